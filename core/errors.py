@@ -1,0 +1,74 @@
+"""Every way Midchart says no, as one tree.
+
+::
+
+    MidchartError                 base; its text is one line: what, where, what would be right
+    ├── InputError                the input or the call was wrong         (exit status 2)
+    │   ├── UnknownName           a name no registry, cohort or run holds
+    │   ├── DataError             a file or record that cannot be read
+    │   ├── SpecError             a run's spec that cannot be planned
+    │   └── ProtocolError         a protocol field or value that does not exist or is not here yet
+    ├── MissingModel              weights that are not on this machine     (exit status 2)
+    ├── DataUseError              the cohort's data-use tag forbids it      (exit status 2)
+    └── WorkFailed                the work itself failed                   (exit status 1)
+
+No message ever holds text of a record: file names, line numbers, field names and ids only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class MidchartError(Exception):
+    """Base of all errors that Midchart raises on purpose."""
+
+    exit_status = 1
+
+
+class InputError(MidchartError):
+    """The input or the call was wrong."""
+
+    exit_status = 2
+
+
+class UnknownName(InputError):
+    """A name that is not there; the message lists the near and the valid ones."""
+
+    def __init__(self, what: str, name: str, valid: Iterable[str]) -> None:
+        valid = sorted(valid)
+        near = get_close_matches(name, valid, n=3, cutoff=0.5)
+        shown = ", ".join(valid[:40]) + (f", … {len(valid) - 40} more" if len(valid) > 40 else "")
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        super().__init__(f"unknown {what} {name!r}.{hint} Valid: {shown or '(none)'}")
+        self.name = name
+
+
+class DataError(InputError):
+    """A file or record that cannot be read, with its place and the remedy."""
+
+    def __init__(self, file: str, line: int | None, reason: str, remedy: str = "") -> None:
+        place = f"{file}:{line}" if line else file
+        super().__init__(f"{place}: {reason}" + (f" — {remedy}" if remedy else ""))
+        self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
+
+
+class SpecError(InputError):
+    """A run's spec that cannot be planned."""
+
+
+class ProtocolError(InputError):
+    """A protocol field or value that does not exist, or whose feature is not here yet."""
+
+
+class MissingModel(InputError):
+    """Weights that are not on this machine; says where they go and how to get them."""
+
+
+class DataUseError(InputError):
+    """The cohort's data-use tag forbids what was asked."""
+
+
+class WorkFailed(MidchartError):
+    """The work itself failed; the run's log says where."""

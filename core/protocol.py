@@ -1,0 +1,175 @@
+"""Every choice that changes a result, as one frozen dataclass with two presets.
+
+``corrected`` is what a careful group would do and the default. ``published`` is what the paper's
+run really did, each fault a switch of its own, so that one can be turned on at a time. A field
+whose feature is not in this version is here, with its corrected value; setting it to anything
+else is refused, naming the feature (PROTOCOL, throughout).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_type_hints
+
+from core.errors import ProtocolError
+from core.types import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """The choices of a run.
+
+    unit: what is selected, a "sentence" (notes cut) or an "event" (a whole note is one).
+    sentence_tokens: longest piece of a note, in tokens.
+    k: units an arm keeps. recency: latest events kept beside them, whole.
+    budget_tokens: the same token budget for every arm, recency included; 0 means none.
+    order: how kept sentences stand in the prompt, by "time" or by "relevance".
+    interval_events: events that only start or end an interval are "named" or "dropped".
+    position: position labels used for bands, "order" (event index) or "time" (elapsed share).
+    context_tokens: most tokens of a prompt's context; 0 means what the reader's window leaves.
+    answer_tokens: tokens reserved for the answer.
+    full_side: which side of a record too long for the window ``full`` keeps.
+    truncation: "context" budgets the context first, so the question always survives; "right"
+        cuts the finished prompt on the right, question and all (a published fault).
+    right_tokens, right_tokens_full: where "right" cuts, for all arms and for ``full``.
+    evidence_join: evidence joined to answers by "id", or by a "question_100": the first 100
+        characters of the question (a published fault; what finds no partner is judged on "nan").
+    response_characters: characters of an answer the judge sees; 0 means all (published: 200).
+    resamples, seed: bootstrap resamples and the seed of all randomness.
+    hash, hash_salt, gate_text, gate_positives, gate_negatives: see PROTOCOL, the QCCS gate.
+    prediction_time: EHRSHOT events used are strictly before it, or up to and including it.
+    """
+
+    preset: str = "corrected"
+    unit: Literal["sentence", "event"] = "sentence"
+    sentence_tokens: int = 64
+    k: int = 20
+    recency: int = 5
+    budget_tokens: int = 0
+    order: Literal["time", "relevance"] = "time"
+    interval_events: Literal["named", "dropped"] = "named"
+    position: Literal["order", "time"] = "order"
+    context_tokens: int = 0
+    answer_tokens: int = 128
+    full_side: Literal["earliest", "latest"] = "latest"
+    truncation: Literal["context", "right"] = "context"
+    right_tokens: int = 4096
+    right_tokens_full: int = 16384
+    evidence_join: Literal["id", "question_100"] = "id"
+    response_characters: int = 0
+    resamples: int = 5000
+    seed: int = 42
+    hash: Literal["blake2", "crc32", "salted"] = "blake2"
+    hash_salt: int = 0
+    gate_text: Literal["whole", "500_characters_128_ngrams"] = "whole"
+    gate_positives: Literal["all", "first_3"] = "all"
+    gate_negatives: Literal["random", "earliest"] = "random"
+    prediction_time: Literal["strict", "inclusive"] = "strict"
+
+    def budget(self, k: int | None = None) -> Budget:
+        """What an arm may keep under this protocol (``k`` overrides the protocol's own)."""
+        return Budget(self.k if k is None else k, self.recency, self.budget_tokens or None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields by name."""
+        return dataclasses.asdict(self)
+
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        """Fields that differ from the corrected preset: name → (corrected, here)."""
+        base = Protocol().as_dict()
+        mine = self.as_dict()
+        return {k: (base[k], mine[k]) for k in mine if k != "preset" and base[k] != mine[k]}
+
+
+PRESETS: Mapping[str, Protocol] = {
+    "corrected": Protocol(),
+    "published": Protocol(
+        preset="published",
+        unit="event",
+        truncation="right",
+        full_side="earliest",
+        context_tokens=0,
+        evidence_join="question_100",
+        response_characters=200,
+        hash="salted",
+        gate_text="500_characters_128_ngrams",
+        gate_positives="first_3",
+        gate_negatives="earliest",
+    ),
+}
+
+LATER: Mapping[str, str] = {
+    "hash": "the QCCS gate",
+    "hash_salt": "the QCCS gate",
+    "gate_text": "the QCCS gate",
+    "gate_positives": "the QCCS gate",
+    "gate_negatives": "the QCCS gate",
+    "prediction_time": "the EHRSHOT experiment",
+}
+"""Fields whose feature is not in this version, and the feature they wait for.
+
+The published preset carries their published values (they change nothing without the feature);
+setting one by hand is refused.
+"""
+
+MINIMUM: Mapping[str, int] = {
+    "sentence_tokens": 4,
+    "k": 0,
+    "recency": 0,
+    "budget_tokens": 0,
+    "context_tokens": 0,
+    "answer_tokens": 1,
+    "right_tokens": 1,
+    "right_tokens_full": 1,
+    "response_characters": 0,
+    "resamples": 100,
+    "seed": 0,
+}
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    choices = get_args(hint)
+    if choices:
+        if value not in choices:
+            valid = ", ".join(map(str, choices))
+            raise ProtocolError(f"protocol field {name!r} is {value!r}. Valid: {valid}")
+        return value
+    if type(value) is not hint:
+        raise ProtocolError(f"protocol field {name!r} is {value!r}; it takes a {hint.__name__}")
+    if name in MINIMUM and value < MINIMUM[name]:
+        raise ProtocolError(f"protocol field {name!r} is {value}; the least is {MINIMUM[name]}")
+    return value
+
+
+def parse(choice: str | Mapping[str, Any] = "corrected") -> Protocol:
+    """A protocol from a preset's name or a table ``{preset = "corrected", unit = "event"}``.
+
+    Raises ProtocolError for an unknown preset or field, a wrong value, or a field that belongs
+    to a feature this version does not have.
+    """
+    table: Mapping[str, Any] = {"preset": choice} if isinstance(choice, str) else choice
+    preset = table.get("preset", "corrected")
+    if preset not in PRESETS:
+        raise ProtocolError(f"unknown protocol {preset!r}. Valid: {', '.join(PRESETS)}")
+    base = PRESETS[preset]
+    hints = get_type_hints(Protocol)
+    changes: dict[str, Any] = {}
+    for name, value in table.items():
+        if name == "preset":
+            continue
+        if name not in hints:
+            near = get_close_matches(name, hints, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise ProtocolError(
+                f"unknown protocol field {name!r}.{hint} Valid: {', '.join(sorted(hints))}"
+            )
+        changes[name] = _checked(name, value, hints[name])
+        if name in LATER and value != getattr(Protocol(), name):
+            raise ProtocolError(
+                f"protocol field {name!r} belongs to {LATER[name]}, which this version does not "
+                "have yet; leave it out"
+            )
+    return dataclasses.replace(base, **changes)

@@ -1,0 +1,349 @@
+"""The words of the project: frozen dataclasses that cross rooms, and the seams between rooms.
+
+A chart is a :class:`Record` of :class:`Event` entries in time order. An arm picks
+:class:`Sentence` units of it for an :class:`Instruction`; a reader answers a :class:`Prompt`;
+a judge gives a :class:`Verdict` by the :class:`Gold`. Gold is seen by judges and scoring alone:
+no arm's or reader's signature takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
+"""Texts by which an event only says that an interval (a drug, a visit) begins or ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a record.
+
+    ``order`` is its index over all events of the record, in stable time order. ``time`` is naive
+    (None where the source gives none). ``kind`` is the OMOP table (note, measurement, ...).
+    ``text`` is the raw text of the entry (a note's body, "start", a value as written);
+    what is scored and shown is :func:`core.text.event_text`.
+    """
+
+    order: int
+    time: datetime | None
+    kind: str
+    code: str = ""
+    name: str = ""
+    text: str = ""
+    unit: str = ""
+    note_id: str = ""
+    visit_id: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A patient's events in time order.
+
+    ``digest`` is a hash of all content (hex); caches key on it. ``facts`` holds demographics as
+    the source states them (birthdate, gender, ...), for display only.
+    """
+
+    id: str
+    events: tuple[Event, ...]
+    digest: str
+    facts: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters ``start`` to ``end`` of the event text of event number ``event``."""
+
+    event: int
+    start: int
+    end: int
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two share at least one character."""
+        return self.event == other.event and self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The unit of selection: an event or a piece of one.
+
+    ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
+    ``text`` is exactly what is scored; ``tokens`` its length by :func:`core.text.count_tokens`.
+    """
+
+    id: str
+    span: Span
+    time: datetime | None
+    kind: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A question about a record. It holds no answer.
+
+    ``cutoff``: nothing of the record after this moment may be used (None: all of it).
+    """
+
+    id: str
+    record_id: str
+    question: str
+    specialty: str = ""
+    domain: str = ""
+    task_type: str = ""
+    cutoff: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What the right answer is and where the record says it; for judges and scoring only.
+
+    ``snippets`` are the annotated pieces of evidence, ``spans`` where they lie in the record
+    (empty where none could be located). ``order`` and ``time`` are the two positions of the
+    best-located evidence, each in [0, 1]; None where unlocated. ``exact`` tells spans given by
+    the source (True) from spans found by matching (False).
+    """
+
+    instruction_id: str
+    answer: str
+    snippets: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    order: float | None = None
+    time: float | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A model's answer that came with the cohort, with the clinicians' verdict if there is one.
+
+    ``extra`` holds every other column of its row; ``simulated`` marks made-up response sets.
+    """
+
+    instruction_id: str
+    model: str
+    text: str
+    correct: bool | None
+    used: bool = True
+    simulated: bool = False
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much an arm may keep: ``k`` units, ``recency`` latest events, ``tokens`` in all."""
+
+    k: int = 20
+    recency: int = 5
+    tokens: int | None = None
+
+
+KeptBy = Literal["arm", "recency", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A sentence that was kept, its score (None for recency alone), and why."""
+
+    sentence: Sentence
+    score: float | None
+    kept_by: KeptBy
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The sentences an arm kept, in the order in which a reader sees them.
+
+    ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm
+    wanted them; ``trace`` says how (order, candidates, side cut).
+    """
+
+    record_id: str
+    instruction_id: str
+    arm: str
+    kept: tuple[Kept, ...]
+    tokens: int
+    cut: int = 0
+    trace: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One line of a reader's context: which sentence it shows and its text with its date."""
+
+    sentence_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a reader is really given.
+
+    ``text`` is the whole prompt; ``context`` the lines that survived in it; ``cut`` the ids of
+    those that did not. ``question_survived`` is False only under the published right truncation.
+    """
+
+    text: str
+    question: str
+    context: tuple[ContextLine, ...]
+    tokens: int
+    cut: tuple[str, ...] = ()
+    question_survived: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reader's answer. ``status`` is ok or failed (then ``reason``); ``sources`` are the ids
+    of context sentences it stands on, where the reader knows them."""
+
+    text: str
+    status: Literal["ok", "failed"] = "ok"
+    reason: str = ""
+    sources: tuple[str, ...] = ()
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+
+
+Outcome = Literal["correct", "incorrect", "unparsed", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's verdict.
+
+    ``raw`` is what the judge said, word for word; ``reason`` why it failed.
+    """
+
+    outcome: Outcome
+    refusal: bool = False
+    raw: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Something of the input that could not be read: file, line and one-line reason."""
+
+    file: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A cohort's data-use tag (``midchart.toml``). What is not synthetic defaults to no and no."""
+
+    name: str
+    source: str = ""
+    licence: str = ""
+    training_allowed: bool = False
+    external_services_allowed: bool = False
+    deidentified: str = "unknown"
+    synthetic: bool = False
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Records and what is asked of them.
+
+    ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
+    raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
+    instruction id. ``position`` of gold is filled by :func:`core.evidence.locate`.
+    """
+
+    path: str
+    format: str
+    manifest: Manifest
+    records: Mapping[str, Record]
+    instructions: tuple[Instruction, ...] = ()
+    gold: Mapping[str, Gold] = field(default_factory=dict[str, Gold])
+    responses: tuple[Response, ...] = ()
+    skipped: list[Skip] = field(default_factory=list[Skip])
+    warnings: list[str] = field(default_factory=list[str])
+
+
+class Loader(Protocol):
+    """Reads one on-disk format."""
+
+    name: str
+    title: str
+
+    def accepts(self, path: str) -> bool:
+        """Whether this file or folder looks like the format."""
+        ...
+
+    def load(self, path: str) -> Cohort:
+        """Read it; bad parts go to ``skipped``; raises DataError when nothing can be read."""
+        ...
+
+
+class Arm(Protocol):
+    """A way to select what of a record a reader sees for a question."""
+
+    name: str
+    title: str
+
+    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
+        """Pick sentences of ``record`` for ``instruction`` within ``budget``."""
+        ...
+
+
+class Reader(Protocol):
+    """Answers a prompt."""
+
+    name: str
+    title: str
+    window: int
+    """Longest prompt, in the reader's own tokens."""
+
+    def count_tokens(self, text: str) -> int:
+        """Length of ``text`` in the reader's own tokens."""
+        ...
+
+    def read(self, prompt: Prompt) -> Answer:
+        """Answer ``prompt``; a failure is an Answer with status failed and a reason."""
+        ...
+
+
+class Judge(Protocol):
+    """Says whether an answer is right."""
+
+    name: str
+    title: str
+
+    def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
+        """Judge ``answer``; missing evidence is a failed verdict, never a judged one."""
+        ...
+
+
+class Store(Protocol):
+    """Append-only rows of a run."""
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
+
+    def has(self, table: str, key: str) -> bool: ...
+
+    def table(self, table: str) -> Iterator[Mapping[str, Any]]: ...
+
+
+Bands = Sequence[tuple[str, float, float]]
+BANDS: Bands = (
+    ("0-10", 0.0, 0.1),
+    ("10-30", 0.1, 0.3),
+    ("30-50", 0.3, 0.5),
+    ("50-70", 0.5, 0.7),
+    ("70-90", 0.7, 0.9),
+    ("90-100", 0.9, 1.0),
+)
+"""Position bands, left-closed; the last is closed on both sides (PROTOCOL, Units)."""
+MIDDLE = (0.3, 0.7)
+"""The middle, closed on both sides; the rest is the edge."""
