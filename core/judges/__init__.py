@@ -1,0 +1,8 @@
+"""What says whether an answer is right, one file each; the registry scans this folder."""
+
+from __future__ import annotations
+
+from core.registry import Registry
+from core.types import Judge
+
+JUDGES: Registry[Judge] = Registry("judge", "core.judges")

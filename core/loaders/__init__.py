@@ -1,0 +1,8 @@
+"""Readers of on-disk formats, one file each; the registry scans this folder."""
+
+from __future__ import annotations
+
+from core.registry import Registry
+from core.types import Loader
+
+LOADERS: Registry[Loader] = Registry("loader", "core.loaders")

@@ -1,0 +1,8 @@
+"""What answers a prompt, one file each; the registry scans this folder."""
+
+from __future__ import annotations
+
+from core.registry import Registry
+from core.types import Reader
+
+READERS: Registry[Reader] = Registry("reader", "core.readers")
