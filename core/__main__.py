@@ -1,0 +1,294 @@
+"""The command line: ``python -m core COMMAND`` (DESIGN, The command line).
+
+``--json`` prints one JSON document on standard output and nothing else; progress goes to
+standard error. Exit status 0 done, 1 the work failed, 2 the input or the call was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from core.errors import InputError, MidchartError
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with a wrong call told in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is below 0")
+    return value
+
+
+def _positive(text: str) -> int:
+    value = _whole(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is below 1")
+    return value
+
+
+def _json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
+
+
+def _table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    cells = [[_cell(row.get(c)) for c in columns] for row in rows]
+    widths = [
+        max(len(c), *(len(r[i]) for r in cells)) if cells else len(c) for i, c in enumerate(columns)
+    ]
+    print("  ".join(c.ljust(w) for c, w in zip(columns, widths, strict=True)).rstrip())
+    for row in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _meter(what: str) -> Callable[[int, int], None]:
+    """Progress on standard error with the time left; quiet between whole percents."""
+    begun, shown = time.monotonic(), [-1]
+
+    def step(done: int, planned: int) -> None:
+        percent = 100 * done // max(planned, 1)
+        if percent == shown[0]:
+            return
+        shown[0] = percent
+        left = (time.monotonic() - begun) / max(done, 1) * (planned - done)
+        end = "\n" if done >= planned else "\r" if sys.stderr.isatty() else "\n"
+        if sys.stderr.isatty() or percent % 10 == 0:
+            print(
+                f"{what}: {done}/{planned} ({percent} %), {left:.0f} s left",
+                end=end,
+                file=sys.stderr,
+            )
+
+    return step
+
+
+def demo(call: argparse.Namespace) -> None:
+    from core import api
+
+    made = api.prepare_demo(
+        call.out, call.patients, call.events_per_patient, call.seed, _meter("demo")
+    )
+    if call.json:
+        _json(made)
+    else:
+        print("\n".join(f"{key}: {value}" for key, value in made.items()))
+
+
+def check(call: argparse.Namespace) -> None:
+    from core import api
+
+    found = api.check(call.data)
+    if call.json:
+        _json(found)
+        return
+    for key, value in found.items():
+        if key not in {"skipped", "warnings", "positions"}:
+            print(f"{key}: {value}")
+    for skip in found["skipped"]:
+        place = f"{skip['file']}:{skip['line']}" if skip["line"] else skip["file"]
+        print(f"skipped {place}: {skip['reason']}")
+    for warning in found["warnings"]:
+        print(f"warning: {warning}")
+
+
+def select(call: argparse.Namespace) -> None:
+    from core import api
+
+    protocol = api.parse(call.protocol)
+    found = api.select_report(call.data, call.record, call.question, call.arm, call.k, protocol)
+    if call.json:
+        _json(found)
+        return
+    for kept in found["sentences"]:
+        score = "" if kept["score"] is None else f"{kept['score']:.3f}"
+        date = (kept["time"] or "undated")[:10]
+        print(
+            f"{kept['id']:>10}  {date:10}  {kept['kept_by']:7}  {score:>8}  {' '.join(kept['text'].split())}"
+        )
+    print(f"{len(found['sentences'])} sentences, {found['tokens']} tokens")
+
+
+def run(call: argparse.Namespace) -> None:
+    from core import api
+
+    started = api.start(call.spec)
+    _finish(started, call)
+
+
+def resume(call: argparse.Namespace) -> None:
+    from core import api
+
+    _finish(api.resume(call.run), call)
+
+
+def _finish(run: str, call: argparse.Namespace) -> None:
+    from core import api
+
+    if not call.detach:
+        api.wait(run, _meter(run))
+    now = api.status(run)
+    if call.json:
+        _json({"run": run, "folder": now["folder"], "status": now["status"]})
+    else:
+        print(run)
+
+
+def cancel(call: argparse.Namespace) -> None:
+    from core import api
+
+    api.cancel(call.run)
+    now = api.status(call.run)
+    _json(now) if call.json else print(f"{call.run}: {now['status']}")
+
+
+def status(call: argparse.Namespace) -> None:
+    from core import api
+
+    now = api.status(call.run)
+    if call.json:
+        _json(now)
+        return
+    _table(
+        now if isinstance(now, list) else [now],
+        ("run", "name", "kind", "status", "planned", "done", "failed"),
+    )
+
+
+def report(call: argparse.Namespace) -> None:
+    from core import api
+
+    if call.csv:
+        written = api.report_csv(call.run, call.csv)
+        print("\n".join(str(path) for path in written))
+        return
+    found = api.report(call.run)
+    if call.json:
+        _json(found)
+        return
+    items = found["items"]
+    print(
+        f"{found['run']}: {found['status']}; {items['done']} of {items['planned']} done, {items['failed']} failed"
+    )
+    for name, rows in found["tables"].items():
+        if rows:
+            print(f"\n{name}")
+            _table(rows, list(rows[0]))
+
+
+def models(call: argparse.Namespace) -> None:
+    from core import api
+
+    found = api.models()
+    if call.json:
+        _json(found)
+        return
+    _table(found, ("name", "here", "size_mb", "used_by", "where"))
+
+
+def bench(call: argparse.Namespace) -> None:
+    from core.run.bench import bench as run_bench
+
+    found = run_bench(call.names, lambda line: print(line, file=sys.stderr))
+    if call.json:
+        _json(found)
+    else:
+        _table(found, ("name", "size", "reference_ms", "fast_ms", "ratio", "ask"))
+
+
+def _parser() -> _Parser:
+    top = _Parser(prog="python -m core", description="Midchart's engine on the command line.")
+    commands = top.add_subparsers(
+        dest="command", required=True, parser_class=_Parser, metavar="COMMAND"
+    )
+
+    def command(name: str, does: Callable[[argparse.Namespace], None], help: str) -> _Parser:
+        parser = commands.add_parser(name, help=help, description=help)
+        parser.set_defaults(does=does)
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document on standard output"
+        )
+        return parser
+
+    made = command("demo", demo, "make the synthetic cohorts")
+    made.add_argument("--out", metavar="DIR", help="default: data/cohorts/demo")
+    made.add_argument("--patients", type=_positive, default=40)
+    made.add_argument("--events-per-patient", type=_positive, default=300)
+    made.add_argument("--seed", type=_whole, default=42)
+
+    checked = command(
+        "check", check, "read a cohort; counts, warnings, errors naming file and line"
+    )
+    checked.add_argument("data", metavar="DATA")
+
+    chosen = command("select", select, "what an arm keeps of a record for a question")
+    chosen.add_argument("data", metavar="DATA")
+    chosen.add_argument("--record", required=True, metavar="ID")
+    chosen.add_argument("--question", required=True, metavar="TEXT")
+    chosen.add_argument("--arm", required=True, metavar="NAME")
+    chosen.add_argument("--k", type=_whole, default=None)
+    chosen.add_argument("--protocol", default="corrected")
+
+    ran = command("run", run, "do a run's spec (TOML)")
+    ran.add_argument("spec", metavar="SPEC.toml")
+    ran.add_argument("--detach", action="store_true", help="do not wait for the end")
+
+    resumed = command(
+        "resume", resume, "go on with a run that was cut off, cancelled or partly failed"
+    )
+    resumed.add_argument("run", metavar="RUN")
+    resumed.add_argument("--detach", action="store_true", help="do not wait for the end")
+
+    command("cancel", cancel, "stop a run after the item in hand").add_argument(
+        "run", metavar="RUN"
+    )
+    command("status", status, "where runs stand").add_argument("run", metavar="RUN", nargs="?")
+
+    told = command("report", report, "a run's tables")
+    told.add_argument("run", metavar="RUN")
+    told.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
+
+    command("models", models, "which weights are here, which are missing, where they go")
+    command("bench", bench, "each fast path beside its plain reference, as a ratio").add_argument(
+        "names", nargs="*", metavar="NAME"
+    )
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    try:
+        call = _parser().parse_args(arguments)
+        call.does(call)
+    except MidchartError as error:
+        print(f"midchart: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("midchart: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Cutting a record into sentences loses nothing, and control tokens lose their power."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.protocol import parse
+from core.text import count_tokens, cut_event, cut_note, event_text, neutralise, sentences
+from core.types import Event, Record
+
+NOTE = st.text(
+    alphabet=st.sampled_from("ab .,;:!?\n\t19ÄDr°•-()\"'") | st.characters(codec="utf-8"),
+    max_size=400,
+)
+
+
+@given(NOTE, st.integers(4, 40))
+def test_pieces_cover_every_visible_character_once(text, longest):
+    pieces = cut_note(text, longest)
+    covered = [i for start, end in pieces for i in range(start, end)]
+    assert covered == sorted(set(covered))
+    visible = {m for m, ch in enumerate(text) if not ch.isspace()}
+    tokens_only = "".join(text[i] for i in sorted(visible - set(covered)))
+    assert count_tokens(tokens_only) == 0
+    for start, end in pieces:
+        assert count_tokens(text[start:end]) <= longest
+        assert "\n" not in text[start:end]
+
+
+def test_abbreviations_and_numbers_end_no_sentence():
+    text = "Dr. Lee saw the pt. Given 2.5 mg of labetalol. Pressure fell.\n3. Stop aspirin."
+    assert [text[a:b] for a, b in cut_note(text)] == [
+        "Dr. Lee saw the pt. Given 2.5 mg of labetalol.",
+        "Pressure fell.",
+        "3. Stop aspirin.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (Event(0, None, "measurement", "LOINC/4548-4", "Hemoglobin A1c", "8.1", "%"),
+         "Hemoglobin A1c: 8.1 %"),
+        (Event(0, None, "drug_exposure", "RxNorm/966220", "levothyroxine 25 MCG", "start"),
+         "levothyroxine 25 MCG (start)"),
+        (Event(0, None, "visit", "", "Inpatient Visit", "start|end"),
+         "Inpatient Visit (start and end)"),
+        (Event(0, None, "condition", "ICD10CM/I10", "Essential hypertension", ""),
+         "Essential hypertension"),
+        (Event(0, None, "condition", "ICD10CM/I10", "", ""), "ICD10CM/I10"),
+        (Event(0, None, "note", "", "Progress Note", "Seen today.\n"), "Seen today.\n"),
+    ],
+)  # fmt: skip
+def test_what_an_event_says(event, text):
+    assert event_text(event) == text
+
+
+def test_units_of_a_record_know_their_event_and_characters():
+    events = (
+        Event(0, datetime(2020, 1, 1), "note", "", "Note", "First line.\nSecond one. Third."),
+        Event(1, datetime(2020, 1, 2), "drug_exposure", "", "aspirin 81 MG", "start"),
+        Event(2, None, "condition", "", "", ""),
+    )
+    record = Record("p", events, "digest-of-text-test")
+    cut = sentences(record, parse("corrected"))
+    assert [s.id for s in cut] == ["e0.0", "e0.1", "e0.2", "e1"]
+    for s in cut:
+        assert event_text(events[s.span.event])[s.span.start : s.span.end] == s.text
+    whole = sentences(record, parse("published"))
+    assert [s.id for s in whole] == ["e0", "e1"]
+    dropped = sentences(record, parse({"interval_events": "dropped"}))
+    assert [s.id for s in dropped] == ["e0.0", "e0.1", "e0.2"]
+
+
+@pytest.mark.parametrize(
+    "token", ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "</s>", "<S>", "<|eot id|>"]
+)
+def test_control_tokens_lose_their_power(token):
+    clean = neutralise(f"a {token} b")
+    assert token not in clean
+    assert clean == f"a ‹{token[1:]} b"
+
+
+@given(st.text(max_size=60))
+def test_neutralise_leaves_nothing_to_neutralise(text):
+    once = neutralise(text)
+    assert neutralise(once) == once
+    assert len(once) == len(text)
+
+
+def test_a_short_note_is_one_sentence_and_a_blank_event_is_none():
+    assert [s.id for s in cut_event(Event(4, None, "note", text="Well today."), "sentence")] == [
+        "e4"
+    ]
+    assert cut_event(Event(4, None, "note", text=" \n "), "sentence") == []
