@@ -121,9 +121,8 @@ def select(call: argparse.Namespace) -> None:
     for kept in found["sentences"]:
         score = "" if kept["score"] is None else f"{kept['score']:.3f}"
         date = (kept["time"] or "undated")[:10]
-        print(
-            f"{kept['id']:>10}  {date:10}  {kept['kept_by']:7}  {score:>8}  {' '.join(kept['text'].split())}"
-        )
+        text = " ".join(kept["text"].split())
+        print(f"{kept['id']:>10}  {date:10}  {kept['kept_by']:7}  {score:>8}  {text}")
     print(f"{len(found['sentences'])} sentences, {found['tokens']} tokens")
 
 
@@ -185,9 +184,8 @@ def report(call: argparse.Namespace) -> None:
         _json(found)
         return
     items = found["items"]
-    print(
-        f"{found['run']}: {found['status']}; {items['done']} of {items['planned']} done, {items['failed']} failed"
-    )
+    counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
+    print(f"{found['run']}: {found['status']}; {counts}")
     for name, rows in found["tables"].items():
         if rows:
             print(f"\n{name}")
@@ -205,7 +203,7 @@ def models(call: argparse.Namespace) -> None:
 
 
 def bench(call: argparse.Namespace) -> None:
-    from core.run.bench import bench as run_bench
+    from core.bench import bench as run_bench
 
     found = run_bench(call.names, lambda line: print(line, file=sys.stderr))
     if call.json:
