@@ -1,0 +1,137 @@
+"""What every arm shares: candidates, top k, the recency buffer, the token budget and the order.
+
+An arm of its own is one file with a subclass of :class:`ScoredArm` and, in most cases, the one
+method ``score``. Ties go to the earlier sentence, so a selection is the same in every process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.arms.candidates import Candidates, Positions, candidates, most_recent
+from core.protocol import Protocol
+from core.types import Budget, Instruction, Kept, KeptBy, Record, Selection
+
+Scores = NDArray[np.float64]
+Trace = tuple[tuple[str, str], ...]
+
+
+def top_k(scores: Scores, k: int) -> Positions:
+    """Indices of the ``k`` highest of ``scores`` [n], best first, ties to the lower index.
+
+    A large array is first cut to what can be among the k; the result is that of a stable sort
+    of the whole.
+    """
+    n = len(scores)
+    k = max(0, min(k, n))
+    if k == 0:
+        return np.zeros(0, dtype=np.intp)
+    contenders = np.arange(n)
+    if n > 4 * k:
+        least = np.partition(scores, n - k)[n - k]
+        contenders = np.flatnonzero(scores >= least)
+    best = np.argsort(-scores[contenders], kind="stable")[:k]
+    return contenders[best]
+
+
+class ScoredArm(ABC):
+    """An arm that gives each candidate sentence a score and keeps the best.
+
+    Subclasses set ``name`` and ``title`` and write :meth:`score`. ``by_relevance``: show the
+    picks in rank order whatever the protocol says. ``recency_first``: under a token budget the
+    recency buffer is served before the picks. ``contiguous``: under a token budget stop at the
+    first sentence that does not fit instead of going on to smaller ones.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    by_relevance: ClassVar[bool] = False
+    recency_first: ClassVar[bool] = True
+    contiguous: ClassVar[bool] = False
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+
+    @abstractmethod
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        """Score of each candidate, float64 [n], higher is better; ``pool`` is never empty."""
+
+    def pool(self, everything: Candidates) -> Candidates:
+        """The candidates the arm ranks; all of them unless the arm leaves some out."""
+        return everything
+
+    def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
+        """The arm's picks: indices into ``pool``, best first, and the score of each."""
+        scores = self.score(pool, instruction)
+        best = top_k(scores, k)
+        return best, scores[best]
+
+    def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
+        """More facts on how the picks (their ``scores``, best first) came about."""
+        return ()
+
+    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
+        """Keep the best ``budget.k`` sentences and the ``budget.recency`` latest events.
+
+        Nothing after ``instruction.cutoff`` is looked at. ``budget.tokens`` covers everything:
+        first the recency buffer, newest event first, then the picks in rank order; a sentence
+        that does not fit is left out, counted in ``cut``, and smaller ones may still follow.
+        """
+        everything = candidates(record, instruction.cutoff, self.protocol)
+        pool = self.pool(everything)
+        ranked, scores = np.zeros(0, dtype=np.intp), np.zeros(0)
+        if pool.sentences:
+            ranked, scores = self.rank(pool, instruction, budget.k)
+        picks: list[int] = pool.positions[ranked].tolist()
+        score_of = dict(zip(picks, scores.tolist(), strict=True))
+        recent = most_recent(everything, budget.recency)
+        is_recent = set(recent)
+
+        wanted = list(dict.fromkeys([*recent, *picks] if self.recency_first else picks + recent))
+        fitting = set(self._fitting(everything, wanted, budget.tokens))
+        if self.by_relevance or self.protocol.order == "relevance":
+            shown = [p for p in picks if p in fitting]
+            shown += sorted(p for p in fitting if p not in score_of)
+        else:
+            shown = sorted(fitting)
+
+        def kept(position: int) -> Kept:
+            by: KeptBy = "arm"
+            if position in is_recent:
+                by = "both" if position in score_of else "recency"
+            return Kept(everything.sentences[position], score_of.get(position), by)
+
+        trace = [("candidates", str(len(pool.sentences)))]
+        if everything.withheld:
+            trace.append(("after the cutoff", str(everything.withheld)))
+        trace.extend(self.trace(pool, instruction, scores))
+        return Selection(
+            record.id,
+            instruction.id,
+            self.name,
+            tuple(kept(p) for p in shown),
+            sum(everything.sentences[p].tokens for p in shown),
+            len(wanted) - len(shown),
+            tuple(trace),
+        )
+
+    def _fitting(
+        self, everything: Candidates, wanted: Iterable[int], room: int | None
+    ) -> Iterable[int]:
+        """Of ``wanted``, in the order in which they are served, what ``room`` tokens hold."""
+        if room is None:
+            return wanted
+        fitting: list[int] = []
+        for position in wanted:
+            tokens = everything.sentences[position].tokens
+            if tokens <= room:
+                fitting.append(position)
+                room -= tokens
+            elif self.contiguous:
+                break
+        return fitting

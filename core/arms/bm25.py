@@ -1,0 +1,13 @@
+"""BM25: the k sentences that share the rarest words with the question (PROTOCOL, Arms)."""
+
+from __future__ import annotations
+
+from core.arms import ARMS
+from core.arms.bm25_family import BM25Arm
+
+
+@ARMS.register("bm25")
+class BM25(BM25Arm):
+    """BM25 over all candidates."""
+
+    name, title = "bm25", "BM25"

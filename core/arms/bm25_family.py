@@ -1,0 +1,49 @@
+"""What the BM25 arms share: the sentences that share rare words with the question.
+
+PROTOCOL, Arms: rank_bm25's BM25Okapi over lower-cased ``\\w+`` words. As there, k sentences are
+kept even where fewer share a word with the question; those that score zero fill up from the
+record's start (rank_bm25 leaves their order to an unstable sort).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.arms.base import ScoredArm, Scores, Trace
+from core.arms.bm25_index import BM25Index
+from core.arms.candidates import Candidates, candidates
+from core.arms.lru import LRU
+from core.errors import UnknownName
+from core.text import words
+from core.types import Instruction, Record
+
+_indexes: LRU[BM25Index] = LRU(32)
+
+
+def index_of(pool: Candidates) -> BM25Index:
+    """The BM25 index of a set of candidates, kept between questions."""
+    return _indexes.get(pool.key, lambda: BM25Index([words(s.text) for s in pool.sentences]))
+
+
+class BM25Arm(ScoredArm):
+    """The k sentences of highest BM25 score among the arm's pool."""
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        return index_of(pool).scores(words(instruction.question))
+
+    def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
+        return (("picks that share no word", str(int(np.count_nonzero(scores == 0)))),)
+
+    def explain(
+        self, record: Record, instruction: Instruction, sentence_id: str
+    ) -> list[tuple[str, float]]:
+        """What each word of the question adds to a sentence's score, in the question's order.
+
+        Added up from left to right the parts are the score itself. Raises UnknownName for a
+        sentence that the arm does not rank (not of this record, after the cutoff, filtered out).
+        """
+        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
+        for i, sentence in enumerate(pool.sentences):
+            if sentence.id == sentence_id:
+                return index_of(pool).explain(words(instruction.question), i)
+        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))

@@ -1,0 +1,27 @@
+"""Recency: the latest events and nothing else, the control that every table must carry.
+
+The recency buffer alone reaches 31.3 % of the paper's recall (PROTOCOL, the QCCS gate), so an arm
+is worth only what it adds to this one. ``k`` is ignored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.arms import ARMS
+from core.arms.base import ScoredArm, Scores
+from core.arms.candidates import Candidates
+from core.types import Instruction
+
+
+@ARMS.register("recency")
+class Recency(ScoredArm):
+    """The recency buffer with no picks of its own."""
+
+    name, title = "recency", "Recency only"
+
+    def pool(self, everything: Candidates) -> Candidates:
+        return everything.only([False] * len(everything.sentences), "none")
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        return np.zeros(len(pool.sentences))

@@ -1,0 +1,24 @@
+"""Shortest: the k sentences of fewest tokens, the control for arms that merely prefer short text.
+
+Short contexts keep the question in the prompt under the published truncation (PROTOCOL, Stage 2:
+reading), so shortness alone must be ruled out as an arm's merit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.arms import ARMS
+from core.arms.base import ScoredArm, Scores
+from core.arms.candidates import Candidates
+from core.types import Instruction
+
+
+@ARMS.register("shortest")
+class Shortest(ScoredArm):
+    """The score is minus the length in tokens; ties go to the earlier sentence."""
+
+    name, title = "shortest", "Shortest"
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        return np.array([-float(sentence.tokens) for sentence in pool.sentences])
