@@ -78,6 +78,7 @@ __all__ = [
     "different_only",
     "event_text",
     "explain",
+    "folders",
     "gold_ids",
     "instruction_for",
     "item",
@@ -205,6 +206,16 @@ def prepare_demo(
 
     folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
     return make_clinical(folder, patients, events_per_patient, seed, progress)
+
+
+def folders() -> dict[str, str]:
+    """Where cohorts, runs, caches and models lie, for messages that name the exact path."""
+    return {
+        "cohorts": str(settings.cohorts_folder()),
+        "runs": str(settings.runs_folder()),
+        "cache": str(settings.cache_folder()),
+        "models": str(settings.models_folder()),
+    }
 
 
 def members(family: str) -> list[MemberCard]:

@@ -1,0 +1,68 @@
+"""What every page begins with: one call that makes the page safe to open from any address.
+
+``guard.page("Patient")`` is the first statement of each page. It restores the menu when the page
+was opened by a deep link on a cold server, sets the page up, says that this is for research use,
+draws the title, and where no cohort is there offers to make the demo instead of going on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation, state
+
+ICON = str(Path(__file__).resolve().parent / "assets" / "midchart.png")
+NOTICE = "Research use only. Not for clinical decisions."
+
+
+def page(title: str, needs_cohort: bool = True) -> None:
+    """Begin a page: menu, configuration, research-use notice and title.
+
+    With ``needs_cohort``, a page without any cohort shows the empty state and stops here.
+    """
+    if not navigation.declared():
+        navigation.declare()
+        st.rerun()
+    st.set_page_config(page_title=f"{title} · Midchart", page_icon=ICON, layout="wide")
+    st.logo(ICON, size="large")
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.title(title, anchor=False, width="content")
+        st.badge(NOTICE, color="gray")
+    if needs_cohort and not state.cohorts():
+        no_cohort()
+        st.stop()
+
+
+def no_cohort() -> None:
+    """The empty state: nothing is loaded; make the demo, or bring records."""
+    with st.container(border=True):
+        st.subheader("No records yet", anchor=False)
+        st.write(
+            "Midchart works on a folder of patient records. Begin with the demo: forty made-up "
+            "patients with questions, answers and the evidence marked. Nothing is downloaded."
+        )
+        if st.button("Make the demo cohort", type="primary", key="make_demo"):
+            make_demo()
+        st.caption(f"Or place a cohort's folder in `{api.folders()['cohorts']}` and reload.")
+
+
+def make_demo() -> None:
+    """Make the demo cohort in front of the user, then draw the page again."""
+    meter = st.progress(0.0, "Making the demo cohort")
+
+    def step(done: int, planned: int) -> None:
+        meter.progress(done / max(planned, 1), f"Making patient {done} of {planned}")
+
+    try:
+        api.prepare_demo(progress=step)
+    except (MidchartError, OSError) as error:
+        st.error(str(error), title="The demo could not be made")
+    else:
+        state.forget_cohorts()
+        st.rerun()

@@ -1,0 +1,92 @@
+"""Which pages there are, in which group, under which address: one list for the menu and for links.
+
+Streamlit also serves the folder ``pages/`` by itself until ``st.navigation`` is first called in the
+process. A deep link on a cold server therefore runs a page without ``app.py``;
+:func:`pages.ui.guard.page` notices by :func:`declared` and puts it right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from streamlit.navigation.page import Page
+
+FOLDER = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page: its group in the menu, file (its stem is the address), title, icon and purpose."""
+
+    group: str
+    name: str
+    title: str
+    icon: str
+    purpose: str
+
+
+PLACES = (
+    Place(
+        "Inspect",
+        "home",
+        "Home",
+        ":material/home:",
+        "What is loaded, what is running, and the latest results.",
+    ),
+    Place(
+        "Inspect",
+        "patient",
+        "Patient",
+        ":material/clinical_notes:",
+        "One patient and one question: what each arm kept, what it dropped, what was answered.",
+    ),
+    Place(
+        "Results",
+        "arms",
+        "Arms",
+        ":material/balance:",
+        "The arms of a run compared, down to a single question side by side.",
+    ),
+    Place(
+        "Work",
+        "data",
+        "Data & models",
+        ":material/database:",
+        "Cohorts with their checks and data-use tags; models that are here and that are missing.",
+    ),
+)
+
+_state = {"declared": False}
+
+
+def declared() -> bool:
+    """Whether this process has called ``st.navigation`` yet."""
+    return _state["declared"]
+
+
+def declare() -> Page:
+    """Tell Streamlit the pages; returns the one that the address asks for."""
+    groups: dict[str, list[Any]] = {}
+    for place in PLACES:
+        file = FOLDER / f"{place.name}.py"
+        if file.exists():
+            page = st.Page(
+                file,
+                title=place.title,
+                icon=place.icon,
+                url_path=place.name,
+                default=place.name == "home",
+                help=place.purpose,
+            )
+            groups.setdefault(place.group, []).append(page)
+    current = st.navigation(groups)
+    _state["declared"] = True
+    return current
+
+
+def link(name: str, label: str, **options: Any) -> None:
+    """A link to one of the pages, by its short name."""
+    st.page_link(FOLDER / f"{name}.py", label=label, **options)

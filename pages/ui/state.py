@@ -1,0 +1,103 @@
+"""What pages remember between reruns: the only place with caches, and the pickers bound to the URL.
+
+Everything is keyed on something that changes when the thing changes (a cohort's key, a run's
+counts), never on a big frame. The URL holds opaque ids only: a cohort's folder, a run, an
+instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core import api
+
+FINISHED = ("done", "crashed", "cancelled")
+"""Statuses after which a run's files stand still."""
+
+
+@st.cache_data(ttl="5s", max_entries=4, show_spinner=False)
+def _cohorts(folder: str) -> list[tuple[str, str, str]]:
+    return [(card.name, card.path, card.problem) for card in api.cohorts()]
+
+
+def cohorts() -> list[tuple[str, str, str]]:
+    """Name, path and problem (empty where it opens) of each cohort; new folders show in seconds."""
+    return _cohorts(api.folders()["cohorts"])
+
+
+def forget_cohorts() -> None:
+    """Look at the cohorts' folder afresh at the next call."""
+    _cohorts.clear()
+
+
+@st.cache_data(max_entries=8, show_spinner="Reading the cohort")
+def _check(key: str, path: str) -> dict[str, Any]:
+    return api.check(path)
+
+
+def check(path: str) -> dict[str, Any]:
+    """What ``check`` says of the cohort at ``path``; read once while its files are unchanged."""
+    return _check(api.cohort_key(api.open_data(path)), path)
+
+
+def runs() -> list[dict[str, Any]]:
+    """All runs, newest first; reads only their small status files."""
+    return sorted(api.status(None), key=lambda run: str(run["run"]), reverse=True)
+
+
+def active(run: dict[str, Any]) -> bool:
+    """Whether a run is at work."""
+    return run["status"] not in FINISHED
+
+
+@st.cache_data(max_entries=16, show_spinner="Reading the results")
+def _report(run: str, mark: tuple[Any, ...]) -> dict[str, Any]:
+    return api.report(run)
+
+
+@st.cache_data(max_entries=8, show_spinner="Reading the answers")
+def _rows(run: str, mark: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return list(api.rows(run))
+
+
+def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
+    """Changes whenever a run has something new to say."""
+    folder = api.folders()["runs"]
+    return (folder, run["status"], run["planned"], run["done"], run["failed"])
+
+
+def report(run: dict[str, Any]) -> dict[str, Any]:
+    """A run's report, for one of :func:`runs`."""
+    return _report(run["run"], mark_of(run))
+
+
+def rows(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """A run's answers with their verdicts, one row an item."""
+    return _rows(run["run"], mark_of(run))
+
+
+@st.cache_data(ttl="60s", max_entries=8, show_spinner=False)
+def _members(family: str, models: str) -> list[tuple[str, str, str]]:
+    return [(card.name, card.title, card.problem) for card in api.members(family)]
+
+
+def members(family: str) -> list[tuple[str, str, str]]:
+    """Name, title and problem (empty where it is here) of a family's members."""
+    return _members(family, api.folders()["models"])
+
+
+def pick_cohort(label: str = "Cohort") -> str:
+    """The cohort chosen on this page, kept in the URL by its folder name."""
+    names = [name for name, _, problem in cohorts() if not problem]
+    return st.selectbox(label, names, key="cohort", bind="query-params")
+
+
+def pick_run(label: str = "Run") -> dict[str, Any] | None:
+    """The run chosen on this page, kept in the URL by its id; None where there is none."""
+    known = {run["run"]: run for run in runs()}
+    if not known:
+        return None
+    chosen = st.selectbox(label, list(known), key="run", bind="query-params")
+    return known.get(chosen)

@@ -1,0 +1,137 @@
+"""How figures look: one palette, shape and dash for each arm on every page, in light and in dark.
+
+Four colours that stay apart for colour-blind readers (UK Government Analysis Function palette),
+with a lighter twin of the two dark ones for dark backgrounds. An arm is told by its shape and dash
+as well as its colour, and is labelled directly, so nothing rests on colour alone (WCAG 1.4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import plotly.graph_objects as go
+import streamlit as st
+
+LIGHT = ("#12436D", "#28A197", "#801650", "#F46A25")
+DARK = ("#7FB2E5", "#3DBFB4", "#D98AB8", "#F7925C")
+"""The series colours; the dark twins keep hue and reach 3:1 against the dark background."""
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+DASHES = ("solid", "dash", "dot", "dashdot")
+SCORES = "Cividis"
+"""Colour scale for scores."""
+
+ORDER = (
+    "full",
+    "bm25",
+    "dense",
+    "oracle",
+    "qccs",
+    "bm25_filtered",
+    "bm25_ranked",
+    "mmr",
+    "cross_encoder",
+    "llmlingua2",
+    "map_reduce",
+)
+"""Arms in the order of the palette; controls are drawn hollow and grey beside them."""
+CONTROLS = ("recency", "random", "shortest")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colour, marker symbol and dash of an arm."""
+
+    colour: str
+    symbol: str
+    dash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Colours of text, lines and grid on the current background."""
+
+    text: str
+    faint: str
+    grid: str
+    paper: str
+
+
+def dark() -> bool:
+    """Whether the viewer's theme is dark."""
+    return st.context.theme.type == "dark"
+
+
+def ink() -> Ink:
+    """Text and line colours for the viewer's theme."""
+    if dark():
+        return Ink("#E8EBEF", "#A3ADB8", "#343C47", "#14181D")
+    return Ink("#1B2733", "#5B6773", "#DDE2E7", "#FFFFFF")
+
+
+def series() -> tuple[str, ...]:
+    """The four series colours for the viewer's theme."""
+    return DARK if dark() else LIGHT
+
+
+def look_of(arm: str) -> Look:
+    """Colour, symbol and dash of an arm; the same on every page and in every run."""
+    base = arm.split(" · ")[0]
+    if base in CONTROLS:
+        place = CONTROLS.index(base)
+        return Look(ink().faint, SYMBOLS[place] + "-open", DASHES[1 + place])
+    place = ORDER.index(base) if base in ORDER else crc32(base.encode()) % 24
+    colours = series()
+    ring = place // len(colours)
+    return Look(
+        colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], DASHES[ring % len(DASHES)]
+    )
+
+
+def colour_of(arm: str) -> str:
+    """The colour of an arm for the viewer's theme."""
+    return look_of(arm).colour
+
+
+def style(figure: go.Figure) -> go.Figure:
+    """Fonts, grid, margins and hover of every figure, for the viewer's theme."""
+    shade = ink()
+    axis = {
+        "gridcolor": shade.grid,
+        "zerolinecolor": shade.grid,
+        "linecolor": shade.grid,
+        "tickfont": {"color": shade.text, "size": 12},
+        "title": {"font": {"color": shade.faint, "size": 12}},
+        "automargin": True,
+    }
+    figure.update_layout(
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": '"Source Sans", sans-serif', "size": 13, "color": shade.text},
+        margin={"l": 8, "r": 8, "t": 28, "b": 8},
+        hoverlabel={
+            "bgcolor": shade.paper,
+            "bordercolor": shade.faint,
+            "font": {"color": shade.text},
+        },
+        colorway=list(series()),
+        legend={"orientation": "h", "y": -0.2, "font": {"color": shade.text}},
+        dragmode=False,
+    )
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    return figure
+
+
+def show(figure: go.Figure, alt: str, key: str, **options: Any) -> Any:
+    """Draw a figure in Midchart's style; ``alt`` says in words what it shows."""
+    return st.plotly_chart(
+        style(figure),
+        theme=None,
+        key=key,
+        alt=alt,
+        config={"displaylogo": False, "displayModeBar": False},
+        **options,
+    )
