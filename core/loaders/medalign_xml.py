@@ -1,0 +1,245 @@
+"""One MedAlign record from its XML, in either dialect, by one streaming pass.
+
+(a) The release: ``<eventstream person_id><encounter>…<events><entry timestamp><event …>``.
+(b) The public sample: ``<record><visit><day>`` with a table an element, each holding ``<code>``
+lines. The root element tells which. The readable version is ``tests/reference/xml.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from core.errors import DataError
+from core.loaders.build import Raw, build_record
+from core.loaders.clock import parse_time
+from core.loaders.files import stably
+from core.loaders.medalign_code import parse_code
+from core.loaders.xml_stream import feed, new_parser
+from core.types import Record
+
+ROOTS = ("eventstream", "record")
+CONTEXT = frozenset(
+    {"encounter", "events", "caresites", "caresite", "providers", "provider", "eventstream"}
+)
+"""Elements that hold no event."""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What one pass over a file found; ``undated`` and ``unknown`` are counts with a first line."""
+
+    raw: list[Raw] = field(default_factory=list[Raw])
+    facts: dict[str, str] = field(default_factory=dict[str, str])
+    person_id: str = ""
+    undated: list[int] = field(default_factory=list[int])
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class _Times:
+    """Each distinct time text is parsed once."""
+
+    def __init__(self) -> None:
+        self.known: dict[str | None, datetime | None] = {}
+
+    def __call__(self, text: str | None) -> datetime | None:
+        if text not in self.known:
+            self.known[text] = parse_time(text)
+        return self.known[text]
+
+
+_NULL = {"NULL": ""}
+
+
+def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
+    """Set the handlers for dialect (a)."""
+    times, null, raw = _Times(), _NULL.get, parsed.raw
+    texts: list[str] = []
+    facts = parsed.facts
+    time: datetime | None = None
+    event: dict[str, str] | None = None
+    line = nested = 0
+    in_person = False
+    tag_of_fact = ""
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal time, event, line, nested, in_person, tag_of_fact
+        if event is not None:
+            nested += tag == "event"
+        elif tag == "event":
+            event = attributes
+            line = parser.CurrentLineNumber
+            texts.clear()
+            parser.CharacterDataHandler = texts.append
+        elif tag == "entry":
+            time = times(attributes.get("timestamp"))
+        elif in_person:
+            tag_of_fact = tag
+            texts.clear()
+            parser.CharacterDataHandler = texts.append
+        elif tag == "person":
+            in_person = True
+        elif tag not in CONTEXT:
+            parsed.unknown.setdefault(tag, parser.CurrentLineNumber)
+
+    def end(tag: str) -> None:
+        nonlocal time, event, nested, in_person, tag_of_fact
+        if event is not None:
+            if tag != "event":
+                return
+            if nested:
+                nested -= 1
+                return
+            get = event.get
+            text = "".join(texts)
+            if time is None:
+                parsed.undated.append(line)
+            kind, code, name = get("type", ""), get("code", ""), get("name", "")
+            unit, note, visit = get("unit", ""), get("note_id", ""), get("visit_id", "")
+            raw.append(
+                (
+                    time,
+                    null(kind, kind) or "unknown",
+                    null(code, code),
+                    null(name, name),
+                    null(text, text),
+                    null(unit, unit),
+                    null(note, note),
+                    null(visit, visit),
+                    line,
+                )
+            )
+            event = None
+            parser.CharacterDataHandler = None
+        elif tag == "entry":
+            time = None
+        elif tag == "person":
+            in_person = False
+        elif tag_of_fact:
+            value = "".join(texts).strip()
+            if value and value != "NULL":
+                facts.setdefault(tag_of_fact, value)
+            tag_of_fact = ""
+            parser.CharacterDataHandler = None
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+
+
+def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
+    """Set the handlers for dialect (b)."""
+    times = _Times()
+    texts: list[str] = []
+    table, time, visit, note_name = "", None, "", ""
+    line = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal table, time, visit, note_name, line
+        if tag == "visit":
+            visit = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
+        elif tag == "day":
+            return
+        elif table == "note":
+            return  # markup inside a note: its text counts
+        elif tag == "code" or tag == "person":
+            line = parser.CurrentLineNumber
+            texts.clear()
+            parser.CharacterDataHandler = texts.append
+        else:
+            table, time = tag, times(attributes.get("start"))
+            if tag == "note":
+                line = parser.CurrentLineNumber
+                note_name = attributes.get("type", "")
+                note_name = _NULL.get(note_name, note_name)
+                texts.clear()
+                parser.CharacterDataHandler = texts.append
+
+    def add(kind: str, code: str, name: str, text: str, unit: str) -> None:
+        if time is None:
+            parsed.undated.append(line)
+        parsed.raw.append((time, kind, code, name, text, unit, "", visit, line))
+
+    def end(tag: str) -> None:
+        nonlocal table, time, visit
+        if tag == "person" and table != "note":
+            for row in "".join(texts).splitlines():
+                key, colon, value = row.partition(":")
+                if colon and value.strip() not in ("", "NULL"):
+                    parsed.facts.setdefault(key.strip(), value.strip())
+            parser.CharacterDataHandler = None
+        elif tag == "note" and table == "note":
+            text = "".join(texts).strip()
+            add("note", "", note_name, _NULL.get(text, text), "")
+            table, time, parser.CharacterDataHandler = "", None, None
+        elif table == "note":
+            return
+        elif tag == "code":
+            code, name, text, unit = parse_code("".join(texts), _kind(table))
+            add(_kind(table), code, name, text, unit)
+            parser.CharacterDataHandler = None
+        elif tag == table:
+            table, time = "", None
+        elif tag == "visit":
+            visit = ""
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+
+
+def _kind(table: str) -> str:
+    """The type that the release gives to a table of the sample: its OMOP name, shortened."""
+    return table.removesuffix("_occurrence")
+
+
+def parse_xml(path: Path, name: str) -> Parsed:
+    """One pass over a record's file, in the dialect its root says.
+
+    Raises DataError where it is neither dialect, is malformed, has a DOCTYPE or changed while it
+    was read.
+    """
+
+    def read() -> Parsed:
+        parsed = Parsed()
+        parser = new_parser(name)
+
+        def root(tag: str, attributes: dict[str, Any]) -> None:
+            check_root(tag, name, parser.CurrentLineNumber)
+            parsed.person_id = attributes.get("person_id", "").strip()
+            (_release if tag == "eventstream" else _sample)(parser, parsed)
+
+        parser.StartElementHandler = root
+        with path.open("rb") as file:
+            feed(parser, file, name)
+        return parsed
+
+    return stably(path, name, read)
+
+
+def check_root(tag: str, name: str, line: int | None = None) -> None:
+    """Raise DataError unless the root element is one of a MedAlign record's."""
+    if tag not in ROOTS:
+        reason = "is not a MedAlign record: its root is neither <eventstream> nor <record>"
+        raise DataError(name, line, reason, "move it out of the cohort")
+
+
+def warnings_of(parsed: Parsed, name: str) -> list[str]:
+    """One line for each kind of thing that was read but is not as it should be."""
+    lines: list[str] = []
+    if not parsed.raw:
+        lines.append(f"{name}: holds no event — check the export; the record stays, empty")
+    if parsed.undated:
+        lines.append(
+            f"{name}:{parsed.undated[0]}: {len(parsed.undated)} events have no readable time "
+            "— they stay where the file has them and have no time position"
+        )
+    for tag, line in parsed.unknown.items():
+        lines.append(f"{name}:{line}: element <{tag[:40]}> is not known — what it says is left out")
+    return lines
+
+
+def read_record(path: Path, name: str, id: str | None = None) -> tuple[Record, list[str]]:
+    """The record of one file and its warnings; ``id`` defaults to person_id, else the stem."""
+    parsed = parse_xml(path, name)
+    chosen = id or parsed.person_id or path.stem
+    return build_record(chosen, parsed.raw, parsed.facts, name), warnings_of(parsed, name)

@@ -1,0 +1,87 @@
+"""Records read when they are asked for, a few kept.
+
+A cohort of MedAlign's size does not fit in memory gladly and is seldom needed whole, so a
+:class:`LazyRecords` knows the ids and reads a record on access. A record that cannot be read
+raises its DataError every time and is entered among the cohort's skipped once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from core.errors import DataError, UnknownName
+from core.loaders.files import skip_of
+from core.types import Record, Skip
+
+KEPT = 32
+"""Most recently used records kept in memory."""
+
+
+class LazyRecords(Mapping[str, Record]):
+    """Record id → Record, parsed on access; other names of a record are accepted as well.
+
+    ``readers``: id → function that reads the record and its warnings. ``aliases``: other name
+    (a file's stem) → id. Looking up a name that is neither raises UnknownName.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, Callable[[], tuple[Record, list[str]]]],
+        aliases: Mapping[str, str],
+        skipped: list[Skip],
+        warnings: list[str],
+    ) -> None:
+        self._readers, self._aliases = readers, aliases
+        self._skipped, self._warnings = skipped, warnings
+        self._kept: OrderedDict[str, Record] = OrderedDict()
+        self._failed: dict[str, DataError] = {}
+        self._told: set[str] = set()
+        self._lock = threading.RLock()
+
+    def id_of(self, name: str) -> str | None:
+        """The record's id for its id or another of its names; None where there is none."""
+        return name if name in self._readers else self._aliases.get(name)
+
+    def __getitem__(self, name: str) -> Record:
+        id = self.id_of(name)
+        if id is None:
+            raise UnknownName("record", name, self._readers)
+        with self._lock:
+            found = self._kept.get(id)
+            if found is None:
+                found = self._read(id)
+            self._kept[id] = found
+            self._kept.move_to_end(id)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+    def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The record, or ``default`` where no record has the name."""
+        return self[name] if self.id_of(name) is not None else default
+
+    def _read(self, id: str) -> Record:
+        if id in self._failed:
+            raise self._failed[id].with_traceback(None)
+        try:
+            record, warnings = self._readers[id]()
+        except DataError as error:
+            self._failed[id] = error
+            self._skipped.append(skip_of(error))
+            raise
+        if id not in self._told:
+            self._told.add(id)
+            self._warnings.extend(warnings)
+        return record
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.id_of(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
