@@ -1,0 +1,28 @@
+"""The clustered bootstrap as one would write it down: draw clusters, walk their rows, take means.
+
+Slow and plain on purpose. It draws the same clusters from the same generator as
+``core.stats.clustered_bootstrap``, so the two must agree resample by resample.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def clustered_bootstrap(values, clusters, bins, resamples, rng, bin_count=10):
+    """Resampled means by bin, float [resamples, bin_count]; nan where a bin was not drawn."""
+    rows_of = {}
+    for value, cluster, where in zip(values, clusters, bins, strict=True):
+        rows_of.setdefault(cluster, []).append((where, value))
+    names = sorted(rows_of)
+    means = np.full((resamples, bin_count), np.nan)
+    for r in range(resamples):
+        totals, counts = [0.0] * bin_count, [0] * bin_count
+        for drawn in rng.integers(0, len(names), size=len(names)):
+            for where, value in rows_of[names[drawn]]:
+                totals[where] += value
+                counts[where] += 1
+        for b in range(bin_count):
+            if counts[b]:
+                means[r, b] = totals[b] / counts[b]
+    return means
