@@ -133,10 +133,10 @@ def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
     times = _Times()
     texts: list[str] = []
     table, time, visit, note_name = "", None, "", ""
-    line = 0
+    line, coded = 0, False
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal table, time, visit, note_name, line
+        nonlocal table, time, visit, note_name, line, coded
         if tag == "visit":
             visit = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
         elif tag == "day":
@@ -145,16 +145,17 @@ def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
             return  # markup inside a note: its text counts
         elif tag == "code" or tag == "person":
             line = parser.CurrentLineNumber
+            coded = True
             texts.clear()
             parser.CharacterDataHandler = texts.append
         else:
-            table, time = tag, times(attributes.get("start"))
+            table, time, coded = tag, times(attributes.get("start")), False
+            line = parser.CurrentLineNumber
+            texts.clear()
+            parser.CharacterDataHandler = texts.append
             if tag == "note":
-                line = parser.CurrentLineNumber
                 note_name = attributes.get("type", "")
                 note_name = _NULL.get(note_name, note_name)
-                texts.clear()
-                parser.CharacterDataHandler = texts.append
 
     def add(kind: str, code: str, name: str, text: str, unit: str) -> None:
         if time is None:
@@ -175,11 +176,13 @@ def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
             table, time, parser.CharacterDataHandler = "", None, None
         elif table == "note":
             return
-        elif tag == "code":
-            code, name, text, unit = parse_code("".join(texts), _kind(table))
-            add(_kind(table), code, name, text, unit)
+        elif tag == "code" or (tag == table and not coded):  # a table may hold its line bare
+            kind = _kind(table)
+            code, name, text, unit = parse_code("".join(texts), kind)
+            if code or name:
+                add(kind, code, name, text, unit)
             parser.CharacterDataHandler = None
-        elif tag == table:
+        if tag == table:
             table, time = "", None
         elif tag == "visit":
             visit = ""
