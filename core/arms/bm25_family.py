@@ -37,13 +37,15 @@ class BM25Arm(ScoredArm):
     def explain(
         self, record: Record, instruction: Instruction, sentence_id: str
     ) -> list[tuple[str, float]]:
-        """What each word of the question adds to a sentence's score, in the question's order.
+        """What each word of the question adds to a sentence's score, the largest part first.
 
-        Added up from left to right the parts are the score itself. Raises UnknownName for a
-        sentence that the arm does not rank (not of this record, after the cutoff, filtered out).
+        The parts are exactly those that the score adds up; a word asked twice stands twice, one
+        that adds nothing is left out. Raises UnknownName for a sentence that the arm does not
+        rank (not of this record, after the cutoff, filtered out).
         """
         pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
         for i, sentence in enumerate(pool.sentences):
             if sentence.id == sentence_id:
-                return index_of(pool).explain(words(instruction.question), i)
+                parts = index_of(pool).explain(words(instruction.question), i)
+                return sorted(parts, key=lambda part: -part[1])
         raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))

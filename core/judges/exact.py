@@ -1,0 +1,90 @@
+"""Exact: every number and date of the reference stands in the answer, in equal value.
+
+The paper's "exact match for structured values". Where the reference holds numbers or dates they
+alone decide. A reference that says only yes or no is compared with what the answer says; where
+the answer commits to neither, the verdict is unparsed. Any other reference must stand in the
+answer word for word, in order, case and punctuation aside.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.judges import JUDGES
+from core.judges.dates import Day, take_dates
+from core.judges.offline import OfflineJudge
+from core.judges.quantities import Quantity, quantities
+from core.judges.refusal import is_refusal
+from core.text import words
+from core.types import Outcome
+
+_REFERENCE_POLARITY = re.compile(r"\W*(yes|no)(?:\s*[.,;:!–—-].*|\s*)", re.IGNORECASE | re.DOTALL)
+_CLAUSE = re.compile(r"(?:^|[.!?:;,\n])\W*(yes|no)\b(?=\s*(?:[.,;:!–—\n-]|$))", re.IGNORECASE)
+_OPENING = re.compile(r"\W*(?:answer\s*:\s*)?(yes|no)\b", re.IGNORECASE)
+
+
+def reference_polarity(text: str) -> str:
+    """ "yes" or "no" where a reference opens with it as a clause of its own, else ""."""
+    match = _REFERENCE_POLARITY.fullmatch(text)
+    return match[1].lower() if match else ""
+
+
+def answer_polarity(text: str) -> str:
+    """ "yes" or "no" where an answer opens with the word or says it as a clause; "" where it
+    says neither or both."""
+    opening = _OPENING.match(text)
+    said = {match[1].lower() for match in _CLAUSE.finditer(text)}
+    if opening:
+        said.add(opening[1].lower())
+    return said.pop() if len(said) == 1 else ""
+
+
+def _years(days: list[Day]) -> set[int]:
+    return {day.year for day in days}
+
+
+def _contains(longer: list[str], shorter: list[str]) -> bool:
+    n = len(shorter)
+    return any(longer[i : i + n] == shorter for i in range(len(longer) - n + 1))
+
+
+@JUDGES.register("exact")
+class Exact(OfflineJudge):
+    """Equal numbers and dates; else polarity; else the reference's words in order."""
+
+    name, title = "exact", "Exact values (offline)"
+
+    def compare(self, reference: str, answer: str) -> tuple[Outcome, str]:
+        days, rest = take_dates(reference)
+        numbers = quantities(rest)
+        if days or numbers:
+            return self._values(days, numbers, answer)
+        if is_refusal(reference):
+            return self._told(is_refusal(answer), "the reference is a refusal")
+        polarity = reference_polarity(reference)
+        if polarity:
+            if is_refusal(answer):
+                return "incorrect", f"{polarity} expected, refused"
+            said = answer_polarity(answer)
+            if not said:
+                return "unparsed", f"{polarity} expected, neither yes nor no said"
+            return self._told(said == polarity, f"{polarity} expected, {said} said")
+        return self._told(_contains(words(answer), words(reference)), "words in order")
+
+    def _values(self, days: list[Day], numbers: list[Quantity], answer: str) -> tuple[Outcome, str]:
+        said_days, rest = take_dates(answer)
+        said = quantities(rest)
+
+        def has(number: Quantity) -> bool:
+            # A year that stands alone is also said by a date of that year.
+            in_dates = not number.dimension and number.bare in _years(said_days)
+            return in_dates or any(other.says(number) for other in said)
+
+        found = sum(has(number) for number in numbers)
+        found += sum(any(other.says(day) for other in said_days) for day in days)
+        wanted = len(numbers) + len(days)
+        return self._told(found == wanted, f"{found} of {wanted} values")
+
+    @staticmethod
+    def _told(right: bool, raw: str) -> tuple[Outcome, str]:
+        return ("correct" if right else "incorrect"), raw

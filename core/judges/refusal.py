@@ -1,0 +1,62 @@
+"""Whether an answer declines to answer; the one rule that every judge uses.
+
+A refusal is told apart from a wrong answer in every table (PROTOCOL, Stage 2: judging). The rule
+is a list of phrases, on lower-cased text with folded white space and straight apostrophes:
+
+- the record or the context is said to lack it: "no information", "no mention of", "not
+  mentioned / documented / specified / stated / indicated / provided / available / recorded /
+  reported" said of the record, chart, notes, text, context or information, or of "it", "this",
+  or standing alone as the whole answer; "does not mention / contain / provide / specify / state
+  / include / indicate";
+- the answerer is said to be unable: "cannot determine", "can't be determined", "unable to
+  answer", "cannot answer", "I don't know", "insufficient information", "not enough information",
+  "unknown" or "n/a" as the whole answer.
+
+"No record of" and "no evidence of" are clinical answers, not refusals.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.text import one_line
+
+_LACKING = (
+    r"(?:mentioned|documented|specified|stated|indicated|provided|available|recorded|reported"
+    r"|given|included|found|listed|noted)"
+)
+_SOURCE = r"(?:patient(?:'s)? |medical |provided |given |available |clinical |health )*" + (
+    r"(?:records?|charts?|notes?|text|context|information|documents?|documentation|ehr|excerpts?)"
+)
+_ABLE = (
+    r"(?:determine|answer|tell|say|find|identify|provide|confirm|ascertain|infer|conclude|assess)"
+)
+
+_ANYWHERE = re.compile(
+    "|".join(
+        (
+            r"\bno (?:relevant |specific |further |such |additional |available )*information\b",
+            r"\bno (?:relevant |specific |explicit |direct )*mention\b",
+            rf"\b(?:insufficient|inadequate|not enough|lack of) (?:{_SOURCE}|data|details?)\b",
+            rf"\bnot (?:\w+ )?{_LACKING} (?:\w+ ){{0,2}}(?:in|by|within|from) (?:\w+ )?{_SOURCE}\b",
+            rf"\b(?:it|this|that|answer|{_SOURCE}) (?:is|was|are) not (?:\w+ )?{_LACKING}\b",
+            rf"\b{_SOURCE} (?:does|do|did) not (?:\w+ )?"
+            r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
+            rf"\b{_SOURCE} (?:doesn't|don't|didn't) (?:\w+ )?"
+            r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
+            rf"\b(?:cannot|can not|can't|could not|couldn't|unable to|not able to) (?:be )?"
+            rf"(?:\w+ )?{_ABLE}(?:d|ed)?\b",
+            r"\bi (?:do not|don't) (?:know|have (?:enough|access|any|the|sufficient))\b",
+        )
+    )
+)
+_WHOLE = re.compile(
+    rf"(?:not (?:\w+ )?{_LACKING}|unknown|n/?a|none (?:mentioned|documented|available)|unclear"
+    r"|not applicable|no answer)[.! ]*"
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether ``text`` declines to answer, by the rule of this file; blank text does not."""
+    text = one_line(text.lower().replace("’", "'"))
+    return bool(_ANYWHERE.search(text) or _WHOLE.fullmatch(text))

@@ -1,0 +1,78 @@
+"""Extractive: answers with the line of the context nearest to the question, word for word.
+
+A baseline that invents nothing: it shows what a selection is worth when reading adds no
+reasoning. It runs on any machine, and under the published truncation it falls silent with its
+question, where a language model would go on writing the record (PROTOCOL, Stage 2: reading).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import ClassVar
+
+import numpy as np
+
+from core.embedding import MINILM, Embedder, shared
+from core.protocol import Protocol
+from core.readers import READERS
+from core.text import count_tokens
+from core.types import Answer, Prompt
+
+_DATE = re.compile(r"\[(?:\d{4,}-\d{2}-\d{2}|undated)\] ")
+
+
+def bare(line: str) -> str:
+    """A context line without its date: the sentence itself, so that its vector is the arm's."""
+    return line[match.end() :] if (match := _DATE.match(line)) else line
+
+
+@READERS.register("extractive")
+class Extractive:
+    """The nearest context line by MiniLM cosine; ties go to the earlier line.
+
+    ``window`` is in tokens of :func:`core.text.count_tokens`, the paper's reader's length. Raises
+    MissingModel when the weights are not here.
+    """
+
+    name: str = "extractive"
+    title: str = "Extractive baseline (non-generative)"
+    needs: ClassVar[str] = MINILM
+
+    def __init__(
+        self, protocol: Protocol, window: int = 32_768, embedder: Embedder | None = None
+    ) -> None:
+        self.protocol = protocol
+        self.window = window
+        self.embedder = embedder if embedder is not None else shared(self.needs)
+
+    def count_tokens(self, text: str) -> int:
+        """Words and punctuation marks of ``text``."""
+        return count_tokens(text)
+
+    def read(self, prompt: Prompt) -> Answer:
+        """The line of ``prompt.context`` nearest to its question, with its date as shown.
+
+        The answer is empty, and says why, where the prompt holds no question or no line.
+        """
+        begun = time.perf_counter()
+        missing = ""
+        if not prompt.question_survived:
+            missing = "the question was cut off the prompt"
+        elif not prompt.question.strip():
+            missing = "the question is empty"
+        elif not prompt.context:
+            missing = "the prompt holds no line of the record"
+        if missing:
+            return Answer("", reason=missing, prompt_tokens=prompt.tokens)
+        vectors = self.embedder.embed([prompt.question, *(bare(x.text) for x in prompt.context)])
+        # Six decimals, as the dense arm: rounding of float32 must not choose the answer.
+        nearness = np.round((vectors[1:] @ vectors[0]).astype(np.float64), 6)
+        line = prompt.context[int(np.argmax(nearness))]
+        return Answer(
+            line.text,
+            sources=(line.sentence_id,),
+            prompt_tokens=prompt.tokens,
+            output_tokens=count_tokens(line.text),
+            seconds=time.perf_counter() - begun,
+        )
