@@ -1,0 +1,25 @@
+"""Runs: plan a spec, do it in a worker process, take it up again, and tell what came out.
+
+A page or the command line starts a run and then only reads. What a run leaves on disk is told in
+:mod:`core.run.folder`, what is in its rows in :mod:`core.run.rows`.
+"""
+
+from __future__ import annotations
+
+from core.run.compare import different_only, item, rows
+from core.run.control import cancel, resume, start, wait
+from core.run.report import report, report_csv
+from core.run.state import status
+
+__all__ = [
+    "cancel",
+    "different_only",
+    "item",
+    "report",
+    "report_csv",
+    "resume",
+    "rows",
+    "start",
+    "status",
+    "wait",
+]

@@ -1,0 +1,177 @@
+"""A run's folder, ``data/runs/<id>/``, and the plan written in it.
+
+::
+
+    spec.json        what to do, written once: spec, protocol in full, cohort and its digest,
+                     data-use tag, versions, planned items
+    items/           answers and verdicts, or selections: JSONL while it runs, Parquet after
+    events.jsonl     started, progress, cancelled, failed, finished
+    log.txt          what the worker printed: places of faults, never text of a record
+    lock             held (flock) by the worker while it lives
+    cancel           somebody asked to stop;  cancelled  the worker obeyed
+    done.json        finished: counts and times
+
+Ids sort by time of making and are safe in a URL. A folder appears under its name whole: it is
+made beside and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core import settings
+from core.errors import InputError, UnknownName
+from core.protocol import Protocol
+from core.run.rows import TABLES
+from core.run.spec import ArmEntry
+from core.store import Lock, RowStore
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``spec.json`` says. ``raw`` is all of it."""
+
+    name: str
+    kind: str
+    data: str
+    digest: str
+    arms: tuple[ArmEntry, ...]
+    readers: tuple[str, ...]
+    judges: tuple[str, ...]
+    protocol: Protocol
+    limit: int | None
+    planned: int
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The places in a run's folder."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def items(self) -> Path:
+        return self.path / "items"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def cancel(self) -> Path:
+        return self.path / "cancel"
+
+    @property
+    def cancelled(self) -> Path:
+        return self.path / "cancelled"
+
+    @property
+    def done(self) -> Path:
+        return self.path / "done.json"
+
+    def plan(self) -> Plan:
+        """The plan, read from ``spec.json``."""
+        raw = json.loads(self.spec.read_text(encoding="utf-8"))
+        spec = raw["spec"]
+        return Plan(
+            spec["name"],
+            spec["kind"],
+            raw["cohort"]["path"],
+            raw["cohort"]["digest"],
+            tuple(ArmEntry(**entry) for entry in spec["arms"]),
+            tuple(spec["readers"]),
+            tuple(spec["judges"]),
+            Protocol(**raw["protocol"]),
+            spec["limit"],
+            raw["planned"],
+            raw,
+        )
+
+    def store(self, kind: str) -> RowStore:
+        """The run's tables."""
+        return RowStore(self.items, TABLES[kind])
+
+
+def now() -> str:
+    """The present moment, UTC, ISO."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a document so that it is there whole or not at all."""
+    fresh = path.with_name(path.name + ".tmp")
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=False, indent=1, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def run_ids() -> list[str]:
+    """Ids of all runs, oldest first."""
+    folder = settings.runs_folder()
+    if not folder.is_dir():
+        return []
+    return sorted(
+        p.name
+        for p in folder.iterdir()
+        if not p.name.startswith(".") and (p / "spec.json").is_file()
+    )
+
+
+def find_run(run: str) -> RunFolder:
+    """The folder of a run; raises UnknownName, so that no path can be smuggled in as an id."""
+    known = run_ids()
+    if run not in known:
+        raise UnknownName("run", run, known[::-1])
+    return RunFolder(settings.runs_folder() / run)
+
+
+def make_run(document: Mapping[str, Any]) -> RunFolder:
+    """A new run's folder with its ``spec.json``; the document gets the run's id and time."""
+    runs = settings.runs_folder()
+    runs.mkdir(parents=True, exist_ok=True)
+    while True:
+        id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        fresh, final = RunFolder(runs / f".new-{id}"), runs / id
+        if final.exists():
+            continue
+        fresh.path.mkdir()
+        fresh.items.mkdir()
+        fresh.lock.touch()
+        write_json(fresh.spec, {"run": id, "created": now(), **document})
+        fresh.path.rename(final)
+        return RunFolder(final)
+
+
+def take_lock(folder: RunFolder) -> Lock:
+    """The run's lock; raises InputError where another worker holds it."""
+    lock = Lock.take(folder.lock)
+    if lock is None:
+        raise InputError(f"run {folder.id} is running already; wait for it or cancel it")
+    return lock

@@ -1,0 +1,90 @@
+"""From a spec to a plan: find and open the cohort, count the work, refuse what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core import settings
+from core.errors import DataError, SpecError
+from core.loaders.open import open_cohort
+from core.run.provenance import content_digest, versions
+from core.run.spec import Spec
+from core.types import Cohort, Instruction
+
+
+def find_data(data: str, base: str = "") -> Path:
+    """The cohort a spec means by ``data``.
+
+    Tried in this order: the path as it stands, beside the spec file (``base``), under the data
+    folder (with or without a leading ``data/``), and a cohort's name. Raises DataError.
+    """
+    path = Path(data).expanduser()
+    places = [path]
+    if not path.is_absolute():
+        if base:
+            places.append(Path(base) / path)
+        inside = Path(*path.parts[1:]) if path.parts and path.parts[0] == "data" else path
+        places += [settings.data_folder() / inside, settings.cohorts_folder() / path]
+    for place in places:
+        if place.exists():
+            return place.resolve()
+    raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
+
+
+def chosen(cohort: Cohort, limit: int | None) -> tuple[Instruction, ...]:
+    """The first ``limit`` instructions (None: all), in the cohort's order."""
+    return cohort.instructions[:limit]
+
+
+def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+    """Instructions grouped by record, so that a record is read and indexed once."""
+    groups: dict[str, list[Instruction]] = {}
+    for instruction in instructions:
+        groups.setdefault(instruction.record_id, []).append(instruction)
+    return groups
+
+
+def plan(spec: Spec) -> dict[str, Any]:
+    """The document ``spec.json`` for a spec.
+
+    Raises DataError where the cohort cannot be opened, SpecError where it has no instructions
+    or, for the arm ``oracle``, no reference answers.
+    """
+    path = find_data(spec.data, spec.base)
+    cohort = open_cohort(str(path))
+    instructions = chosen(cohort, spec.limit)
+    if not instructions:
+        raise SpecError(f"{path} holds no instructions; a run asks a cohort's own questions")
+    if any(entry.name == "oracle" for entry in spec.arms) and not cohort.gold:
+        raise SpecError(f"the arm 'oracle' shows located evidence, and {path} holds no evidence")
+    items = len(instructions) * len(spec.arms)
+    if spec.kind == "answers":
+        items *= len(spec.readers) * (1 + len(spec.judges))
+    return {
+        "spec": {
+            "name": spec.name,
+            "kind": spec.kind,
+            "data": spec.data,
+            "arms": [asdict(entry) for entry in spec.arms],
+            "readers": list(spec.readers),
+            "judges": list(spec.judges),
+            "limit": spec.limit,
+        },
+        "protocol": spec.protocol.as_dict(),
+        "cohort": {
+            "path": str(path),
+            "format": cohort.format,
+            "digest": content_digest(path),
+            "data_use": _data_use(cohort),
+        },
+        "versions": versions(),
+        "instructions": len(instructions),
+        "planned": items,
+    }
+
+
+def _data_use(cohort: Cohort) -> Mapping[str, Any]:
+    return asdict(cohort.manifest)

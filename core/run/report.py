@@ -1,0 +1,100 @@
+"""A run's report: one document of tables, the same whatever the order in which rows came.
+
+Works on a run that is still going; its status and counts say how much is there. How each table
+is made is in :mod:`core.run.tables`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+from core.run.folder import Plan, RunFolder, find_run
+from core.run.state import status
+from core.run.tables import accuracy, agreement, failures, hit_miss, paired, unlocated
+from core.run.tables_recall import recall, tokens
+from core.store import RowStore
+
+Table = list[dict[str, Any]]
+
+
+def report(run: str) -> dict[str, Any]:
+    """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
+
+    ``tables``: recall, accuracy, tokens, hit_miss, paired, agreement, unlocated, failures.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    now = status(run)
+    store = folder.store(plan.kind)
+    return {
+        "run": run,
+        "name": plan.name,
+        "kind": plan.kind,
+        "status": now["status"],
+        "protocol": plan.protocol.as_dict(),
+        "items": {name: now[name] for name in ("planned", "done", "failed")},
+        "warnings": _warnings(folder, plan),
+        "tables": _tables(store, plan),
+    }
+
+
+def _tables(store: RowStore, plan: Plan) -> dict[str, Table]:
+    tables: dict[str, Table] = {"recall": recall(store, plan)}
+    if plan.kind == "answers":
+        tables["accuracy"] = accuracy(store, plan)
+    tables["tokens"] = tokens(store, plan)
+    if plan.kind == "answers":
+        tables["hit_miss"] = hit_miss(store, plan)
+        tables["paired"] = paired(store, plan)
+        tables["agreement"] = agreement(store, plan)
+        tables["unlocated"] = unlocated(store, plan)
+    tables["failures"] = failures(store, plan)
+    return tables
+
+
+def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
+    """What a reader of the tables should know about how the run came about."""
+    warnings: list[str] = []
+    codes = {plan.raw["versions"]["code"]}
+    if folder.events.exists():
+        with folder.events.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n") and b'"started"' in line:
+                    codes.add(json.loads(line)["versions"]["code"])
+    if len(codes) > 1:
+        warnings.append("the program's code changed between the start and a resume of this run")
+    if plan.kind == "selection" and (plan.readers or plan.judges):
+        warnings.append("a run of kind selection reads and judges nothing: readers, judges unused")
+    changed = plan.protocol.differences()
+    if changed:
+        listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())
+        warnings.append(f"the protocol differs from the corrected one: {listed}")
+    return warnings
+
+
+def report_csv(run: str, folder: str | Path) -> list[Path]:
+    """Write one CSV a table into ``folder``, made if need be; gives the files.
+
+    A table without rows gets a file without rows. Raises InputError where it cannot be written.
+    """
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = report(run)["tables"]
+    target = Path(folder).expanduser()
+    written: list[Path] = []
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, rows in tables.items():
+            path = target / f"{name}.csv"
+            with path.open("w", encoding="utf-8", newline="") as file:
+                if rows:
+                    writer = csv.DictWriter(file, list(rows[0]))
+                    writer.writeheader()
+                    writer.writerows(rows)
+            written.append(path)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
+    return written

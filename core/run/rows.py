@@ -1,0 +1,130 @@
+"""What is in a run's rows: the columns of each table, and the keys that make a row one of a kind.
+
+``item`` names the work (arm entry, reader, instruction; and judge): a row whose item is there is
+skipped on resume. ``key`` names the content (the same, the prompt and the protocol): it is unique
+in its table, and equal in two runs exactly where the same reader was given the same prompt.
+``status`` is ok or failed; a failed row has a ``reason`` and is dropped and retried on resume.
+``band`` and ``middle`` are those of the evidence by the protocol's position, "unlocated" and null
+where the evidence was not found in the record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+from core.run.spec import ArmEntry
+from core.store import Schema
+from core.types import Selection
+
+_KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
+_TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
+
+_COMMON: Schema = {
+    "key": "VARCHAR",
+    "item": "VARCHAR",
+    "status": "VARCHAR",
+    "reason": "VARCHAR",
+    "label": "VARCHAR",
+    "arm": "VARCHAR",
+    "k": "BIGINT",
+    "record": "VARCHAR",
+    "instruction": "VARCHAR",
+    "order_position": "DOUBLE",
+    "time_position": "DOUBLE",
+    "band": "VARCHAR",
+    "middle": "BOOLEAN",
+    "time": "VARCHAR",
+}
+
+SELECTIONS: Schema = {
+    **_COMMON,
+    "selection": _KEPT,
+    "selection_tokens": "BIGINT",
+    "selection_cut": "BIGINT",
+    "selection_seconds": "DOUBLE",
+    "trace": _TRACE,
+    "lexical": "BOOLEAN",
+    "evidence": "BOOLEAN",
+    "evidence_share": "DOUBLE",
+}
+"""One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
+reference (null without one). ``evidence``, ``evidence_share``: any, and what share, of the gold
+sentences was kept (null where the evidence is unlocated)."""
+
+ANSWERS: Schema = {
+    **SELECTIONS,
+    "reader": "VARCHAR",
+    "prompt": "VARCHAR",
+    "prompt_hash": "VARCHAR",
+    "prompt_tokens": "BIGINT",
+    "cut": "VARCHAR[]",
+    "question_survived": "BOOLEAN",
+    "evidence_in_prompt": "BOOLEAN",
+    "answer": "VARCHAR",
+    "sources": "VARCHAR[]",
+    "read_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "seconds": "DOUBLE",
+}
+"""One row an arm entry, instruction and reader. ``evidence_in_prompt``: a gold sentence was not
+only kept but stands in the prompt after packing."""
+
+VERDICTS: Schema = {
+    **_COMMON,
+    "reader": "VARCHAR",
+    "judge": "VARCHAR",
+    "answer_key": "VARCHAR",
+    "outcome": "VARCHAR",
+    "refusal": "BOOLEAN",
+    "raw": "VARCHAR",
+    "prompt_hash": "VARCHAR",
+    "nan_evidence": "BOOLEAN",
+    "seconds": "DOUBLE",
+}
+"""One row an answer and judge. ``prompt_hash``: of what the judge was given (question, reference,
+response). ``nan_evidence``: judged against the text "nan" (protocol fault question_100)."""
+
+TABLES: Mapping[str, Mapping[str, Schema]] = {
+    "selection": {"selections": SELECTIONS},
+    "answers": {"answers": ANSWERS, "verdicts": VERDICTS},
+}
+"""Kind of run → its tables."""
+
+
+def digest(*parts: str) -> str:
+    """A short hash of parts that no other split of the same characters shares."""
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def entry_text(entry: ArmEntry) -> str:
+    """An arm entry, spelled out, for hashing."""
+    options = dict(sorted(entry.options.items()))
+    return json.dumps([entry.name, entry.k, entry.recency, entry.tokens, options])
+
+
+def item_of(entry: ArmEntry, instruction_id: str, reader: str = "", judge: str = "") -> str:
+    """The name of a piece of work in a run."""
+    return digest(entry_text(entry), instruction_id, reader, judge)
+
+
+def kept_rows(selection: Selection) -> list[dict[str, Any]]:
+    """The sentences of a selection, as a row holds them; a score that is no number is null."""
+    return [
+        {
+            "id": kept.sentence.id,
+            "event": kept.sentence.span.event,
+            "score": kept.score if kept.score is not None and isfinite(kept.score) else None,
+            "kept_by": kept.kept_by,
+        }
+        for kept in selection.kept
+    ]
+
+
+def blank(schema: Schema) -> dict[str, Any]:
+    """A row of nulls."""
+    return dict.fromkeys(schema)

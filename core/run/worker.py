@@ -1,0 +1,104 @@
+"""The process that does a run: ``python -m core.run.worker RUN [--lock-fd N]``.
+
+It lives as long as it holds the run's lock. Standard output and error go to the run's log, which
+never gets text of a record: a fault is told by its type and place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from core.errors import InputError, MidchartError
+from core.loaders.open import open_cohort
+from core.run.execute import Executor, Stopped, reason_of
+from core.run.folder import RunFolder, find_run, now, take_lock, write_json
+from core.run.provenance import versions
+from core.store import Journal, Lock
+
+TELL_EVERY_S = 0.3
+
+
+def do_run(folder: RunFolder) -> str:
+    """Do all that is left of a run whose lock this process holds; "done" or "cancelled"."""
+    plan = folder.plan()
+    store = folder.store(plan.kind)
+    events = Journal(folder.events)
+    told = [float("-inf"), -1.0]
+
+    def tell(event: str, **facts: Any) -> None:
+        events.append({"time": now(), "event": event, **facts})
+
+    def progress(done: int, failed: int) -> bool:
+        moment, total = time.monotonic(), done + failed
+        if moment - told[0] > TELL_EVERY_S or total == plan.planned:
+            told[0] = moment
+            tell("progress", done=done, failed=failed, planned=plan.planned)
+        return not folder.cancel.exists()
+
+    tell("started", versions=versions())
+    begun = time.monotonic()
+    try:
+        store.reopen()
+        executor = Executor(plan, open_cohort(plan.data), store, progress)
+        try:
+            executor.run()
+        except Stopped:
+            if executor.done + executor.failed < plan.planned:
+                store.close()
+                tell("progress", done=executor.done, failed=executor.failed, planned=plan.planned)
+                tell("cancelled")
+                folder.cancelled.touch()
+                return "cancelled"
+        store.compact()
+        finished: Mapping[str, Any] = {
+            "run": folder.id,
+            "finished": now(),
+            "seconds": round(time.monotonic() - begun, 3),
+            "planned": plan.planned,
+            "done": executor.done,
+            "failed": executor.failed,
+        }
+        tell("finished", **finished)
+        write_json(folder.done, finished)
+        return "done"
+    except Exception as error:
+        tell("failed", reason=reason_of(error))
+        raise
+    finally:
+        store.close()
+        events.close()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do a run; exit status 0 done or cancelled, 1 it failed, 2 it is already running."""
+    parser = argparse.ArgumentParser(prog="python -m core.run.worker", description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("--lock-fd", type=int, default=None)
+    call = parser.parse_args(arguments)
+    try:
+        folder = find_run(call.run)
+        lock = Lock.inherited(call.lock_fd) if call.lock_fd is not None else take_lock(folder)
+    except InputError as error:
+        print(f"{now()} refused: {error}", file=sys.stderr)
+        return error.exit_status
+    print(f"{now()} started", flush=True)
+    try:
+        outcome = do_run(folder)
+        print(f"{now()} {outcome}", flush=True)
+        return 0
+    except MidchartError as error:
+        print(f"{now()} failed: {error}", flush=True)
+        return 1
+    except Exception as error:  # noqa: BLE001 - its text may quote a record; its place is told
+        print(f"{now()} failed: {reason_of(error)}", flush=True)
+        return 1
+    finally:
+        lock.release()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Questions to a run's files through DuckDB, in memory: no database file, so no reader shuts out
+another and none a writer.
+
+A table's columns are declared, never guessed from its first rows. A line that is not whole JSON
+comes out of DuckDB as a row of nulls; it is left out by its missing key. One such line, the last,
+is what a writer at work or a killed one leaves; more of them is damage and is said.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from core.errors import WorkFailed
+
+Schema = Mapping[str, str]
+"""Column → DuckDB type; every schema has a ``key``."""
+
+LONGEST_LINE = 256 << 20
+_ATTEMPTS = 5
+_lock = threading.Lock()
+_connections: list[duckdb.DuckDBPyConnection] = []
+
+
+def cursor() -> duckdb.DuckDBPyConnection:
+    """A cursor of this process's one in-memory database; extensions are never fetched."""
+    with _lock:
+        if not _connections:
+            _connections.append(
+                duckdb.connect(
+                    ":memory:",
+                    config={
+                        "autoinstall_known_extensions": False,
+                        "autoload_known_extensions": False,
+                        # A file that was compacted, reopened and compacted again keeps its name.
+                        "enable_external_file_cache": False,
+                    },
+                )
+            )
+        return _connections[0].cursor()
+
+
+@atexit.register
+def close() -> None:
+    """Close the database; the next question opens another.
+
+    Left to the interpreter's end, the binding prints pages about leaks on standard error.
+    """
+    with _lock:
+        while _connections:
+            _connections.pop().close()
+
+
+def quoted(path: Path) -> str:
+    """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
+    text = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _struct(schema: Schema) -> str:
+    return "{" + ", ".join(f"'{name}': '{type}'" for name, type in schema.items()) + "}"
+
+
+def json_source(path: Path, schema: Schema) -> str:
+    """SQL that reads the whole rows of a JSONL file."""
+    longest = min(max(path.stat().st_size, 16 << 20), LONGEST_LINE)
+    return (
+        f"(SELECT * FROM read_json({quoted(path)}, columns={_struct(schema)}, "
+        f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest}) "
+        "WHERE key IS NOT NULL)"
+    )
+
+
+def source(folder: Path, table: str, schema: Schema) -> str:
+    """SQL that stands for a table, wherever its rows are just now: Parquet, JSONL or nowhere.
+
+    The order of the looks matters: a finished run's rows move from JSONL to Parquet at any
+    moment, so where neither is seen Parquet is looked for once more.
+    """
+    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
+    if parquet.exists():
+        return f"read_parquet({quoted(parquet)})"
+    try:
+        return json_source(journal, schema)
+    except FileNotFoundError:
+        if parquet.exists():
+            return f"read_parquet({quoted(parquet)})"
+    empty = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    return f"(SELECT {empty} WHERE false)"
+
+
+def query(sql: Callable[[], str], parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Rows of a question as dictionaries.
+
+    ``sql`` is called for the text, again when a file moved between the look and the read.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            with cursor() as connection:
+                done = connection.execute(sql(), list(parameters))
+                names = [column[0] for column in done.description or []]
+                return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+        except duckdb.IOException:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def damaged(path: Path) -> int:
+    """Lines of a JSONL file that are no rows, the half-written last one left aside."""
+    if not path.exists():
+        return 0
+    text = (
+        f"SELECT count(*) AS n FROM read_json({quoted(path)}, columns={{'key': 'VARCHAR'}}, "
+        "format='newline_delimited', ignore_errors=true, "
+        f"maximum_object_size={min(max(path.stat().st_size, 16 << 20), LONGEST_LINE)}) "
+        "WHERE key IS NULL"
+    )
+    found = int(query(lambda: text)[0]["n"])
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        size = file.tell()
+        file.seek(max(0, size - 1))
+        whole = size == 0 or file.read(1) == b"\n"
+    return max(0, found - (0 if whole else 1))
+
+
+def refuse_damage(path: Path) -> None:
+    """Raise WorkFailed where a file holds lines that are no rows."""
+    lines = damaged(path)
+    if lines:
+        raise WorkFailed(f"{path}: {lines} lines are no rows; the file was changed from outside")

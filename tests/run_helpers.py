@@ -1,0 +1,92 @@
+"""What tests of runs share: a tiny cohort in MedAlign's own form, a place for runs, waiting."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+from core.run import status
+
+ROOT = Path(__file__).parent.parent
+DRUGS = ["lisinopril", "metformin", "warfarin", "atorvastatin", "amlodipine", "omeprazole"]
+SITECUSTOMIZE = "import sys; sys.path.insert(0, {root!r}); import tests.run_members as m; m.enter()"
+
+
+def write_cohort(folder: Path, records: int = 3, events: int = 20) -> Path:
+    """A cohort in which each record states one dose at each of four depths."""
+    (folder / "ehrs").mkdir(parents=True)
+    questions = []
+    for p in range(records):
+        lines = [
+            f'<entry timestamp="2020-01-{i + 1:02d} 08:00"><event type="measurement" code="L/{i}" '
+            f'name="Glucose">{90 + i + p}</event></entry>'
+            for i in range(events)
+        ]
+        for q, depth in enumerate((0, events // 3, events // 2, events - 1)):
+            drug, dose = DRUGS[(p + q) % len(DRUGS)], 10 * (p + q + 1)
+            fact = f"Patient {p} takes {drug} at a dose of {dose} milligram"
+            lines[depth] = (
+                f'<entry timestamp="2020-01-{depth + 1:02d} 08:00"><event type="note" '
+                f'note_id="n{q}" code="N" name="note">{fact}.</event></entry>'
+            )
+            questions.append(
+                {
+                    "instruction_id": f"i{p}{q}",
+                    "filename": f"{p + 1}.xml",
+                    "person_id": str(p + 1),
+                    "question": f"What dose of {drug} does the patient take?",
+                    "evidence": fact,
+                    "clinician_response": f"{dose} milligram {dose}",
+                    "submitter_specialty": "medicine",
+                    "annotator_num": "Annotator_1",
+                }
+            )
+        body = (
+            f'<eventstream person_id="{p + 1}"><encounter><events>{"".join(lines)}</events>'
+            "</encounter></eventstream>"
+        )
+        (folder / "ehrs" / f"{p + 1}.xml").write_text(body, encoding="utf-8")
+    write_questions(folder, questions)
+    return folder
+
+
+def write_questions(folder: Path, questions: list[dict[str, str]]) -> None:
+    """The table of questions of a cohort."""
+    path = folder / "clinician-instruction-responses.tsv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(questions[0]), delimiter="\t")
+        writer.writeheader()
+        writer.writerows(questions)
+
+
+def read_questions(folder: Path) -> list[dict[str, str]]:
+    """The rows of that table."""
+    path = folder / "clinician-instruction-responses.tsv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def spec(cohort: Path, **changes: object) -> dict[str, object]:
+    """A spec of all that the tests' members can do on a cohort."""
+    return {
+        "name": "test",
+        "kind": "answers",
+        "data": str(cohort),
+        "arms": ["bm25", {"name": "bm25", "k": 1}, "recency", "full"],
+        "readers": ["test_echo"],
+        "judges": ["test_words", "test_even"],
+        "seed": 7,
+        **changes,
+    }
+
+
+def wait_until(run: str, *states: str, patience_s: float = 20.0) -> str:
+    """Wait until a run is in one of the states; gives it, or fails."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        state = status(run)["status"]
+        if state in states:
+            return state
+        time.sleep(0.01)
+    raise AssertionError(f"{run} is {status(run)}, not {states}")

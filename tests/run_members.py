@@ -1,0 +1,76 @@
+"""A reader and a judge for tests of runs: plain, the same each time, as slow as wanted.
+
+``enter`` puts them into the registries of this process; the worker of a run gets them through a
+``sitecustomize`` that :func:`tests.run_helpers.place` writes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from core.judges import JUDGES
+from core.readers import READERS
+from core.text import count_tokens, words
+from core.types import Answer, Verdict
+
+
+class EchoReader:
+    """Says the context line that shares most words with the question; fails where told to."""
+
+    name, title, window = "test_echo", "Echo", 4000
+
+    def __init__(self, protocol):
+        self.delay_s = float(os.environ.get("TEST_READER_DELAY_S", "0"))
+        self.fail_on = os.environ.get("TEST_READER_FAILS_ON", "")
+
+    def count_tokens(self, text):
+        return count_tokens(text)
+
+    def read(self, prompt):
+        time.sleep(self.delay_s)
+        if self.fail_on and self.fail_on in prompt.question:
+            raise RuntimeError(f"the record says: {prompt.text}")
+        asked = set(words(prompt.question))
+        best = max(prompt.context, key=lambda line: len(asked & set(words(line.text))))
+        return Answer(best.text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
+
+
+class WordJudge:
+    """Correct where the answer holds the reference's last word; shy where it holds a nought."""
+
+    name, title = "test_words", "Words"
+
+    def __init__(self, protocol):
+        pass
+
+    def judge(self, instruction, gold, answer):
+        if "unparsable" in instruction.question:
+            return Verdict("unparsed", raw="perhaps")
+        right = words(gold.answer)[-1] in words(answer.text)
+        return Verdict("correct" if right else "incorrect", raw="YES" if right else "NO")
+
+
+class LengthJudge:
+    """Correct where the answer has an even number of characters."""
+
+    name, title = "test_even", "Even"
+
+    def __init__(self, protocol):
+        pass
+
+    def judge(self, instruction, gold, answer):
+        return Verdict("correct" if len(answer.text) % 2 == 0 else "incorrect")
+
+
+def enter():
+    """Register all three; the names entered, by registry."""
+    READERS.register("test_echo")(EchoReader)
+    JUDGES.register("test_words")(WordJudge)
+    JUDGES.register("test_even")(LengthJudge)
+
+
+def leave():
+    """Take them out again."""
+    for registry, name in ((READERS, "test_echo"), (JUDGES, "test_words"), (JUDGES, "test_even")):
+        registry._factories.pop(name, None)
