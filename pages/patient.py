@@ -1,0 +1,36 @@
+"""One patient and one question: which sentences each arm kept, which evidence it dropped, and what
+the reader made of it. The page lays out; everything it shows is worked out in ``pages/ui``.
+"""
+
+import streamlit as st
+
+from pages.ui import choose, guard, patient_state, patient_view
+
+guard.page("Patient")
+
+choice = choose.choose()
+patient_view.question(choice)
+if not choice.record.events:
+    st.info("This record is empty: it holds no events.")
+    st.stop()
+
+found = patient_state.pieces(choice.record, choice.gold, choice.protocol)
+views = patient_view.summary(choice, found)
+patient_view.record_timeline(choice, views, found)
+panel = patient_view.evidence_panel(choice, views, found)
+
+st.subheader("More", anchor=False)
+given, compared, saved = st.tabs(
+    ["What the reader was given", "Two arms side by side", "Table and export"],
+    on_change="rerun",
+    key="patient_more",
+)
+if given.open:
+    with given:
+        patient_view.reader(choice, views, found)
+if compared.open:
+    with compared:
+        patient_view.two_arms(choice, views, found)
+if saved.open:
+    with saved:
+        patient_view.export(choice, views, found, panel)

@@ -1,0 +1,244 @@
+"""Marked text: what is kept and what is dropped, shown in place and never by colour alone.
+
+Record text is hostile input. Everything that comes from a record goes through :func:`safe`, and
+only the tags written here reach the page. A mark says what it is by its border and by a word:
+solid "kept", thick solid "kept evidence", dashed "dropped evidence".
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+KEPT, KEPT_EVIDENCE, DROPPED_EVIDENCE = "kept", "kept evidence", "dropped evidence"
+_CLASS = {
+    KEPT: "mc-kept",
+    KEPT_EVIDENCE: "mc-held",
+    DROPPED_EVIDENCE: "mc-dropped",
+}
+_STRENGTH = {KEPT: 0, KEPT_EVIDENCE: 1, DROPPED_EVIDENCE: 2}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_WORD = re.compile(r"\S+")
+
+LONG_NOTE = 1500
+"""Words above which far-away unmarked lines are folded."""
+NEAR = 2
+"""Lines kept on each side of a marked line when a note is folded."""
+
+CSS = """
+.mc{--mc-gold:light-dark(#8a5a00,#e8b339);--mc-ink:light-dark(#12436d,#8fbfea);
+ --mc-line:color-mix(in srgb,currentColor 22%,transparent);
+ --mc-soft:color-mix(in srgb,currentColor 5%,transparent);
+ font-size:.95rem;line-height:1.55;overflow-wrap:anywhere}
+.mc-note{white-space:pre-wrap;unicode-bidi:plaintext;max-width:88ch;margin:.35rem 0 0;
+ line-height:1.75}
+.mc mark{background:var(--mc-soft);color:inherit;border-radius:3px;padding:.08em .25em;
+ -webkit-box-decoration-break:clone;box-decoration-break:clone}
+.mc mark.mc-kept{border:1.5px solid var(--mc-ink)}
+.mc mark.mc-held{border:2.5px solid var(--mc-gold)}
+.mc mark.mc-dropped{border:2.5px dashed var(--mc-gold);
+ background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
+.mc u{text-decoration-thickness:2px;text-underline-offset:3px}
+.mc-tag{font-size:.7rem;font-weight:650;letter-spacing:.02em;line-height:1.2;
+ display:inline-block;vertical-align:.1em;margin-inline-end:.4em;padding:.05em .35em;
+ border-radius:3px;background:var(--mc-ink);color:light-dark(#fff,#0b1420);white-space:nowrap}
+.mc-held>.mc-tag,.mc-dropped>.mc-tag{background:var(--mc-gold);color:light-dark(#fff,#1d1500)}
+.mc-tag small{font-weight:450;font-size:1em}
+.mc-fold{display:block;color:inherit;opacity:.7;font-size:.82rem;
+ border-top:1px dotted var(--mc-line);border-bottom:1px dotted var(--mc-line);
+ margin:.25rem 0;padding:.1rem .3rem}
+.mc-legend{display:flex;flex-wrap:wrap;gap:.35rem 1.1rem;font-size:.82rem;margin:.1rem 0 .4rem}
+"""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Characters ``start`` to ``end`` of an event's text and what they are.
+
+    ``extra`` stands after the label in the tag (which other arms kept it).
+    """
+
+    start: int
+    end: int
+    label: str
+    extra: str = ""
+
+
+def safe(text: str) -> str:
+    """Record text as HTML text: tags inert, control and direction-override characters shown."""
+    return html.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n")))
+
+
+def _cells(start: int, end: int, marks: Sequence[Mark]) -> list[tuple[int, int, Mark | None]]:
+    """Cut [start, end) at the edges of marks; where marks overlap the strongest wins."""
+    edges = {start, end}
+    here = [m for m in marks if m.start < end and m.end > start]
+    for mark in here:
+        edges.update((max(mark.start, start), min(mark.end, end)))
+    cuts = sorted(edges)
+    cells: list[tuple[int, int, Mark | None]] = []
+    for low, high in pairwise(cuts):
+        over = [m for m in here if m.start <= low and m.end >= high]
+        best = max(over, key=lambda m: (_STRENGTH[m.label], -m.start), default=None)
+        if cells and cells[-1][2] is best and best is not None:
+            cells[-1] = (cells[-1][0], high, best)
+        else:
+            cells.append((low, high, best))
+    return cells
+
+
+def _underlined(text: str, low: int, high: int, exact: Sequence[tuple[int, int]]) -> str:
+    """Text [low, high) with the exact evidence characters underlined."""
+    out: list[str] = []
+    at = low
+    for start, end in sorted(exact):
+        start, end = max(start, at), min(end, high)
+        if start >= end:
+            continue
+        out.append(safe(text[at:start]))
+        out.append(f"<u>{safe(text[start:end])}</u>")
+        at = end
+    out.append(safe(text[at:high]))
+    return "".join(out)
+
+
+def tag(label: str, extra: str = "") -> str:
+    """The word that a mark carries."""
+    more = f" <small>{safe(extra)}</small>" if extra else ""
+    return f'<span class="mc-tag">{safe(label)}{more}</span>'
+
+
+def marked(
+    text: str,
+    marks: Sequence[Mark],
+    exact: Sequence[tuple[int, int]] = (),
+    start: int = 0,
+    end: int | None = None,
+    tagged: set[Mark] | None = None,
+) -> str:
+    """``text[start:end]`` with its marks in place, each tagged once at its first character."""
+    tagged = set() if tagged is None else tagged
+    out: list[str] = []
+    for low, high, mark in _cells(start, len(text) if end is None else end, marks):
+        body = _underlined(text, low, high, exact)
+        if mark is None or not text[low:high].strip():
+            out.append(body)
+            continue
+        word = "" if mark in tagged else tag(mark.label, mark.extra)
+        tagged.add(mark)
+        out.append(f'<mark class="{_CLASS[mark.label]}">{word}{body}</mark>')
+    return "".join(out)
+
+
+def lines_of(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each line of a text, without its line end."""
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for line in text.split("\n"):
+        spans.append((at, at + len(line)))
+        at += len(line) + 1
+    return spans
+
+
+def words_in(text: str) -> int:
+    """Number of words."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def _near(lines: Sequence[tuple[int, int]], spots: Iterable[tuple[int, int]]) -> set[int]:
+    shown: set[int] = set()
+    for low, high in spots:
+        touched = [i for i, (a, b) in enumerate(lines) if a < high and b > low]
+        if touched:
+            shown.update(range(max(touched[0] - NEAR, 0), min(touched[-1] + NEAR + 1, len(lines))))
+    return shown
+
+
+def note_html(
+    text: str,
+    marks: Sequence[Mark],
+    exact: Sequence[tuple[int, int]] = (),
+    whole: bool = False,
+) -> str:
+    """A note with its marks; a long one folds the lines far from any mark unless ``whole``.
+
+    A mark longer than half the note (a whole note kept as one unit) does not hold lines open;
+    the exact evidence and the shorter marks do.
+    """
+    lines = lines_of(text)
+    total = words_in(text)
+    shown = set(range(len(lines)))
+    if not whole and total > LONG_NOTE:
+        spots = [(m.start, m.end) for m in marks if m.end - m.start <= len(text) / 2]
+        shown = _near(lines, [*spots, *exact]) | set(range(min(3, len(lines))))
+        if not spots and not exact:
+            shown |= set(range(min(30, len(lines))))
+    out: list[str] = []
+    tagged: set[Mark] = set()
+    at = 0
+    while at < len(lines):
+        if at in shown:
+            out.append(marked(text, marks, exact, *lines[at], tagged) + "\n")
+            at += 1
+            continue
+        stop = at
+        while stop < len(lines) and stop not in shown:
+            stop += 1
+        hidden = words_in(text[lines[at][0] : lines[stop - 1][1]])
+        noun = "line" if stop - at == 1 else "lines"
+        out.append(
+            f'<span class="mc-fold">… {stop - at:,} {noun} without marks folded '
+            f"({hidden:,} words)</span>"
+        )
+        at = stop
+    return f'<div class="mc-note">{"".join(out).rstrip()}</div>'
+
+
+def legend(unit: str = "sentence") -> str:
+    """What the borders mean."""
+    items = (
+        (KEPT, f"the arm kept this {unit}"),
+        (KEPT_EVIDENCE, "gold evidence, kept"),
+        (DROPPED_EVIDENCE, "gold evidence the arm left out"),
+    )
+    cells = "".join(
+        f'<span><mark class="{_CLASS[label]}">{tag(label)}{safe(words)}</mark></span>'
+        for label, words in items
+    )
+    return f'<div class="mc-legend">{cells}<span><u>underlined</u> the evidence itself</span></div>'
+
+
+def block(body: str) -> str:
+    """A piece of HTML with the styles it needs."""
+    return f'<style>{CSS}{EXTRA_CSS}</style><div class="mc">{body}</div>'
+
+
+def document(title: str, body: str) -> str:
+    """A self-contained page: no script, no request to anywhere."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'\">"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{safe(title)}</title><style>:root{{color-scheme:light dark}}"
+        "body{font-family:system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
+        f'{CSS}{EXTRA_CSS}</style></head><body><h1 style="font-size:1.3rem">{safe(title)}</h1>'
+        f'<div class="mc">{body}</div></body></html>'
+    )
+
+
+EXTRA_CSS = """
+.mc-head{margin:.2rem 0 .3rem}
+.mc-head b{font-size:1.02rem}
+.mc-head span{opacity:.8}
+.mc-rows{list-style:none;margin:.2rem 0;padding:0;font-size:.85rem;line-height:1.6}
+.mc-rows li{margin:0;padding:.08rem 0;display:grid;gap:.6rem;
+ grid-template-columns:7.5rem 7.5rem 1fr}
+.mc-rows .mc-dim{opacity:.72}
+.mc-open{border-inline-start:3px solid var(--mc-ink);padding-inline-start:.8rem;margin:.5rem 0}
+@media(max-width:640px){.mc-rows li{grid-template-columns:6.2rem 1fr}
+ .mc-rows li>:nth-child(3){grid-column:1/-1;padding-inline-start:.6rem}}
+"""

@@ -1,0 +1,208 @@
+"""Kept, dropped and marked: the words and marks of the Patient page, on records made by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import api
+from core.types import Kept
+from pages.ui import compare, evidence, kept, marks, patient_export, reader_view, tables
+from pages.ui.kept import ArmView
+from pages.ui.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
+
+HOSTILE = '<script>alert(1)</script> <img src=x onerror="y"> <|im_end|> & "q"'
+NOTE = f"Seen today.\nMetformin was stopped in May.\n{HOSTILE}\nFollow-up in two weeks."
+DAY = datetime(2020, 1, 1)
+
+
+def record_of(*texts: str) -> api.Record:
+    """Notes and readings in turn, one a day."""
+    events = tuple(
+        api.Event(i, DAY + timedelta(days=i), "note" if "\n" in t else "measurement", "", "", t)
+        for i, t in enumerate(texts)
+    )
+    return api.Record("p1", events, "digest" + str(hash(texts)))
+
+
+RECORD = record_of("a: 1", "b: 2", NOTE, "c: 3", "d: 4")
+START = NOTE.index("Metformin")
+END = START + len("Metformin was stopped in May.")
+GOLD = api.Gold("q1", "May", ("Metformin was stopped in May.",), (api.Span(2, START, END),), 0.5)
+PROTOCOL = api.Protocol()
+QUESTION = api.Instruction("q1", "p1", "When was metformin stopped?")
+FOUND = kept.pieces(RECORD, GOLD, PROTOCOL)
+
+
+def view_of(name: str, *ids: str, recent: tuple[str, ...] = ()) -> ArmView:
+    """An arm that kept the sentences with these ids."""
+    units = {s.id: s for s in api.sentences(RECORD, PROTOCOL)}
+    chosen = sorted((*ids, *recent), key=lambda i: (units[i].span.event, units[i].span.start))
+    items = tuple(
+        Kept(units[i], None if i in recent else 1.5, "recency" if i in recent else "arm")
+        for i in chosen
+    )
+    tokens = sum(i.sentence.tokens for i in items)
+    return ArmView(name, name.upper(), api.Selection("p1", "q1", name, items, tokens))
+
+
+def test_a_piece_is_kept_only_with_all_of_its_sentences():
+    [piece] = FOUND
+    assert piece.ids == {"e2.1"} and piece.at == 0.5
+    assert piece.status(frozenset({"e2.1", "e0"})) == kept.KEPT
+    assert piece.status(frozenset({"e0"})) == kept.DROPPED
+    wide = api.Gold("q1", "May", ("x",), (api.Span(2, 0, END),), 0.5)
+    [both] = kept.pieces(RECORD, wide, PROTOCOL)
+    assert both.ids == {"e2.0", "e2.1"}
+    assert both.status(frozenset({"e2.0"})) == kept.PARTLY
+
+
+def test_headline_says_what_was_kept_and_where_the_dropped_evidence_lies():
+    view = view_of("bm25", "e0", recent=("e4",))
+    words = kept.headline("BM25", view.selection, FOUND, 812, 31_000, "sentence")
+    assert words == (
+        f"BM25 kept 2 of 812 sentences ({view.selection.tokens} of 31,000 tokens). It holds 0 of 1 "
+        "piece of evidence; the dropped one is at 50 % of the record."
+    )
+    held = kept.headline("BM25", view_of("bm25", "e2.1").selection, FOUND, 8, 90, "event")
+    assert held.endswith("It holds 1 of 1 piece of evidence.")
+    assert "events" in held
+
+
+@pytest.mark.parametrize(
+    ("gold", "says"),
+    [
+        (None, "cannot be judged"),
+        (api.Gold("q1", "May"), "names no evidence"),
+        (api.Gold("q1", "May", ("x",)), "could not be located"),
+        (api.Gold("q1", "May", ("x", "y"), (api.Span(0, 0, 1),)), "1 of 2 pieces"),
+        (GOLD, ""),
+    ],
+)
+def test_unlocated_or_absent_evidence_is_said(gold, says):
+    assert says in kept.evidence_note(gold) and bool(says) == bool(kept.evidence_note(gold))
+
+
+def test_hostile_text_is_inert_and_readable():
+    html = marks.note_html(NOTE, [Mark(START, END, KEPT)])
+    assert "<script" not in html and "<img" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&lt;|im_end|&gt;" in html
+    assert marks.safe("a\x00b\u202ec") == "a\ufffdb\ufffdc"
+
+
+def test_dropped_evidence_is_marked_where_it_stands():
+    view, other = view_of("bm25", "e2.0"), view_of("dense", "e2.1")
+    units = api.sentences(RECORD, PROTOCOL)
+    html = evidence.panel(RECORD, 2, view, [view, other], FOUND, units)
+    assert '<mark class="mc-kept"><span class="mc-tag">kept</span>Seen today.</mark>' in html
+    dropped = re.search(r'<mark class="mc-dropped">(.*?)</mark>', html)
+    assert dropped is not None
+    assert "dropped evidence" in dropped[1] and "kept by DENSE" in dropped[1]
+    assert "<u>Metformin was stopped in May.</u>" in dropped[1]
+    html = evidence.panel(RECORD, 2, other, [view, other], FOUND, units)
+    assert 'class="mc-held"' in html and "mc-dropped" not in html
+
+
+def test_evidence_is_marked_the_same_way_when_a_whole_note_is_the_unit():
+    protocol = api.parse({"unit": "event"})
+    found = kept.pieces(RECORD, GOLD, protocol)
+    assert found[0].ids == {"e2"}
+    none = ArmView("bm25", "BM25", api.Selection("p1", "q1", "bm25", (), 0))
+    html = evidence.panel(RECORD, 2, none, [none], found, api.sentences(RECORD, protocol))
+    assert html.count("mc-dropped") == 4, "each line of the note is bordered"
+    assert html.count(">dropped evidence<") == 1, "and the word stands once"
+
+
+@given(
+    st.text(alphabet="ab <&\n", max_size=60),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5),
+)
+def test_marking_never_changes_the_text(text, spans):
+    labels = (KEPT, KEPT_EVIDENCE, DROPPED_EVIDENCE)
+    found = [
+        Mark(min(a, b), min(max(a, b), len(text)), labels[i % 3]) for i, (a, b) in enumerate(spans)
+    ]
+    html = marks.note_html(text, found, whole=True)
+    plain = re.sub(r'<span class="mc-tag">.*?</span>', "", html)
+    plain = re.sub(r"</?(?:mark|u|div)\b[^>]*>", "", plain)
+    assert plain == marks.safe(text).rstrip()
+
+
+def test_a_long_note_folds_what_is_far_from_marks_and_only_that():
+    text = "\n".join(f"Line {i} says " + "word " * 20 for i in range(200))
+    start = text.index("Line 120 ")
+    found = [Mark(start, start + 20, DROPPED_EVIDENCE)]
+    folded = marks.note_html(text, found)
+    assert "Line 119 " in folded and "Line 100 " not in folded and "lines without marks" in folded
+    hidden = sum(int(n) for n in re.findall(r"… (\d+) line", folded))
+    assert hidden + folded.count("says") == 200, "every line is shown or counted"
+    assert "Line 100 " in marks.note_html(text, found, whole=True)
+
+
+def test_next_evidence_goes_round():
+    gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
+    found = kept.pieces(RECORD, gold, PROTOCOL)
+    assert evidence.step(found, 0, True) == 3
+    assert evidence.step(found, 3, True) == 0
+    assert evidence.step(found, 2, False) == 0
+    assert evidence.step((), 2, True) is None
+
+
+def test_what_opens_first_is_the_dropped_evidence():
+    gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
+    found = kept.pieces(RECORD, gold, PROTOCOL)
+    assert kept.first_event(found, view_of("bm25", "e0")) == 3
+    assert kept.first_event(found, view_of("bm25", "e0", "e3")) == 0
+    assert kept.first_event((), view_of("bm25", "e1", recent=("e4",))) == 1
+
+
+def test_two_arms_share_and_differ_and_what_neither_kept_is_there():
+    a, b = view_of("bm25", "e0", "e1"), view_of("dense", "e1", "e3")
+    gold = FOUND[0].ids
+    table = compare.rows(a.selection, b.selection, gold, api.sentences(RECORD, PROTOCOL))
+    assert [(r.sentence.id, r.who) for r in table] == [
+        ("e0", "only A"), ("e1", "both"), ("e2.1", "neither"), ("e3", "only B"),
+    ]  # fmt: skip
+    html = compare.html_of(table, a, b, ("#000", "#111"))
+    assert "only BM25" in html and "only DENSE" in html and "dropped evidence" in html
+
+
+def test_export_holds_every_kept_and_every_dropped_sentence():
+    views = [view_of("bm25", "e0", recent=("e4",)), ArmView("dense", "Dense", problem="no weights")]
+    frame = patient_export.frame(RECORD, views, FOUND, PROTOCOL)
+    assert list(frame.status) == ["kept", "kept", "dropped evidence"]
+    assert list(frame.sentence) == ["e0", "e4", "e2.1"]
+    assert frame.text[2].startswith("Metformin"), "dropped evidence carries its words"
+    rows = list(csv.DictReader(io.StringIO(tables.csv_bytes(frame).decode())))
+    assert rows[1]["kept_by"] == "recency" and rows[1]["score"] == ""
+    document = json.loads(
+        patient_export.as_json(RECORD, QUESTION, GOLD, PROTOCOL, "extractive", views, FOUND)
+    )
+    assert document["evidence"][0]["status"] == {"bm25": "dropped"}
+    assert document["arms"][1] == {"arm": "dense", "problem": "no weights"}
+
+
+def test_the_exported_panel_stands_alone():
+    view = view_of("bm25", "e2.0")
+    panel = evidence.panel(RECORD, 2, view, [view], FOUND, api.sentences(RECORD, PROTOCOL))
+    page = patient_export.panel_page("<b>When</b>?", "BM25", panel, "sentence", "dropped")
+    assert "&lt;b&gt;When" in page and "<script" not in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import", page.replace("&lt;img src=x", ""))
+
+
+def test_reader_view_strikes_what_was_cut_and_says_when_the_question_is_lost():
+    view = view_of("bm25", "e0", "e2.1")
+    line = api.Prompt("text", "q", (), 40, ("e0", "e2.1"), False)
+    lost = ArmView("bm25", "BM25", view.selection, line, api.Answer("May", sources=("e2.1",)))
+    assert "2 were cut" in reader_view.budget_words(lost)
+    assert "cut off" in reader_view.budget_words(lost)
+    html = reader_view.context_html(lost, FOUND[0].ids)
+    assert html.count("cut from the prompt") == 2

@@ -1,0 +1,148 @@
+"""The timeline's figure: where things stand, how large it gets, and what a click opens."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from core import api
+from core.types import Kept, Sentence
+from pages.ui import kept, timeline
+from pages.ui.kept import ArmView
+from pages.ui.timeline import ORDER, TIME, Look, Shades
+
+DAY = datetime(2012, 3, 1)
+KINDS = ("measurement", "measurement", "drug_exposure", "visit", "note", "condition", "specimen")
+SHADES = Shades("#000", "#555", "#8A5A00")
+LOOK = Look("#12436D", "circle")
+
+
+def record_of(n: int, undated: int = 0) -> api.Record:
+    """n events, six hours apart, the last ``undated`` of them without a time."""
+    events = tuple(
+        api.Event(
+            i,
+            DAY + timedelta(hours=6 * i) if i < n - undated else None,
+            KINDS[i % len(KINDS)],
+            name=f"secret {i}",
+        )
+        for i in range(n)
+    )
+    return api.Record("p", events, f"d{n}")
+
+
+def view_of(record: api.Record, events: list[int], recent: int = 0) -> ArmView:
+    """An arm that kept these events whole, the last ``recent`` for being recent."""
+    items: list[Kept] = []
+    for place, i in enumerate(events):
+        late = place >= len(events) - recent
+        sentence = Sentence(f"e{i}", api.Span(i, 0, 5), record.events[i].time, "x", "secret", 1)
+        items.append(Kept(sentence, None if late else 2.0, "recency" if late else "arm"))
+    return ArmView("bm25", "BM25", api.Selection("p", "q", "bm25", tuple(items), len(items)))
+
+
+def pieces_at(record: api.Record, *events: int) -> tuple[kept.Piece, ...]:
+    return tuple(
+        kept.Piece(
+            n, api.Span(e, 0, 3), frozenset({f"e{e}"}), kept.position(record, e), None, "note"
+        )
+        for n, e in enumerate(events, 1)
+    )
+
+
+def draw(record, views, found, by=ORDER):
+    axis = timeline.axis_of(record)
+    return timeline.figure(axis, views, found, [LOOK] * len(views), by, SHADES)
+
+
+def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
+    record = record_of(101)
+    figure = draw(record, [view_of(record, [10, 50, 100], recent=1)], pieces_at(record, 50, 70))
+    [bm25] = [t for t in figure.data if t.name == "BM25"]
+    assert list(bm25.x) == [10.0, 50.0, 100.0]
+    assert list(bm25.marker.symbol) == ["circle", "circle", "circle-open"]
+    assert [row[0] for row in bm25.customdata] == [10, 50, 100]
+    [gold] = [t for t in figure.data if t.name == "Evidence"]
+    assert list(gold.x) == [50.0, 70.0]
+    [status] = [t for t in figure.data if t.name == "evidence, BM25"]
+    assert list(status.text) == ["kept", "dropped"]
+    assert list(status.marker.symbol) == ["circle-open", "x-thin-open"], "told apart by shape"
+
+
+def test_the_middle_is_shaded_on_both_axes():
+    record = record_of(101)
+    by_order = draw(record, [], ())
+    assert (by_order.layout.shapes[0].x0, by_order.layout.shapes[0].x1) == (30.0, 70.0)
+    by_time = draw(record, [], (), TIME)
+    assert by_time.layout.shapes[0].x0 == DAY + timedelta(hours=6 * 30)
+
+
+@pytest.mark.parametrize("by", [ORDER, TIME])
+def test_the_strip_counts_every_dated_event_once(by):
+    record = record_of(500, undated=20)
+    axis = timeline.axis_of(record)
+    x, counts = timeline.density(axis, by)
+    assert counts.sum() == (480 if by == TIME else 500)
+    assert counts.shape == (len(axis.kinds), timeline.BINS) and len(x) == timeline.BINS
+    assert axis.kinds == ("Notes", "Labs, vitals", "Drugs", "Conditions", "Visits", "Other")
+    assert axis.undated == 20
+
+
+@pytest.mark.parametrize("by", [ORDER, TIME])
+def test_twenty_thousand_events_stay_under_two_megabytes_and_quick(by):
+    record = record_of(20_000)
+    everything = view_of(record, list(range(20_000)))
+    views = [everything, *(view_of(record, list(range(i, 20_000, 800))) for i in (3, 5, 7))]
+    found = pieces_at(record, 9_000, 12_000)
+    axis = timeline.axis_of(record)
+    begin = time.perf_counter()
+    figure = timeline.figure(axis, views, found, [LOOK] * 4, by, SHADES)
+    text = figure.to_json()
+    seconds = time.perf_counter() - begin
+    assert len(text) < 2_000_000
+    assert seconds < 2.0, "0.2 s on an idle machine; ten times that when it is shared"
+    assert "secret" not in text, "hover holds an index, never text of the record"
+
+
+def test_thinning_keeps_the_ends_and_a_spread():
+    events = np.arange(20_000)
+    some = timeline.thinned(events)
+    assert len(some) <= timeline.MOST_MARKERS and some[0] == 0
+    assert np.diff(events[some]).max() <= 20
+    assert list(timeline.thinned(np.array([5, 5, 9]))) == [0, 1, 2], "few markers are left alone"
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_an_empty_record_and_a_lone_event_can_be_drawn(n):
+    record = record_of(n)
+    figure = draw(record, [view_of(record, list(range(n)))], ())
+    assert figure.layout.height > 0
+    assert not timeline.axis_of(record).timed
+
+
+def test_a_record_without_dates_has_no_time_axis():
+    axis = timeline.axis_of(record_of(5, undated=5))
+    assert not axis.timed and axis.undated == 5
+
+
+@pytest.mark.parametrize(
+    ("selection", "event"),
+    [
+        ({"points": [{"customdata": [41, 2.0]}]}, 41),
+        ({"points": [{"customdata": {"0": 41, "1": None}}]}, 41),
+        ({"points": [{"x": 3}]}, None),
+        ({"points": []}, None),
+        (None, None),
+    ],
+)
+def test_a_click_opens_the_event_of_its_marker(selection, event):
+    assert timeline.opened(selection) == event
+
+
+def test_alt_text_says_what_the_figure_shows():
+    record = record_of(101)
+    words = timeline.alt([view_of(record, [50])], pieces_at(record, 50, 70), 101)
+    assert words == ("Timeline of 101 events; evidence at 50 %, 70 %; BM25 kept 1, 1 of 2 evidence")
