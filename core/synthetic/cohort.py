@@ -1,0 +1,238 @@
+"""Makes the clinical cohort: records, questions with gold, and simulated responses, on disk.
+
+Every patient has its own generator, spawned from the cohort's seed and the patient's number, so
+records can be made in any order, or apart, with the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import InputError
+from core.synthetic.events import build_events
+from core.synthetic.medalign_xml import write_record
+from core.synthetic.model import Encounter, Item, Patient
+from core.synthetic.notes import Writer
+from core.synthetic.patient import make_patient
+from core.synthetic.questions import Asked, ask
+from core.synthetic.responses import declared_effect, respond
+from core.synthetic.schedule import make_encounters
+from core.synthetic.trajectory import draw_base
+from core.text import count_tokens
+
+INSTRUCTION_COLUMNS = (
+    "filename", "question", "evidence", "clinician_response", "instruction_id", "person_id",
+    "submitter_specialty", "annotator_num", "domain", "task_type", "evidence_spans",
+)  # fmt: skip
+RESPONSE_COLUMNS = (
+    "filename", "question", "instruction_id", "person_id", "submitter_specialty", "model_name",
+    "model_response", "binary_correct", "is_used_eval", "evidence", "clinician_response",
+    "simulated",
+)  # fmt: skip
+
+_README = """This folder holds a SYNTHETIC clinical cohort made by Midchart from a seed.
+No person stands behind any record, and the model responses are simulated too: their
+accuracy depends on position as simulated_effect.json declares. Use it to try things out and
+to test; no clinical conclusion can be drawn from it.
+
+ehrs/                                      one event stream per patient
+clinician-instruction-responses.tsv        questions, gold answers, evidence and its spans
+clinician-reviewed-model-responses.tsv     six simulated response sets
+simulated_effect.json                      the positional effect that was put in
+midchart.toml                              how this data may be used
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One finished patient."""
+
+    patient: Patient
+    encounters: list[Encounter]
+    events: list[Item]
+    asked: list[Asked]
+
+
+def _generator(seed: int, index: int, purpose: int) -> np.random.Generator:
+    sequence = np.random.SeedSequence(entropy=seed, spawn_key=(index, purpose))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
+    """Make patient number ``index`` of the cohort of ``seed``, in memory."""
+    rng = _generator(seed, index, 0)
+    years = 8.0 + 1.9 * float(np.log2(max(events_per_patient, 100) / 300))
+    patient = make_patient(rng, index, max(years, 4.0), seed)
+    draw_base(rng, patient)
+    encounters = make_encounters(rng, patient, events_per_patient)
+    wanted = int(events_per_patient * float(rng.uniform(0.92, 1.08)))
+    encounters = build_events(rng, patient, encounters, wanted)
+    writer = Writer(patient, rng)
+    events, asked = ask(writer, patient, encounters, index, seed)
+    return Made(patient, encounters, events, asked)
+
+
+def instruction_id(seed: int, person: str, number: int) -> str:
+    """An id that says nothing about the question and is the same every time."""
+    return hashlib.sha256(f"{seed}/{person}/{number}".encode()).hexdigest()[:12]
+
+
+def _rows(made: Made, index: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    person = made.patient.id
+    instructions: list[list[str]] = []
+    responses: list[list[str]] = []
+    rng = _generator(seed, index, 1)
+    for number, asked in enumerate(made.asked):
+        fact = asked.fact
+        evidence = "|||".join(text for *_, text in asked.evidence)
+        spans = "|||".join(f"{order}:{start}-{end}" for order, start, end, _ in asked.evidence)
+        id_ = instruction_id(seed, person, number)
+        name = f"{person}.xml"
+        instructions.append(
+            [
+                name,
+                fact.question,
+                evidence,
+                fact.answer,
+                id_,
+                person,
+                fact.specialty,
+                "Annotator_1",
+                fact.domain,
+                fact.task_type,
+                spans,
+            ]
+        )
+        others = [a.fact.answer for a in made.asked if a is not asked]
+        for said in respond(rng, fact, asked.position, others):
+            responses.append(
+                [
+                    name,
+                    fact.question,
+                    id_,
+                    person,
+                    fact.specialty,
+                    said.model,
+                    said.text,
+                    "1" if said.correct else "0",
+                    "yes",
+                    evidence,
+                    fact.answer,
+                    "yes",
+                ]
+            )
+    return instructions, responses
+
+
+def _table(path: Path, columns: Sequence[str], rows: list[list[str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def _prepare(out: Path) -> Path:
+    manifest = out / "midchart.toml"
+    ehrs = out / "ehrs"
+    if ehrs.is_dir() and any(ehrs.iterdir()):
+        known = manifest.is_file() and tomllib.loads(manifest.read_text("utf-8")).get("synthetic")
+        if not known:
+            raise InputError(
+                f"{out}: holds records that are not marked synthetic — choose an empty folder"
+            )
+    ehrs.mkdir(parents=True, exist_ok=True)
+    return ehrs
+
+
+def _manifest(patients: int, events: int, seed: int) -> str:
+    return "\n".join(
+        (
+            'name = "Synthetic clinical cohort"',
+            f'source = "made by Midchart: {patients} patients, about {events} events each, '
+            f'seed {seed}"',
+            'licence = "none needed: no real person"',
+            "training_allowed = true",
+            "external_services_allowed = true",
+            'deidentified = "synthetic"',
+            "synthetic = true",
+            "",
+        )
+    )
+
+
+def make_clinical(
+    out: Path,
+    patients: int = 40,
+    events_per_patient: int = 300,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Write the clinical cohort into ``out`` and return its counts.
+
+    Args:
+        out: folder, made if absent; a synthetic cohort in it is replaced, other data refused.
+        patients: number of records; events_per_patient: wanted size, met within 15 %.
+        seed: whole number ≥ 0; the same gives the same bytes.
+        progress: called with (done, all) after each patient.
+
+    Raises:
+        InputError: an argument out of range, or a folder that holds other data.
+    """
+    if patients < 1 or events_per_patient < 120 or seed < 0:
+        raise InputError(
+            "synthetic cohort: patients must be ≥ 1, events_per_patient ≥ 120 and seed ≥ 0"
+        )
+    ehrs = _prepare(out)
+    instructions: list[list[str]] = []
+    responses: list[list[str]] = []
+    counts: Counter[str] = Counter()
+    deciles = [0] * 10
+    by: dict[str, Counter[str]] = {"domain": Counter(), "task_type": Counter()}
+    written: set[str] = set()
+    for index in range(patients):
+        made = make_one(index, events_per_patient, seed)
+        name = f"{made.patient.id}.xml"
+        write_record(ehrs / name, made.patient, made.encounters)
+        written.add(name)
+        more, said = _rows(made, index, seed)
+        instructions += more
+        responses += said
+        counts["events"] += len(made.events)
+        counts["notes"] += sum(item.type == "note" for item in made.events)
+        counts["tokens"] += sum(
+            count_tokens(i.text if i.note else f"{i.name}: {i.text} {i.unit}") for i in made.events
+        )
+        for asked in made.asked:
+            deciles[asked.slot.decile] += 1
+            by["domain"][asked.fact.domain] += 1
+            by["task_type"][asked.fact.task_type] += 1
+        if progress is not None:
+            progress(index + 1, patients)
+    for stale in sorted(ehrs.glob("*.xml")):
+        if stale.name not in written:
+            stale.unlink()
+    _table(out / "clinician-instruction-responses.tsv", INSTRUCTION_COLUMNS, instructions)
+    _table(out / "clinician-reviewed-model-responses.tsv", RESPONSE_COLUMNS, responses)
+    texts = {
+        "simulated_effect.json": json.dumps(declared_effect(), indent=2) + "\n",
+        "README.txt": _README,
+        "midchart.toml": _manifest(patients, events_per_patient, seed),
+    }
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8", newline="\n")
+    return {
+        "patients": patients, "events": counts["events"], "notes": counts["notes"],
+        "tokens": counts["tokens"], "instructions": len(instructions),
+        "responses": len(responses), "deciles": deciles,
+        "domains": dict(by["domain"]), "task_types": dict(by["task_type"]),
+    }  # fmt: skip

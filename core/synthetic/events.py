@@ -1,0 +1,304 @@
+"""The structured events of each encounter: visits, codes, drugs, labs and vitals, and note slots.
+
+A record's size is steered here: what must be there (visits, notes, drug steps) comes first, then
+rounds of measurements fill each encounter's share of what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from core.synthetic.diseases_more import DISEASES
+from core.synthetic.drugs import DRUGS, local
+from core.synthetic.labs import ANALYTES, PANELS, written
+from core.synthetic.model import Encounter, Item, Note, Patient
+from core.synthetic.patient import chance
+from core.synthetic.trajectory import active, creatinine, measure
+
+NOTE_CODES = {
+    "Progress Note": "LOINC/11506-3", "H&P": "LOINC/34117-2", "Discharge Summary": "LOINC/18842-5",
+    "ED Provider Note": "LOINC/34111-5", "Consult Note": "LOINC/11488-4",
+    "Imaging Report": "LOINC/18748-4", "Pathology Report": "LOINC/11526-1",
+    "Telephone Encounter": "LOINC/34748-4", "Nursing Note": "LOINC/34746-8",
+}  # fmt: skip
+_VISITS = {
+    "OP": "Outpatient Visit",
+    "ED": "Emergency Room Visit",
+    "IP": "Inpatient Visit",
+    "TEL": "Telephone",
+    "SERIES": "Outpatient Series",
+    "LAB": "Laboratory Visit",
+}
+_VISIT_CODES = {"OP": "Visit/OP", "ED": "Visit/ER", "IP": "Visit/IP"}
+
+
+def _item(when: datetime, type_: str, code: str, name: str, text: str = "", unit: str = "") -> Item:
+    return Item(when.replace(second=0, microsecond=0), type_, code, name, text, unit)
+
+
+def note_slot(e: Encounter, when: datetime, kind: str, closed: bool = False) -> Item:
+    """An empty note of ``kind`` in the encounter."""
+    code = NOTE_CODES.get(kind, local("NOTE", kind))
+    item = _item(when, "note", code, kind)
+    item.note = Note(kind, item.when, closed=closed)
+    e.items.append(item)
+    return item
+
+
+def _minutes(e: Encounter, minutes: float) -> datetime:
+    return e.start + timedelta(minutes=minutes)
+
+
+def _notes(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -> None:
+    match e.setting:
+        case "OP":
+            kind = "Progress Note"
+            if e.specialty not in seen:
+                kind = "Consult Note" if e.specialty != "Internal Medicine" else "H&P"
+                seen.add(e.specialty)
+            note_slot(e, _minutes(e, 58), kind)
+            if chance(rng, 0.22):
+                note_slot(e, _minutes(e, 12), "Nursing Note")
+            elif chance(rng, 0.15):
+                note_slot(e, _minutes(e, 70), "Social Work Note")
+            elif chance(rng, 0.15):
+                note_slot(e, _minutes(e, 66), "Pharmacy Note")
+            if chance(rng, 0.2):
+                note_slot(e, _minutes(e, 64), "Imaging Report", closed=True)
+            elif e.specialty == "Medical Oncology" and chance(rng, 0.4):
+                note_slot(e, _minutes(e, 62), "Pathology Report", closed=True)
+        case "TEL":
+            note_slot(e, _minutes(e, 10), "Telephone Encounter")
+        case "ED":
+            note_slot(e, _minutes(e, 35), "Nursing Note")
+            note_slot(e, _minutes(e, 95), "Imaging Report", closed=True)
+            note_slot(e, _minutes(e, 150), "ED Provider Note")
+        case "IP":
+            note_slot(e, _minutes(e, 70), "ED Provider Note")
+            note_slot(e, _minutes(e, 95), "Imaging Report", closed=True)
+            note_slot(e, _minutes(e, 260), "H&P")
+            days = max((e.end - e.start).days, 1)
+            for day in range(1, days):
+                at = (e.start + timedelta(days=day)).replace(hour=8 + day % 3, minute=40)
+                if day == 1 or chance(rng, 0.6):
+                    note_slot(e, at, "Progress Note")
+                if day == 1 and chance(rng, 0.5):
+                    note_slot(e, at + timedelta(hours=4), "Consult Note")
+                elif chance(rng, 0.25):
+                    note_slot(e, at + timedelta(hours=11), "Nursing Note")
+            if chance(rng, 0.5):
+                kind = "Case Management Note" if chance(rng, 0.6) else "Pharmacy Note"
+                note_slot(e, e.end - timedelta(hours=6), kind)
+            note_slot(e, e.end - timedelta(minutes=30), "Discharge Summary")
+        case "SERIES":
+            note_slot(e, _minutes(e, 40), "Nursing Note")
+        case _:
+            pass
+
+
+def _fixed(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -> None:
+    visit = _VISITS[e.setting]
+    code = _VISIT_CODES.get(e.setting, local("VISIT", visit))
+    long = e.setting in ("IP", "ED", "SERIES")
+    e.items.append(_item(e.start, "visit", code, visit, "start" if long else "start|end"))
+    if long:
+        e.items.append(_item(e.end, "visit", code, visit, "end"))
+    if e.setting in ("OP", "IP", "ED"):
+        e.items.append(
+            _item(e.start, "visit_detail", local("CARE_SITE", e.specialty), e.specialty.upper())
+        )
+    if e.episode is not None:
+        kind = e.episode.kind
+        e.items.append(_item(_minutes(e, 30), "condition", kind.code, kind.name))
+        study = kind.imaging[0]
+        e.items.append(_item(_minutes(e, 85), "image", local("IMG", study), study))
+        for i, key in enumerate(kind.treatment):
+            _, product, drug_code = DRUGS[key].steps[0]
+            at = _minutes(e, 120 + 13 * i)
+            e.items.append(_item(at, "drug_exposure", drug_code, product, "start"))
+            if e.setting == "IP":
+                end = e.end - timedelta(minutes=45 - i)
+                e.items.append(_item(end, "drug_exposure", drug_code, product, "end"))
+        if kind.key == "mi":
+            e.items.append(
+                _item(
+                    _minutes(e, 1100),
+                    "procedure",
+                    "SNOMED/415070008",
+                    "Percutaneous coronary intervention",
+                )
+            )
+        if kind.key == "delivery":
+            e.items.append(
+                _item(
+                    _minutes(e, 20), "condition", "SNOMED/11687002", "Gestational diabetes mellitus"
+                )
+            )
+        e.items.append(_item(_minutes(e, 22), "procedure", "SNOMED/268400002", "12 lead ECG"))
+    elif e.setting == "OP":
+        for key in e.focus:
+            disease = DISEASES[key]
+            e.items.append(_item(_minutes(e, 55), "condition", disease.code, disease.name))
+        if e.start.month in (9, 10, 11) and chance(rng, 0.6):
+            e.items.append(
+                _item(
+                    _minutes(e, 60),
+                    "procedure",
+                    local("PROC", "influenza vaccine"),
+                    "Administration of influenza vaccine",
+                )
+            )
+        status = "SNOMED/8517006", "Former smoker"
+        if p.social["smoking"] == "never":
+            status = "SNOMED/266919005", "Never smoker"
+        if chance(rng, 0.35):
+            e.items.append(_item(_minutes(e, 9), "observation", *status))
+        if "t2dm" in e.focus and chance(rng, 0.2):
+            e.items.append(
+                _item(_minutes(e, 61), "device_exposure", "SNOMED/337414009", "Blood glucose meter")
+            )
+    _notes(rng, p, e, seen)
+
+
+def _drug_steps(p: Patient, encounters: list[Encounter]) -> None:
+    """Product by product: a new dose is the end of one product and the start of another."""
+    for course in p.courses:
+        drug = DRUGS[course.drug]
+        for step in course.steps:
+            if step.when < p.first:
+                continue
+            host = min(encounters, key=lambda e: abs((e.start - step.when).total_seconds()))
+            at = step.when + timedelta(minutes=2)
+            if step.action != "start":
+                _, product, code = drug.steps[step.before]
+                host.items.append(_item(at, "drug_exposure", code, product, "end"))
+            if step.action != "stop":
+                _, product, code = drug.steps[step.dose]
+                host.items.append(_item(at, "drug_exposure", code, product, "start"))
+
+
+def _rounds(
+    rng: np.random.Generator, p: Patient, e: Encounter
+) -> Iterator[tuple[datetime, tuple[str, ...]]]:
+    """Rounds of measurement in order of importance; stays never run out of them."""
+    own = [key for name in e.focus for key in DISEASES[name].labs]
+    labs = [key for name in own for key in PANELS.get(name, (name,))]
+    labs = list(dict.fromkeys(labs))
+    if e.setting == "SERIES":
+        days = (e.end - e.start).days
+        keys = ("inr",) if e.specialty == "Anticoagulation" else ("hr", "sbp")
+        for i in range(8):
+            yield e.start + timedelta(days=days * i / 8, minutes=12), keys
+        return
+    if e.setting == "TEL":
+        return
+    if e.setting in ("OP", "LAB"):
+        if e.setting == "OP":
+            yield _minutes(e, 8), ("sbp", "dbp", "hr")
+        yield _minutes(e, 31), tuple(labs[:5])
+        if e.setting == "OP":
+            yield _minutes(e, 8), ("temp", "rr", "spo2", "wt")
+        yield _minutes(e, 31), tuple(labs[5:])
+        for panel in ("bmp", "cbc", "lft", "lipid"):
+            yield _minutes(e, 33), tuple(key for key in PANELS[panel] if key not in labs)
+        return
+    kind = e.episode.kind if e.episode is not None else None
+    first = kind.labs if kind is not None else ("bmp", "cbc")
+    yield _minutes(e, 6), PANELS["vitals"]
+    for name in first:
+        yield _minutes(e, 41), PANELS.get(name, (name,))
+    hours, day = 6.0, 1
+    length = (e.end - e.start).total_seconds() / 3600
+    step = 6.0 if length > 24 else 1.0
+    while hours < length - 1:
+        yield e.start + timedelta(hours=hours), PANELS["flow"]
+        if hours >= 24 * day - 4:
+            at = (e.start + timedelta(days=day)).replace(hour=5, minute=15)
+            for name in first[:3]:
+                if e.start < at < e.end:
+                    yield at, PANELS.get(name, (name,))
+            day += 1
+        hours += step
+    # The nurse's in-between checks, as dense as the wanted size asks for.
+    while length > 2:
+        at = e.start + timedelta(hours=float(rng.uniform(1, length - 0.5)))
+        yield at, PANELS["flow"]
+
+
+def _fill(rng: np.random.Generator, p: Patient, e: Encounter, wanted: int) -> int:
+    """Add rounds until ``wanted`` measurements are there; returns how many were added."""
+    added = 0
+    taken: set[tuple[datetime, str]] = set()
+    for when, keys in _rounds(rng, p, e):
+        if added >= wanted:
+            break
+        when = when.replace(second=0, microsecond=0)
+        drawn: dict[str, float] = {}
+        for key in keys:
+            if (when, key) in taken or added >= wanted + 4:
+                continue
+            taken.add((when, key))
+            if key == "egfr" and "cr" in drawn:
+                # The laboratory reports what follows from the creatinine it has just measured.
+                value = drawn["cr"] / creatinine(p, 1.0, when)
+                value = value**-1.154
+            else:
+                value = measure(p, key, when, rng)
+            drawn[key] = value
+            a = ANALYTES[key]
+            e.items.append(_item(when, "measurement", a.code, a.name, written(key, value), a.unit))
+            added += 1
+    return added
+
+
+def build_events(
+    rng: np.random.Generator, p: Patient, encounters: list[Encounter], wanted: int
+) -> list[Encounter]:
+    """Fill the encounters with about ``wanted`` events; returns them with lab visits added."""
+    seen: set[str] = set()
+    for e in encounters:
+        _fixed(rng, p, e, seen)
+    _drug_steps(p, encounters)
+    left = wanted - sum(len(e.items) for e in encounters)
+    weights = np.array([e.weight for e in encounters])
+    order = sorted(range(len(encounters)), key=lambda i: encounters[i].setting in ("IP", "ED"))
+    for place, i in enumerate(order):
+        # Stays come last: they take up what the clinic visits could not.
+        rest = float(weights[order[place:]].sum())
+        share = left * weights[i] / rest
+        if encounters[i].setting in ("IP", "ED"):
+            share = min(share, wanted * 0.16)
+        left -= _fill(
+            rng, p, encounters[i], int(max(share, 3 if encounters[i].weight > 0.5 else 0))
+        )
+    span = (p.last - p.first).total_seconds()
+    count = max(left // 24, 0)
+    for i in range(count):
+        start = p.first + timedelta(seconds=span * (i + float(rng.uniform(0.1, 0.9))) / count)
+        start = start.replace(hour=int(rng.integers(7, 11)), minute=int(rng.integers(0, 60)))
+        if any(e.start <= start <= e.end for e in encounters if e.setting == "IP"):
+            continue
+        visit = Encounter(
+            "LAB", "Laboratory", start, start + timedelta(minutes=40), active(p, start)
+        )
+        _fixed(rng, p, visit, seen)
+        left -= _fill(rng, p, visit, 23)
+        encounters.append(visit)
+    encounters.sort(key=lambda e: e.start)
+    return encounters
+
+
+def number(encounters: list[Encounter]) -> list[Item]:
+    """Sort, then give every event its order in the record: stable by time, in document order."""
+    flat: list[Item] = []
+    for i, e in enumerate(encounters):
+        e.number = i
+        e.items.sort(key=lambda item: item.when)
+        flat.extend(e.items)
+    flat.sort(key=lambda item: item.when)
+    for i, item in enumerate(flat):
+        item.order = i
+    return flat

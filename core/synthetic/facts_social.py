@@ -1,0 +1,439 @@
+"""Facts about habits, home, work and helpers that are said once."""
+
+from __future__ import annotations
+
+from core.synthetic.library import Series, Single
+from core.synthetic.social import JOBS, TOWNS
+
+_WHO = ("{his} niece Carol", "{his} brother Dean", "{his} daughter Lena", "{his} friend Marguerite",
+        "{his} son Anders", "{his} cousin Tomas")  # fmt: skip
+
+SINGLES = (
+    Single(
+        "quit",
+        "social",
+        "social",
+        {
+            "n": ("12", "18", "24", "31", "38", "45"),
+            "h": ("with patches", "cold turkey", "after hypnosis", "with varenicline"),
+        },
+        (
+            "Put out {his} last cigarette in {y} {h}; {n} pack-years by then.",
+            "{n} pack-years in all, gave it up {h} in {y}.",
+        ),
+        (
+            "Has {he} given up cigarettes, and in which year?",
+            "Is there a record of how much {he} smoked in {his} life?",
+        ),
+        (
+            "When did {Name} give up tobacco, and how much had {he} smoked?",
+            "What is the lifetime tobacco exposure?",
+        ),
+        "Quit in {y} {h} after {n} pack-years.",
+        ("{y}", "{n}"),
+        "y",
+        (
+            "{His} {spouse} still smokes on the porch.",
+            "Brother quit smoking in {y}.",
+            "Secondhand smoke in the childhood home.",
+        ),
+        "smoker",
+    ),
+    Single(
+        "job_exposure",
+        "social",
+        "social",
+        {"j": JOBS, "n": ("8", "11", "16", "22", "27"), "t": TOWNS},
+        ("Earlier life: {n} years as a {j} in {t}.", "{He} worked as a {j} in {t} for {n} years."),
+        ("Does the record say what {he} did for a living before?", "Is a former occupation known?"),
+        (
+            "What work did {Name} do in earlier years, and for how long?",
+            "How did {he} earn a living in {t}?",
+        ),
+        "{n} years as a {j} in {t}.",
+        ("{j}", "{n}"),
+        "j",
+        ("{His} father was a {j}.", "Work letter given for two days."),
+        ">34",
+        "Occupational Medicine",
+    ),
+    Single(
+        "proxy",
+        "social",
+        "social",
+        {"who": _WHO, "d": ("form scanned", "form signed and witnessed", "form in the safe")},
+        (
+            "Health-care agent is {who}, {d} in {y}.",
+            "If {he} cannot speak for {himself}, {who} decides ({d}, {y}).",
+        ),
+        (
+            "Is there a person who may decide for {him}?",
+            "Has {he} named somebody to make decisions?",
+        ),
+        (
+            "Who would make medical decisions if {Name} lost capacity?",
+            "Whom did {he} appoint as {his} surrogate?",
+        ),
+        "{who} ({d}, {y}).",
+        ("{who}", "{y}"),
+        "who",
+        ("Emergency contact: {who}.", "Advance directive brochure offered."),
+        "",
+        "Palliative Care",
+    ),
+    Single(
+        "caregiver",
+        "social",
+        "social",
+        {
+            "who": _WHO,
+            "n": (
+                "three mornings a week",
+                "every evening",
+                "on Tuesdays and Fridays",
+                "for two hours daily",
+            ),
+            "w": ("to help with bathing", "to cook and clean", "to help with stairs and laundry"),
+        },
+        ("Help: {who} comes {n} {w}.", "At home {who} is there {n} {w}."),
+        ("Does {he} get help in the house?", "Is anyone assisting {him} at home?"),
+        (
+            "Who helps at home, how often and with what?",
+            "What kind of support in the household does {Name} receive?",
+        ),
+        "{who} comes {n} {w}.",
+        ("{who}", "{n}"),
+        "who",
+        ("Home health aide discussed and declined.", "{who} lives out of state."),
+    ),
+    Single(
+        "transport",
+        "social",
+        "social",
+        {
+            "m": (
+                "the county van",
+                "two buses",
+                "rides from church members",
+                "a bicycle",
+                "a paid driver",
+            ),
+            "n": ("35", "50", "70", "90"),
+            "why": (
+                "after failing the vision test",
+                "since selling the car",
+                "as the license lapsed",
+            ),
+        },
+        (
+            "{He} comes by {m}, {n} minutes each way, {why}.",
+            "Getting here takes {n} minutes by {m}; {he} gave up driving {why}.",
+        ),
+        (
+            "Is getting to appointments a problem for {him}?",
+            "Does {he} depend on others or public means to come here?",
+        ),
+        (
+            "How does {Name} get to the clinic?",
+            "Why does {he} no longer drive, and how does {he} travel instead?",
+        ),
+        "By {m}, {n} minutes each way, {why}.",
+        ("{m}", "{n}"),
+        "m",
+        ("Valet parking voucher given.", "{His} sister drives a school bus."),
+    ),
+    Single(
+        "alcohol",
+        "social",
+        "social",
+        {
+            "n": ("six beers", "a pint of vodka", "two bottles of wine", "ten whiskeys"),
+            "p": ("a day", "every weekend"),
+            "h": ("a treatment program", "a drunk-driving arrest", "an ultimatum from the family"),
+        },
+        (
+            "At {his} worst {he} drank {n} {p}, which ended in {y} after {h}.",
+            "Heavy drinking in the past ({n} {p}) until {h} in {y}.",
+        ),
+        ("Was alcohol ever a problem for {him}?", "Has {he} been a heavy drinker?"),
+        (
+            "How much did {Name} drink at the worst, and what ended it?",
+            "When and why did heavy drinking stop?",
+        ),
+        "{n} {p} until {y}, ended after {h}.",
+        ("{n}", "{y}"),
+        "n",
+        ("{His} brother drinks {n} {p}.", "CAGE 0/4 on the form."),
+        ">24 !gdm",
+        "Addiction Medicine",
+    ),
+    Single(
+        "military",
+        "social",
+        "social",
+        {
+            "b": ("the Navy", "the Coast Guard", "the Army", "the Air Force"),
+            "x": (
+                "asbestos in the boiler rooms",
+                "burn-pit smoke",
+                "jet fuel and loud engines",
+                "solvents in the motor pool",
+            ),
+        },
+        (
+            "Served in {b} until {old_y} with exposure to {x}.",
+            "Veteran of {b}, left {old_y}; reports {x}.",
+        ),
+        ("Is {he} a veteran with an exposure?", "Did military service bring an exposure?"),
+        (
+            "What was {Name} exposed to in uniform?",
+            "In which branch did {he} serve and with what exposure?",
+        ),
+        "{b} until {old_y}, exposed to {x}.",
+        ("{b}", "{x}"),
+        "x",
+        ("{His} uncle was in {b}.", "Not enrolled with the VA pharmacy."),
+        ">40",
+    ),
+    Single(
+        "housing",
+        "social",
+        "social",
+        {
+            "w": ("{his} car", "a shelter downtown", "a friend's garage", "a weekly motel"),
+            "n": ("five weeks", "four months", "most of a winter"),
+        },
+        (
+            "{He} spent {n} living in {w} in {y} after an eviction.",
+            "Lost the lease in {y}, {n} in {w}.",
+        ),
+        (
+            "Has {he} ever been without stable housing?",
+            "Was there a time when {he} had no home of {his} own?",
+        ),
+        (
+            "Where did {Name} stay when {he} lost {his} home, and for how long?",
+            "What happened to {his} housing in {y}?",
+        ),
+        "{n} in {w} in {y}.",
+        ("{n}", "{y}"),
+        "w",
+        ("Rent is current; no utilities shut off.", "A nephew is homeless."),
+    ),
+    Single(
+        "language",
+        "social",
+        "social",
+        {
+            "l": ("Tagalog", "Portuguese", "Cantonese", "Haitian Creole", "Polish"),
+            "p": ("for anything written", "for bad news and consent talks", "over the phone"),
+            "t": TOWNS,
+        },
+        (
+            "Prefers {l} {p}; raised in a {l}-speaking household in {t}.",
+            "First language {l}; wants it {p} ({t} upbringing).",
+        ),
+        (
+            "Does {he} prefer a language other than English in some situations?",
+            "Is another language needed for part of {his} care?",
+        ),
+        (
+            "Which language does {Name} want, and when?",
+            "In what situations should English be avoided?",
+        ),
+        "{l}, {p}.",
+        ("{l}", "{p}"),
+        "l",
+        ("English at the front desk was no problem.", "Neighbor translates mail."),
+    ),
+    Single(
+        "faith",
+        "social",
+        "social",
+        {
+            "c": (
+                "no blood products, as a Jehovah's Witness",
+                "fasting from dawn in Ramadan",
+                "no pork-derived capsules or heparin",
+                "a female examiner whenever possible",
+            ),
+            "w": ("letter on file", "told to the front desk", "written on the intake sheet"),
+        },
+        ("Wishes regarding belief: {c} ({w}, {y}).", "{He} asks us to respect {c}; {w} in {y}."),
+        (
+            "Are there religious or cultural wishes that affect treatment?",
+            "Is any treatment unacceptable to {him} by faith or custom?",
+        ),
+        (
+            "Which personal belief must be respected in treatment?",
+            "What did {Name} state about faith and treatment?",
+        ),
+        "{c} ({w}, {y}).",
+        ("{c}", "{y}"),
+        "c",
+        ("Chaplain visit offered.", "Sings in a choir on Sundays."),
+    ),
+)
+
+SERIES = (
+    Series(
+        "living",
+        "social",
+        "social",
+        (
+            (
+                "alone in the family home",
+                "with a roommate",
+                "in {his} daughter's basement",
+                "in assisted living at Cedar Court",
+            ),
+            (
+                "with two cousins",
+                "in a rented studio",
+                "in a duplex next to {his} sister",
+                "in senior housing on Elm Street",
+            ),
+        ),
+        (
+            "Housing update {date}: {v}.",
+            "{He} tells us {he} is now {v} ({date}).",
+            "As of {date} {he} lives {v}.",
+            "Residence asked {date}: {v}.",
+        ),
+        ("What is the most recent living situation?", "What is {his} current residence?"),
+        (
+            "Summarize how {his} living situation changed.",
+            "Describe where {Name} has lived over the past years.",
+        ),
+        "{v} ({date})",
+        "Living situation:",
+        ("Smoke detectors present.",),
+    ),
+    Series(
+        "exercise",
+        "social",
+        "social",
+        (
+            (
+                "pool class twice a week",
+                "walking 20 minutes daily",
+                "no exercise since winter",
+                "chair yoga on Mondays",
+            ),
+            ("cycling to work", "gym three times a week", "gardening only", "tai chi in the park"),
+        ),
+        (
+            "Activity as of {date}: {v}.",
+            "Asked about movement ({date}), {v}.",
+            "{date} lifestyle entry - {v}.",
+            "Lifestyle: {v} ({date}).",
+        ),
+        ("What is {his} most recent exercise habit?",),
+        (
+            "Describe how physical activity changed over the past years.",
+            "Summarize {his} exercise habits.",
+        ),
+        "{v} ({date})",
+        "Exercise:",
+        ("Pedometer lost.", "{His} {spouse} runs marathons."),
+    ),
+    Series(
+        "work_series",
+        "social",
+        "social",
+        (
+            (
+                "night shifts at a bakery",
+                "light duty in the office",
+                "on short-term disability",
+                "laid off, seeking work",
+            ),
+            (
+                "full time in a warehouse",
+                "part time at a garden center",
+                "volunteering at the library",
+                "consulting from home",
+            ),
+        ),
+        (
+            "Employment on {date}: {v}.",
+            "Work status {v} ({date}).",
+            "{date}: {v} by {his} own account.",
+            "Job situation as told on {date}: {v}.",
+        ),
+        ("What is {his} most recent employment situation?",),
+        ("Summarize {his} employment changes.", "List the jobs or work status in order."),
+        "{v} ({date})",
+        "Employment:",
+        ("FMLA form completed for {his} sister.",),
+        "<72",
+    ),
+    Series(
+        "stress",
+        "social",
+        "social",
+        (
+            (
+                "lawsuit with a landlord",
+                "care of a parent with dementia",
+                "death of a close friend",
+                "a grandchild's custody hearing",
+            ),
+            (
+                "bankruptcy filing",
+                "a divorce in the family",
+                "a house fire next door",
+                "an unpaid tax bill",
+            ),
+        ),
+        (
+            "Main stressor on {date}: {v}.",
+            "What weighs on {him} ({date}) is {v}.",
+            "Stress named {date}: {v}.",
+            "{date}, burdened by {v}.",
+        ),
+        ("What is the most recent life stressor?",),
+        (
+            "List the life stressors that {Name} named.",
+            "Summarize the social burdens throughout the record.",
+        ),
+        "{v} ({date})",
+        "Stressors:",
+        ("Good humor today.",),
+        specialty="Psychiatry",
+    ),
+    Series(
+        "food",
+        "social",
+        "social",
+        (
+            (
+                "skips lunch to save money",
+                "food pantry on Fridays",
+                "SNAP approved",
+                "meals delivered five days a week",
+            ),
+            (
+                "cooks for {himself}",
+                "eats at the diner daily",
+                "frozen dinners mostly",
+                "shared meals at church",
+            ),
+        ),
+        (
+            "Nutrition talk {date}: {v}.",
+            "Meals ({date}): {v}.",
+            "{date} on eating: {v}.",
+            "Diet arrangement told {date}, {v}.",
+        ),
+        ("What is the most recent arrangement for meals?",),
+        (
+            "Describe how {Name} got {his} meals over the past years.",
+            "Summarize the food situation.",
+        ),
+        "{v} ({date})",
+        "Meals:",
+        ("Weight diary not brought.",),
+        specialty="Nutrition",
+    ),
+)

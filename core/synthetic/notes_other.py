@@ -1,0 +1,254 @@
+"""Nursing, telephone, social work, case management, pharmacy notes and reports; and the choice
+of writer for every note of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.synthetic.drugs import DRUGS, dose
+from core.synthetic.model import Block, Encounter, Item, Note, Patient, Piece
+from core.synthetic.notes import (
+    Writer,
+    clinic,
+    medication_list,
+    own_steps,
+    problems,
+    result_lines,
+    sign,
+    social_lines,
+    some,
+)
+from core.synthetic.notes_stay import admission, discharge, emergency, ward
+from core.synthetic.patient import chance, pick
+
+_REPORTS = (
+    (
+        "XR CHEST 2 VIEWS",
+        "Routine.",
+        "Lungs are clear. Cardiac silhouette within normal limits. "
+        "No pleural fluid. Degenerative change of the thoracic spine.",
+        "No acute cardiopulmonary abnormality.",
+    ),
+    (
+        "XR KNEE 3 VIEWS",
+        "Knee pain.",
+        "Medial joint-space narrowing with small marginal osteophytes. No effusion, no fracture.",
+        "Mild medial compartment osteoarthritis.",
+    ),
+    (
+        "US THYROID",
+        "Palpable fullness.",
+        "Both lobes normal in size with homogeneous echotexture. "
+        "No discrete nodule. No suspicious lymph nodes.",
+        "Normal thyroid ultrasound.",
+    ),
+    (
+        "CT SINUS WO CONTRAST",
+        "Congestion.",
+        "Minimal mucosal thickening of the maxillary sinuses. "
+        "Ostiomeatal units patent. Septum midline.",
+        "No sinus opacification.",
+    ),
+    (
+        "US RIGHT UPPER QUADRANT",
+        "Discomfort after meals.",
+        "Gallbladder without stones or wall thickening. Common duct 4 mm.",
+        "No cholelithiasis or biliary dilatation.",
+    ),
+    (
+        "XR LUMBAR SPINE",
+        "Low back pain.",
+        "Disc-height loss at L4-5 and L5-S1 with facet "
+        "arthropathy. Alignment maintained. No compression deformity.",
+        "Multilevel degenerative change.",
+    ),
+    (
+        "MR BRAIN WO CONTRAST",
+        "Headache.",
+        "No restricted diffusion, mass or hemorrhage. Scattered "
+        "nonspecific white-matter foci. Flow voids preserved.",
+        "No acute intracranial process.",
+    ),
+)
+_PATHS = (
+    (
+        "Skin, left forearm, shave",
+        "Seborrheic keratosis, irritated. Margins involved at base.",
+        "Benign.",
+    ),
+    ("Colon, sigmoid, cold snare", "Hyperplastic polyp. No dysplasia identified.", "Benign."),
+    (
+        "Breast, contralateral, core needle",
+        "Fibrocystic change with usual ductal hyperplasia; no atypia, no carcinoma.",
+        "Negative for malignancy.",
+    ),
+    ("Skin, back, punch", "Dermatofibroma. No melanocytic proliferation.", "Benign."),
+)
+_NURSE = (
+    "Arrived ambulatory, identity checked with two identifiers.", "Falls screen negative.",
+    "Medication bottles not brought today.", "Skin intact over pressure points.",
+    "Reports pain 0/10.", "Education sheet given and read back.",
+    "Declined an interpreter.", "Vaccine screening form completed.",
+    "Patient comfortable, call bell in reach.", "No distress noted; respirations easy.",
+)  # fmt: skip
+_CALLS = (
+    "Patient called asking whether a cough medicine from the pharmacy is safe to take.",
+    "Caller wants to know if the lab slip is still valid.",
+    "Left message to return call about rescheduling.", "Called for a refill; ten-day supply sent.",
+    "Reports a mild cold; no fever, no trouble breathing. Home care advice given.",
+    "Called to say the home cuff battery died; readings missing for the week.",
+)  # fmt: skip
+_SW = (
+    "Referred for psychosocial review.", "Coping assessed as adequate; supports identified.",
+    "Reviewed community resources and gave the county benefits number.",
+    "No safety concerns voiced at home.", "Insurance active, copays discussed.",
+    "Screened negative for food insecurity on the two-item tool.",
+    "Patient prefers morning contacts by phone.",
+)  # fmt: skip
+_PHARM = (
+    "Refill history pulled from two pharmacies.", "Adherence estimated above 80 percent of days.",
+    "No duplicate therapy found.", "Counselled on separating antacids from other tablets.",
+    "Interaction screen run; no contraindicated pair.", "Pill organiser offered.",
+)  # fmt: skip
+
+
+def _nursing(w: Writer, e: Encounter, note: Note) -> None:
+    note.blocks += [
+        Block("hpi", "Nursing Assessment", some(w, _NURSE, 3, 6)),
+        Block("exam", "Vitals", _vitals(w, note)),
+        sign(w),
+    ]
+
+
+def _vitals(w: Writer, note: Note) -> list[Piece]:
+    found = [
+        (name, w.latest(key, note.when))
+        for name, key in (("BP sys", "sbp"), ("HR", "hr"), ("SpO2", "spo2"), ("Wt kg", "wt"))
+    ]
+    text = ", ".join(
+        f"{name} {row[1]}"
+        for name, row in found
+        if row is not None and (note.when - row[0]).days < 2
+    )
+    return [Piece(text + ".")] if text else [Piece("Not taken.")]
+
+
+def _telephone(w: Writer, e: Encounter, note: Note) -> None:
+    pieces = some(w, _CALLS, 1, 2)
+    pieces += [piece for _, piece in own_steps(w, e, note)]
+    pieces.append(
+        Piece(
+            pick(
+                w.rng,
+                (
+                    "Verbalised understanding.",
+                    "Routed to PCP for review.",
+                    "Will call back if not better in 48 hours.",
+                ),
+            )
+        )
+    )
+    note.blocks += [Block("hpi", "Telephone Encounter", pieces), sign(w)]
+
+
+def _social_work(w: Writer, e: Encounter, note: Note) -> None:
+    title = "Discharge Planning" if note.kind.startswith("Case") else "Social Work Assessment"
+    note.blocks += [
+        Block("hpi", title, some(w, _SW, 3, 6)),
+        Block("social", "Social History", social_lines(w, note.when)),
+        sign(w),
+    ]
+
+
+def _pharmacy(w: Writer, e: Encounter, note: Note) -> None:
+    lines = some(w, _PHARM, 2, 5)
+    for course in w.p.courses:
+        now = course.dose_at(note.when)
+        if now is not None and chance(w.rng, 0.3):
+            drug = DRUGS[course.drug]
+            lines.append(Piece(f"{drug.brand}: directions confirmed as {dose(course.drug, now)}."))
+    note.blocks += [
+        Block("hpi", "Medication Review", lines),
+        Block("meds", "Reconciled List", medication_list(w, note.when), "list"),
+        sign(w),
+    ]
+
+
+def _imaging(w: Writer, e: Encounter, note: Note) -> None:
+    if e.episode is not None:
+        kind = e.episode.kind
+        study, why = kind.imaging[0], kind.complaint.capitalize() + "."
+        found = kind.imaging[1]
+        impression = found.split(". ")[0].rstrip(".") + "."
+    else:
+        study, why, found, impression = pick(w.rng, _REPORTS)
+    note.blocks += [
+        Block("head", "Exam", [Piece(study)]),
+        Block("cc", "Indication", [Piece(why)]),
+        Block(
+            "technique",
+            "Comparison",
+            [
+                Piece(
+                    "None available." if chance(w.rng, 0.5) else "Prior outside study, report only."
+                )
+            ],
+        ),
+        Block("results", "Findings", [Piece(found)]),
+        Block("plan", "Impression", [Piece(impression)]),
+        sign(w),
+    ]
+
+
+def _pathology(w: Writer, e: Encounter, note: Note) -> None:
+    specimen, text, result = pick(w.rng, _PATHS)
+    note.blocks += [
+        Block("head", "Specimen", [Piece(specimen + ".")]),
+        Block("results", "Microscopic", [Piece(text)]),
+        Block("plan", "Diagnosis", [Piece(result)]),
+        sign(w),
+    ]
+
+
+def _series(w: Writer, e: Encounter, note: Note) -> None:
+    lines = some(w, _NURSE, 2, 4)
+    lines.append(Piece(f"Enrolled in the {e.specialty.lower()} series, visits as scheduled."))
+    note.blocks += [
+        Block("hpi", "Intake", lines),
+        Block("pmh", "Problems", problems(w, note.when), "list"),
+        Block("results", "Data", result_lines(w, note.when, 120), "list"),
+        sign(w),
+    ]
+
+
+_OTHERS: dict[str, Callable[[Writer, Encounter, Note], None]] = {
+    "Nursing Note": _nursing, "Telephone Encounter": _telephone, "Social Work Note": _social_work,
+    "Case Management Note": _social_work, "Pharmacy Note": _pharmacy, "Imaging Report": _imaging,
+    "Pathology Report": _pathology, "ED Provider Note": emergency, "Discharge Summary": discharge,
+}  # fmt: skip
+
+
+def _writer_of(e: Encounter, note: Note) -> Callable[[Writer, Encounter, Note], None]:
+    if e.setting == "SERIES":
+        return _series
+    if note.kind in _OTHERS:
+        return _OTHERS[note.kind]
+    if e.setting == "IP":
+        return admission if note.kind == "H&P" else ward
+    return clinic
+
+
+def write_notes(w: Writer, p: Patient, encounters: list[Encounter], flat: list[Item]) -> None:
+    """Compose every note of the record, in time order, so that each can copy from the last."""
+    w.watch(flat)
+    hosts = [
+        (item.when, i, e, item.note)
+        for e in encounters
+        for i, item in enumerate(e.items)
+        if item.note is not None
+    ]
+    hosts.sort(key=lambda row: (row[0], row[2].number, row[1]))
+    for _, _, e, note in hosts:
+        note.style = int(w.rng.integers(4))
+        _writer_of(e, note)(w, e, note)
+        note.blocks = [b for b in note.blocks if b.pieces]
