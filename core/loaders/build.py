@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
+import numpy as np
+
 from core.types import Event, Record
 
 Raw = tuple[datetime | None, str, str, str, str, str, str, str, int | None]
@@ -36,7 +38,7 @@ def digest_of(id: str, raw: Sequence[Raw], facts: Sequence[tuple[str, str]]) -> 
     fields = [id, *chain.from_iterable(facts), *chain.from_iterable(entry[1:8] for entry in raw)]
     times = [entry[0].isoformat() if entry[0] else "" for entry in raw]
     made = hashlib.blake2b(digest_size=16)
-    made.update(",".join(map(str, map(len, fields))).encode())
+    made.update(np.fromiter(map(len, fields), dtype="<u8").tobytes())
     made.update("".join(fields).encode("utf-8", "surrogatepass"))
     made.update(",".join(times).encode())
     return made.hexdigest()

@@ -56,7 +56,7 @@ _NULL = {"NULL": ""}
 
 def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
     """Set the handlers for dialect (a)."""
-    times, null, raw = _Times(), _NULL.get, parsed.raw
+    times, raw = _Times(), parsed.raw
     texts: list[str] = []
     facts = parsed.facts
     time: datetime | None = None
@@ -93,22 +93,22 @@ def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
             if nested:
                 nested -= 1
                 return
-            get = event.get
             text = "".join(texts)
+            if "NULL" in event.values():
+                event = {key: value for key, value in event.items() if value != "NULL"}
             if time is None:
                 parsed.undated.append(line)
-            kind, code, name = get("type", ""), get("code", ""), get("name", "")
-            unit, note, visit = get("unit", ""), get("note_id", ""), get("visit_id", "")
+            get = event.get
             raw.append(
                 (
                     time,
-                    null(kind, kind) or "unknown",
-                    null(code, code),
-                    null(name, name),
-                    null(text, text),
-                    null(unit, unit),
-                    null(note, note),
-                    null(visit, visit),
+                    get("type") or "unknown",
+                    get("code", ""),
+                    get("name", ""),
+                    "" if text == "NULL" else text,
+                    get("unit", ""),
+                    get("note_id", ""),
+                    get("visit_id", ""),
                     line,
                 )
             )
