@@ -9,8 +9,8 @@ is a list of phrases, on lower-cased text with folded white space and straight a
   or standing alone as the whole answer; "does not mention / contain / provide / specify / state
   / include / indicate";
 - the answerer is said to be unable: "cannot determine", "can't be determined", "unable to
-  answer", "cannot answer", "I don't know", "insufficient information", "not enough information",
-  "unknown" or "n/a" as the whole answer.
+  answer", "I cannot find / confirm / tell / say / identify / provide", "I don't know",
+  "insufficient information", "not enough information", "unknown" or "n/a" as the whole answer.
 
 "No record of" and "no evidence of" are clinical answers, not refusals.
 """
@@ -28,9 +28,7 @@ _LACKING = (
 _SOURCE = r"(?:patient(?:'s)? |medical |provided |given |available |clinical |health )*" + (
     r"(?:records?|charts?|notes?|text|context|information|documents?|documentation|ehr|excerpts?)"
 )
-_ABLE = (
-    r"(?:determine|answer|tell|say|find|identify|provide|confirm|ascertain|infer|conclude|assess)"
-)
+_UNABLE = r"(?:cannot|can not|can't|could not|couldn't|unable to|not able to)"
 
 _ANYWHERE = re.compile(
     "|".join(
@@ -44,8 +42,10 @@ _ANYWHERE = re.compile(
             r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
             rf"\b{_SOURCE} (?:doesn't|don't|didn't) (?:\w+ )?"
             r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
-            rf"\b(?:cannot|can not|can't|could not|couldn't|unable to|not able to) (?:be )?"
-            rf"(?:\w+ )?{_ABLE}(?:d|ed)?\b",
+            rf"\b{_UNABLE} (?:be )?(?:\w+ )?"
+            r"(?:determined?|answer(?:ed)?|conclude|infer(?:red)?)\b",
+            rf"\bi (?:am |was )?{_UNABLE} (?:\w+ )?"
+            r"(?:tell|say|find|identify|provide|confirm|ascertain|assess|locate|see)\b",
             r"\bi (?:do not|don't) (?:know|have (?:enough|access|any|the|sufficient))\b",
         )
     )
