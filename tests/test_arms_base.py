@@ -1,0 +1,227 @@
+"""What arms share, case by case: top k, cutoff, recency, token budgets, order; and the controls."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.arms import ARMS
+from core.arms.base import top_k
+from core.arms.bm25_filtered import dropped
+from core.arms.candidates import allowed
+from core.arms.lru import LRU
+from core.errors import InputError, UnknownName
+from core.protocol import Protocol
+from core.types import Budget, Event, Instruction, Record, Sentence, Span
+
+START = datetime(2015, 1, 1)
+
+
+def chart(*texts: str, digest: str = "") -> Record:
+    events = tuple(
+        Event(i, START + timedelta(days=i), "observation", text=t) for i, t in enumerate(texts)
+    )
+    return Record("p1", events, digest or "|".join(texts))
+
+
+def ask(arm: str, record: Record, question: str = "fever", protocol=None, **budget):
+    built = ARMS.build(arm, protocol or Protocol())
+    return built.select(record, Instruction("i1", "p1", question), Budget(**budget))
+
+
+def ids(selection) -> list[str]:
+    return [kept.sentence.id for kept in selection.kept]
+
+
+@given(
+    st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, float("-inf")]), max_size=60),
+    st.integers(0, 70),
+)
+def test_top_k_is_a_stable_sort_of_everything(scores, k):
+    plain = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
+    assert top_k(np.array(scores, dtype=float), k).tolist() == plain
+
+
+def test_the_buffer_holds_whole_events_and_skips_those_that_say_nothing():
+    record = Record(
+        "p1",
+        (
+            Event(0, START, "note", text="Old line one.\nOld line two."),
+            Event(1, START, "note", text="First line.\nSecond line."),
+            Event(2, START, "measurement", name="Glucose", text="120"),
+            Event(3, START, "note", text=" \n "),
+        ),
+        "buffer",
+    )
+    selection = ask("recency", record, recency=2)
+    assert ids(selection) == ["e1.0", "e1.1", "e2"]
+    assert {k.kept_by for k in selection.kept} == {"recency"}
+
+
+def test_nothing_after_the_cutoff_weighs_in_the_scores():
+    before = chart("fever", "cough", "pain", digest="before")
+    after = chart("fever", "cough", "pain", "fever fever", "fever", digest="after")
+    cut = Instruction("i1", "p1", "fever", cutoff=START + timedelta(days=2))
+    arm = ARMS.build("bm25", Protocol())
+    seen = arm.select(after, cut, Budget())
+    assert seen.kept == arm.select(before, replace(cut, cutoff=None), Budget()).kept
+    assert ("after the cutoff", "2") in seen.trace
+
+
+def test_undated_sentences_count_only_ahead_of_the_first_that_is_late():
+    def sentence(event: int, time: datetime | None) -> Sentence:
+        return Sentence(f"e{event}", Span(event, 0, 1), time, "note", "x", 1)
+
+    static, early, between, late, unknown = (
+        sentence(0, None), sentence(1, START), sentence(2, None),
+        sentence(3, START + timedelta(days=2)), sentence(4, None),
+    )  # fmt: skip
+    found = allowed([static, early, between, late, unknown], START)
+    assert found == [static, early, between]
+
+
+def test_a_token_budget_serves_the_buffer_first_and_goes_on_past_what_is_too_long():
+    record = chart("fever " * 9, "fever high", "nothing", "cough", "the latest one")
+    # 3 tokens for the buffer, then fever high (2); "fever × 9" (9) ranks first and fits nowhere.
+    selection = ask("bm25", record, k=2, recency=1, tokens=6)
+    assert ids(selection) == ["e1", "e4"]
+    assert (selection.tokens, selection.cut) == (5, 1)
+
+
+def test_the_buffer_gives_way_from_its_oldest_event():
+    record = chart("a b c", "d e", "f g")
+    selection = ask("recency", record, recency=3, tokens=5)
+    assert ids(selection) == ["e1", "e2"] and selection.cut == 1
+
+
+@pytest.mark.parametrize(("side", "left"), [("earliest", ["e0", "e1"]), ("latest", ["e2", "e3"])])
+def test_full_keeps_one_stretch_from_the_side_that_the_protocol_names(side, left):
+    record = chart("a b", "c d", "e f", "g h")
+    protocol = Protocol(full_side=side)
+    selection = ask("full", record, protocol=protocol, k=1, recency=1, tokens=5)
+    assert ids(selection) == left and selection.cut == 2
+    assert ("side kept", side) in selection.trace
+
+
+def test_full_keeps_everything_whatever_k_is():
+    record = chart("a", "b", "c")
+    selection = ask("full", record, k=0, recency=1)
+    assert [k.kept_by for k in selection.kept] == ["arm", "arm", "both"]
+
+
+def test_relevance_order_is_a_choice_of_the_protocol_and_the_nature_of_bm25_ranked():
+    record = chart("fever", "fever fever", "none", "cough", "later")
+    in_time = ["e0", "e1", "e4"]
+    ranked = ["e1", "e0", "e4"]
+    assert ids(ask("bm25", record, k=2, recency=1)) == in_time
+    assert ids(ask("bm25_ranked", record, k=2, recency=1)) == ranked
+    by_relevance = Protocol(order="relevance")
+    assert ids(ask("bm25", record, protocol=by_relevance, k=2, recency=1)) == ranked
+
+
+def test_random_depends_on_seed_record_and_question_alone_and_is_nested_in_k():
+    record = chart(*(f"line {i}" for i in range(200)))
+    few, many = ask("random", record, k=5, recency=0), ask("random", record, k=20, recency=0)
+    assert set(ids(few)) < set(ids(many))
+    assert ids(ask("random", record, "other words", k=5, recency=0)) == ids(few)
+    reseeded = ask("random", record, protocol=Protocol(seed=7), k=20, recency=0)
+    assert ids(reseeded) != ids(many)
+    other = ARMS.build("random", Protocol()).select(
+        record, Instruction("i2", "p1", "fever"), Budget(20, 0)
+    )
+    assert ids(other) != ids(many)
+
+
+def test_random_is_uniform():
+    """20 of 100 by lot, 400 questions: each line is drawn 80 times on average, SD 8."""
+    record = chart(*(f"line {i}" for i in range(100)))
+    arm = ARMS.build("random", Protocol())
+    drawn = np.zeros(100)
+    for i in range(400):
+        for kept in arm.select(record, Instruction(f"q{i}", "p1", ""), Budget(20, 0)).kept:
+            drawn[kept.sentence.span.event] += 1
+    assert drawn.sum() == 8000 and abs(drawn - 80).max() < 5 * 8
+
+
+def test_shortest_takes_few_tokens_and_early_lines_first():
+    record = chart("one two three", "one", "one two", "two", "three")
+    assert ids(ask("shortest", record, k=3, recency=0)) == ["e1", "e3", "e4"]
+
+
+def test_oracle_shows_the_evidence_it_is_given_and_says_so_when_it_is_not():
+    record = chart("fever was noted", "nothing", "fever again", "later")
+
+    def pinned(instruction):
+        return {"i1": (Span(0, 0, 5), Span(2, 0, 5)), "late": (Span(9, 0, 3),)}.get(
+            instruction.id, ()
+        )
+
+    arm = ARMS.build("oracle", Protocol(), pinned=pinned)
+    selection = arm.select(record, Instruction("i1", "p1", "?"), Budget(20, 1))
+    assert [(k.sentence.id, k.score, k.kept_by) for k in selection.kept] == [
+        ("e0", 5.0, "arm"), ("e2", 5.0, "arm"), ("e3", None, "recency"),
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="'i2' has no located evidence"):
+        arm.select(record, Instruction("i2", "p1", "?"), Budget())
+    with pytest.raises(InputError, match="'late' lies in nothing that may be shown"):
+        arm.select(record, Instruction("late", "p1", "?"), Budget())
+    with pytest.raises(InputError, match="oracle"):
+        ARMS.build("oracle", Protocol())
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("HR 8", True), ("HR 80", True), ("Hr 80", False), ("ALLERGIES AND MEDICATIONS", True),
+        ("A" * 40, True), ("A" * 41, False), ("12345", False), ("Plan: rest", True),
+        ("PLAN", True), ("Planned for May", False), ("follow-up in two weeks", True),
+        ("Review of systems negative", True), ("Chief complaint: pain", True),
+        ("questions were answered", False), ("  Assessment", True), ("Disposition home", True),
+        ("The plan is rest", False), ("Objectively well", False),
+    ],
+)  # fmt: skip
+def test_what_the_filter_drops(text, gone):
+    assert dropped(text) is gone
+
+
+def test_the_filter_leaves_the_buffer_alone():
+    record = chart("fever since Monday", "Plan: fever chart", "PLAN: FEVER")
+    selection = ask("bm25_filtered", record, k=5, recency=1)
+    assert [(k.sentence.id, k.kept_by) for k in selection.kept] == [
+        ("e0", "arm"), ("e2", "recency"),
+    ]  # fmt: skip
+
+
+def test_an_unknown_arm_is_told_with_the_valid_ones():
+    with pytest.raises(UnknownName, match=r"bm25_ranked.*dense.*mmr.*oracle"):
+        ARMS.get("bm52")
+
+
+def test_the_least_recently_used_gives_way():
+    kept: LRU[int] = LRU(2)
+    made: list[str] = []
+
+    def get(key: str) -> None:
+        kept.get(key, lambda: made.append(key) or 0)
+
+    for key in "abacab":
+        get(key)
+    assert made == ["a", "b", "c", "b"] and len(kept) == 2
+
+
+def test_importing_the_family_loads_no_model_library():
+    import subprocess
+
+    code = (
+        "import core.arms, core.readers, core.judges, core.embedding, sys;"
+        "core.arms.ARMS.names(), core.readers.READERS.names(), core.judges.JUDGES.names();"
+        "bad = {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules);"
+        "sys.exit(len(bad))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

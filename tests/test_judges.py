@@ -1,0 +1,178 @@
+"""The offline judges: what is failed, empty, refused; overlap; exact values, dates and polarity."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.judges import JUDGES
+from core.judges.dates import Day, take_dates
+from core.judges.quantities import quantities
+from core.judges.refusal import is_refusal
+from core.protocol import Protocol
+from core.types import Answer, Gold, Instruction, Verdict
+
+ASKED = Instruction("i1", "p1", "?")
+
+
+def judge(name: str, reference: str, answer: str, protocol: Protocol | None = None) -> Verdict:
+    built = JUDGES.build(name, protocol or Protocol())
+    return built.judge(ASKED, Gold("i1", reference), Answer(answer))
+
+
+@pytest.mark.parametrize("name", JUDGES.names())
+def test_a_judge_judges_nothing_on_nothing(name):
+    built = JUDGES.build(name, Protocol())
+    assert built.name == name and "(offline)" in built.title
+    nothing = built.judge(ASKED, Gold("i1", "  ", (" ", "")), Answer("yes"))
+    assert (nothing.outcome, nothing.reason) == (
+        "failed", "the question has no reference answer or evidence",
+    )  # fmt: skip
+    wordless = built.judge(ASKED, Gold("i1", " — "), Answer("yes"))
+    assert wordless.outcome == "failed" and "no word" in wordless.reason
+    failed = built.judge(ASKED, Gold("i1", "yes"), Answer("", "failed", "out of memory"))
+    assert (failed.outcome, failed.reason) == ("failed", "no answer (out of memory)")
+    empty = built.judge(ASKED, Gold("i1", "yes"), Answer(" \n"))
+    assert (empty.outcome, empty.refusal) == ("incorrect", False)
+
+
+@pytest.mark.parametrize("name", JUDGES.names())
+def test_evidence_stands_in_for_a_blank_reference_answer(name):
+    built = JUDGES.build(name, Protocol())
+    gold = Gold("i1", "", ("metformin 500 mg",))
+    assert built.judge(ASKED, gold, Answer("takes metformin 500 mg")).outcome == "correct"
+
+
+@pytest.mark.parametrize("name", JUDGES.names())
+def test_the_protocol_says_how_much_of_an_answer_counts(name):
+    answer = "x " * 100 + "lisinopril"
+    assert judge(name, "lisinopril", answer).outcome == "correct"
+    cut = judge(name, "lisinopril", answer, Protocol(response_characters=200))
+    assert cut.outcome == "incorrect"
+
+
+@pytest.mark.parametrize("name", JUDGES.names())
+@given(reference=st.text(max_size=30), answer=st.text(max_size=30))
+def test_any_text_has_a_verdict(name, reference, answer):
+    verdict = judge(name, reference, answer)
+    assert verdict.outcome in ("correct", "incorrect", "unparsed", "failed")
+    assert bool(verdict.reason) == (verdict.outcome == "failed")
+
+
+@pytest.mark.parametrize("name", JUDGES.names())
+@given(reference=st.text("ab1, .", min_size=1, max_size=30).filter(lambda t: t.strip(" ,.")))
+def test_the_reference_itself_is_correct(name, reference):
+    assert judge(name, reference, reference).outcome == "correct"
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "outcome", "raw"),
+    [
+        ("metformin and lisinopril", "Lisinopril, metformin", "correct", "2 of 3 words"),
+        ("a b c d", "a b", "correct", "2 of 4 words"),
+        ("a b c d e", "a b", "incorrect", "2 of 5 words"),
+        ("fever fever cough", "cough", "correct", "1 of 2 words"),  # distinct words
+        ("Lisinopril", "the question mentions lisinopril", "correct", "1 of 1 words"),
+    ],
+)
+def test_token_overlap(reference, answer, outcome, raw):
+    verdict = judge("token_overlap", reference, answer)
+    assert (verdict.outcome, verdict.raw) == (outcome, raw)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "outcome"),
+    [
+        ("7.50", "the value was 7.5.", "correct"),
+        ("7.5", "75", "incorrect"),
+        ("5 mg", "takes 5mg daily", "correct"),
+        ("5 mg", "takes 5 daily", "correct"),  # a unit left out is not missed
+        ("5 mg", "5 g", "incorrect"),
+        ("1 g", "1,000 mg", "correct"),
+        ("1,200", "1200 mL", "correct"),
+        ("10/03/2015", "on Oct 3, 2015", "correct"),
+        ("2015-10-03", "10/3/15", "correct"),
+        ("2015-10-03", "[2015-10-03] seen", "correct"),
+        ("2015-10-03", "October 2015", "incorrect"),
+        ("October 2015", "2015-10-03", "correct"),
+        ("2015", "2015-10-03", "correct"),
+        ("3", "2015-10-03", "incorrect"),  # a day of the month is no count
+        ("120/80", "BP 120/80 mmHg", "correct"),
+        ("5-10 mg", "5 to 10 mg", "correct"),
+        ("-5", "it was -5", "correct"),
+        ("-5", "3-5", "incorrect"),
+        ("metformin 500 mg, glipizide 5 mg", "metformin 500 mg", "incorrect"),
+        ("7.2", "A1c 7.2 %", "correct"),
+        ("B12 was low", "B12 was low", "correct"),  # the number of a name is not a quantity
+        ("12", "B12", "incorrect"),
+        ("24 months", "2 years", "correct"),
+        ("Lisinopril", "He takes lisinopril.", "correct"),
+        ("heart failure", "failure of the heart", "incorrect"),
+        ("yes", "Yes, she does.", "correct"),
+        ("Yes.", "No.", "incorrect"),
+        ("No", "The chart is silent. No, none.", "correct"),
+        ("No, he never smoked", "No", "correct"),
+        ("yes", "Answer: yes", "correct"),
+        ("no", "She was seen in clinic", "unparsed"),
+        ("yes", "Yes. No.", "unparsed"),
+        ("No", "No information.", "incorrect"),  # a refusal is not the answer no
+        ("No evidence of malignancy", "There is no evidence of malignancy", "correct"),
+        ("Not mentioned in the record", "The record does not mention it", "correct"),
+        ("Not mentioned in the record", "lisinopril", "incorrect"),
+    ],
+)
+def test_exact(reference, answer, outcome):
+    assert judge("exact", reference, answer).outcome == outcome
+
+
+@given(st.dates(date(1950, 1, 1), date(2049, 12, 31)), st.data())
+def test_a_date_is_one_date_however_it_is_written(day, data):
+    forms = [
+        "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%m/%d/%y", "%b %d, %Y", "%B %d %Y", "%d %B %Y",
+        "%d %b, %Y", "%Y-%m-%dT14:30",
+    ]  # fmt: skip
+    text = day.strftime(data.draw(st.sampled_from(forms)))
+    found, rest = take_dates(f"seen {text}, stable")
+    assert found == [Day(day.year, day.month, day.day)]
+    assert rest.split() == ["seen", ",", "stable"]
+
+
+def test_what_is_no_date_stays():
+    for text in ("99/99/2015", "ratio 1/2", "phone 555-123-4567", "2015-02-30", "May 5"):
+        assert take_dates(text) == ([], text)
+
+
+@given(st.decimals("0.001", "99999", places=3), st.sampled_from(["mg", " mg", " MG", "milligrams"]))
+def test_a_number_keeps_its_value_with_zeros_and_separators(number, unit):
+    plain, dressed = quantities(f"{number}{unit}"), quantities(f"{number:,}00 mg")
+    assert len(plain) == len(dressed) == 1 and plain[0].says(dressed[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No information.", "No relevant information is available", "There is no mention of it",
+        "The record does not mention the dose", "This is not documented in the patient's chart",
+        "Not mentioned.", "I cannot determine the dose", "It can't be determined from the notes",
+        "Unable to answer the question", "I don’t know", "Unknown", "N/A",
+        "not available in the provided record", "Insufficient information",
+        "The context doesn't provide this.", "I am unable to find the date",
+    ],
+)  # fmt: skip
+def test_refusals(text):
+    assert is_refusal(text) and judge("token_overlap", "aspirin", text).refusal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "No", "No evidence of disease", "No record of surgery", "The patient denies pain",
+        "The patient was not able to walk", "Patient unable to provide history",
+        "The cause could not be identified", "Hemoglobin was not checked", "unknown etiology fever",
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_refusals(text):
+    assert not is_refusal(text)
