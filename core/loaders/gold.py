@@ -30,6 +30,8 @@ class LazyGold(Mapping[str, Gold]):
     """Instruction id → Gold, located on access.
 
     A record that cannot be read leaves its gold unlocated (the cohort's ``skipped`` says why).
+    Where the source gives exact spans, the first one it lists is the decisive one and gives the
+    position; otherwise the best-matching snippet does (:func:`core.evidence.locate`).
     """
 
     def __init__(
@@ -66,7 +68,8 @@ class LazyGold(Mapping[str, Gold]):
         if source.exact:
             spans = exact_spans(source.exact, record)
             if spans:
-                return _gold(source, spans, position(record, spans[0].event), exact=True)
+                ordered = tuple(sorted(spans, key=lambda s: (s.event, s.start, s.end)))
+                return _gold(source, ordered, position(record, spans[0].event), exact=True)
             self._warnings.append(
                 f"{source.file}:{source.line}: evidence_spans do not lie within events "
                 "— write order:start-end, joined by |||; the evidence was located by its text"
@@ -92,8 +95,8 @@ def _gold(
 
 
 def exact_spans(text: str, record: Record) -> tuple[Span, ...] | None:
-    """Spans written as ``order:start-end|||…``, in record order; None unless all lie in events."""
-    spans: set[tuple[int, int, int]] = set()
+    """Spans written as ``order:start-end|||…``, as listed; None unless all lie in events."""
+    spans: dict[tuple[int, int, int], Span] = {}
     for part in text.split("|||"):
         match = _SPAN.fullmatch(part)
         if match is None:
@@ -103,8 +106,8 @@ def exact_spans(text: str, record: Record) -> tuple[Span, ...] | None:
             return None
         if end > len(event_text(record.events[event])):
             return None
-        spans.add((event, start, end))
-    return tuple(Span(*span) for span in sorted(spans))
+        spans[event, start, end] = Span(event, start, end)
+    return tuple(spans.values())
 
 
 def _cache_file(record: Record, snippets: tuple[str, ...]) -> Path:

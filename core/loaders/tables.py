@@ -69,9 +69,9 @@ def read_table(
                     reason = f"has {len(cells)} columns where the header names {len(header)}"
                     skipped.append(Skip(name, line, reason + " — quote cells that hold tabs"))
                 else:
-                    if any("\n" in cell and delimiter in cell for cell in cells):
+                    if any("\n" in cell and "\t" in cell for cell in cells):
                         warnings.append(
-                            f"{name}:{line}: a cell holds line breaks and column separators — "
+                            f"{name}:{line}: a cell holds line breaks and tabs — "
                             "check for a quote that is not closed"
                         )
                     full = cells + [""] * (len(header) - len(cells))

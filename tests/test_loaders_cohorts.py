@@ -1,0 +1,348 @@
+"""Cohorts: MedAlign's tables, lazy records and gold, data-use tags, what is skipped and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from core.errors import DataError, UnknownName
+from core.loaders import gold as gold_room
+from core.loaders import open as opener
+from core.loaders.check import check_cohort
+from core.loaders.manifest import write_manifest
+from core.loaders.open import open_cohort
+from core.loaders.questions import opaque_id, split_evidence, task_type_of, truth
+from core.loaders.tables import read_table
+from core.text import event_text
+from core.types import Manifest, Skip
+
+QUESTIONS = "clinician-instruction-responses.tsv"
+RESPONSES = "clinician-reviewed-model-responses.tsv"
+HEAD = "filename\tquestion\tevidence\tclinician_response\tinstruction_id\tannotator_num"
+
+
+def xml(person: str, *events: tuple[str, str]) -> str:
+    body = "".join(
+        f'<entry timestamp="{time}"><event type="note" name="Note">{text}</event></entry>'
+        for time, text in events
+    )
+    attribute = f' person_id="{person}"' if person else ""
+    return f"<eventstream{attribute}><encounter><events>{body}</events></encounter></eventstream>"
+
+
+ONE = xml(
+    "p1",
+    ("2020-01-01 00:00", "He takes metformin 500 mg. He sleeps."),
+    ("2020-01-02 00:00", "Nothing new."),
+    ("2020-01-11 00:00", "Potassium was 5.9."),
+)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "cohort"
+    (made / "ehrs").mkdir(parents=True)
+    (made / "ehrs" / "file1.xml").write_text(ONE)
+    (made / "ehrs" / "file2.xml").write_text(xml("", ("2021-01-01 00:00", "A second patient.")))
+    return made
+
+
+def table(folder: Path, *rows: str, head: str = HEAD, name: str = QUESTIONS, end: str = "\n"):
+    (folder / name).write_bytes(("\ufeff" + end.join([head, *rows]) + end).encode())
+
+
+def test_records_by_stem_and_by_person_id(folder: Path):
+    cohort = open_cohort(folder)
+    assert list(cohort.records) == ["p1", "file2"]
+    assert cohort.records["file1"] is cohort.records["p1"]
+    assert "file1" in cohort.records and "nobody" not in cohort.records
+    assert cohort.records.get("nobody") is None
+    with pytest.raises(UnknownName, match="Valid: file2, p1"):
+        _ = cohort.records["nobody"]
+
+
+def test_opening_parses_no_record(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
+    read: list[str] = []
+    real = gold_room.locate
+    monkeypatch.setattr(gold_room, "locate", lambda r, s: read.append(r.id) or real(r, s))
+    cohort = open_cohort(folder)
+    assert len(cohort.gold) == 1 and "i1" in cohort.gold
+    assert read == []
+    assert cohort.gold["i1"].order == 0.0
+    assert cohort.gold["i1"] is cohort.gold["i1"]
+    assert read == ["p1"]
+    assert open_cohort(folder).gold["i1"] == cohort.gold["i1"]
+    assert read == ["p1"], "the second opening reads the cache on disk"
+
+
+def test_a_damaged_cache_entry_is_made_again_and_a_failed_write_told(folder: Path, own_cache: Path):
+    table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
+    first = open_cohort(folder).gold["i1"]
+    (entry,) = own_cache.rglob("*.json")
+    for damage in ("{", "[]", '{"spans": 3}'):
+        entry.write_text(damage)
+        assert open_cohort(folder).gold["i1"] == first
+    entry.unlink()
+    entry.parent.rmdir()
+    entry.parent.write_text("a file where the folder should be")
+    with pytest.raises(DataError, match="cannot be written"):
+        _ = open_cohort(folder).gold["i1"]
+
+
+def test_two_annotators_are_one_instruction(folder: Path):
+    table(
+        folder,
+        "file1.xml\tWhich drug?\tNothing new.\tSecond answer\ta\tAnnotator_2",
+        "file1.xml\tWhich drug?\tHe takes metformin|||nan|||Nothing new.\tMetformin\ta\tNo. 1",
+        "p1\tWhich drug?\t\tThird\tb\tAnnotator_3",
+        "file2.xml\tWhich drug?\tA second patient.\tNone\ta\tAnnotator_1",
+        "file2\tAny plan?\t\t\t\t",
+    )
+    cohort = open_cohort(folder)
+    first, second, third = cohort.instructions
+    assert (first.id, first.record_id, second.record_id) == ("a", "p1", "file2")
+    assert second.id.startswith("a-")
+    assert third.id == opaque_id("file2", "Any plan?")
+    assert list(cohort.gold) == [first.id, second.id]
+    gold = cohort.gold["a"]
+    assert gold.answer == "Metformin"
+    assert gold.snippets == ("He takes metformin", "Nothing new.")
+    assert [s.event for s in gold.spans] == [0, 1]
+    assert not gold.exact
+    assert any("several annotators" in w for w in cohort.warnings)
+
+
+def test_exact_spans_stand_and_wrong_ones_fall_back(folder: Path):
+    head = HEAD + "\tevidence_spans\tdomain\ttask_type\tsubmitter_specialty"
+    rest = "\tmedication\tRn\tCardiology"
+    evidence = "file1.xml\tQ{}?\tHe sleeps.|||Potassium was 5.9.\tyes\ti{}\tAnnotator_1\t{}" + rest
+    wrong = ["0:5-999", "9:0-1", "0:5-5", "0:a-b", "0:0-1|||x"]
+    rows = [evidence.format(i, i, spans) for i, spans in enumerate(["2:0-9|||0:27-37", *wrong])]
+    table(folder, *rows, head=head)
+    cohort = open_cohort(folder)
+    assert cohort.instructions[0].specialty == "Cardiology"
+    assert (cohort.instructions[0].domain, cohort.instructions[0].task_type) == ("medication", "Rn")
+    good = cohort.gold["i0"]
+    text = event_text(cohort.records["p1"].events[0])
+    assert good.exact and [text[s.start : s.end] for s in good.spans if not s.event] == [
+        "He sleeps."
+    ]
+    assert (good.order, good.time) == (1.0, 1.0), "the first listed span is the decisive one"
+    for i in range(1, len(wrong) + 1):
+        assert not cohort.gold[f"i{i}"].exact
+        assert len(cohort.gold[f"i{i}"].spans) == 2
+    assert len([w for w in cohort.warnings if "evidence_spans" in w]) == len(wrong)
+    assert f"{QUESTIONS}:3:" in cohort.warnings[0]
+
+
+def test_bad_rows_are_skipped_with_their_own_line(folder: Path):
+    table(
+        folder,
+        'file1.xml\tOne?\t"a quoted',
+        'cell over lines"\tyes\t\t',
+        "nobody.xml\tWho?\t\tx\t\t",
+        "file1.xml\t\t\tx\t\t",
+        "file1.xml\tToo short",
+        "file1.xml\ta\tb\tc\td\te\tf",
+        "file1.xml\tTwo?\t\tyes",
+        end="\r\n",
+    )
+    cohort = open_cohort(folder)
+    assert [i.question for i in cohort.instructions] == ["One?", "Two?"]
+    assert cohort.gold[cohort.instructions[0].id].snippets == ("a quoted\r\ncell over lines",)
+    assert sorted((s.line, s.reason.split(" — ")[0]) for s in cohort.skipped) == [
+        (4, "asks about a record that is not in the cohort"),
+        (5, "has no question"),
+        (6, "has 2 columns where the header names 6"),
+        (7, "has 7 columns where the header names 6"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "says"),
+    [
+        (b"filename\tquestion\nx\ty\n", 1, "lacks the columns evidence, clinician_response"),
+        (b"", 1, "lacks the columns filename"),
+        (HEAD.encode() + b"\tquestion\n", 1, "names the columns question twice"),
+        (HEAD.encode() + b"\nfile1.xml\tcaf\xe9\t\t\t\t\n", 2, "is not UTF-8 text"),
+    ],
+)
+def test_a_bad_table_leaves_the_records(folder: Path, content: bytes, line: int, says: str):
+    (folder / QUESTIONS).write_bytes(content)
+    cohort = open_cohort(folder)
+    assert len(cohort.records) == 2 and cohort.instructions == ()
+    (skip,) = cohort.skipped
+    assert (skip.file, skip.line) == (QUESTIONS, line)
+    assert says in skip.reason
+
+
+def test_a_cell_longer_than_the_csv_modules_limit(folder: Path):
+    table(folder, f"file1.xml\tLong?\t{'word ' * 60_000}\tyes\t\t")
+    assert len(open_cohort(folder).gold) == 1
+
+
+CELL = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="\0\r\ufeff"), max_size=12
+)
+
+
+@hypothesis_settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(CELL, CELL), max_size=6))
+def test_any_table_reads_back_with_its_lines(tmp_path_factory, rows):
+    def quoted(cell: str) -> str:
+        return '"' + cell.replace('"', '""') + '"'
+
+    path = tmp_path_factory.mktemp("t") / "t.tsv"
+    lines = ["a\tb", *(f"{quoted(a)}\t{quoted(b)}" for a, b in rows)]
+    path.write_bytes("\n".join(lines).encode())
+    skipped: list[Skip] = []
+    read = read_table(path, "t", ["a"], skipped, [])
+    kept = [(a, b) for a, b in rows if a.strip() or b.strip()]
+    assert [(r.cells["a"], r.cells["b"]) for r in read] == kept
+    assert skipped == []
+    text = "\n".join(lines).split("\n")
+    assert all(text[r.line - 1].startswith(quoted(r.cells["a"]).split("\n")[0]) for r in read)
+
+
+def test_responses_join_by_record_and_question(folder: Path):
+    table(folder, "file1.xml\tWhich drug?\tHe takes metformin\tMetformin\ta\tAnnotator_1")
+    head = "filename\tquestion\tmodel_name\tmodel_response\tbinary_correct\tis_used_eval\trank"
+    table(
+        folder,
+        "file1.xml\tWhich drug?\tm1\tMetformin.\tTrue\tyes\t1",
+        "file1.xml\tWhich drug?\tm2\tNo idea\t0\tFalse\t2",
+        "file2.xml\tOther?\tm1\tx\t\t1\t",
+        "gone.xml\tOther?\tm1\tx\t\t1\t",
+        head=head,
+        name=RESPONSES,
+    )
+    cohort = open_cohort(folder)
+    told = [(r.instruction_id, r.model, r.correct, r.used) for r in cohort.responses]
+    other = opaque_id("file2.xml", "Other?")
+    assert told == [("a", "m1", True, True), ("a", "m2", False, False), (other, "m1", None, True)]
+    assert ("rank", "2") in cohort.responses[1].extra
+    assert [i.id for i in cohort.instructions] == ["a", other]
+    assert [(s.file, s.line) for s in cohort.skipped] == [(RESPONSES, 5)]
+
+
+def test_good_records_load_beside_bad_ones(folder: Path):
+    ehrs = folder / "ehrs"
+    (ehrs / "again.xml").write_text(ONE)
+    (ehrs / "bomb.xml").write_text('<!DOCTYPE e [<!ENTITY a "b">]><eventstream>&a;</eventstream>')
+    (ehrs / "cut.xml").write_text(ONE[:-40].replace('"p1"', '"p9"'))
+    (ehrs / "dir.xml").mkdir()
+    (ehrs / "empty.xml").write_text(xml("p5"))
+    (ehrs / "loop.xml").symlink_to(ehrs / "loop.xml")
+    (ehrs / "other.xml").write_text("<html/>")
+    (ehrs / "readme.txt").write_text("not a record")
+    (ehrs / "sample.xml").write_text("<record><visit><day/></visit></record>")
+    table(folder, "cut.xml\tIs it cut?\tx\tyes\tq\tAnnotator_1")
+    cohort = open_cohort(folder)
+    assert cohort.gold["q"].order is None
+    told = check_cohort(cohort)
+    assert (told["records"], told["events"], told["unlocated"]) == (4, 4, 1)
+    assert {s["file"]: s["reason"].split(" — ")[0].split(":")[0] for s in told["skipped"]} == {
+        "ehrs/bomb.xml": "holds a DOCTYPE; entities and external definitions are refused",
+        "ehrs/cut.xml": "is not well-formed XML (unclosed token)",
+        "ehrs/dir.xml": "is a folder where a file should be",
+        "ehrs/file1.xml": "has the person_id of ehrs/again.xml",
+        "ehrs/loop.xml": "is a symbolic link that leads in a circle",
+        "ehrs/other.xml": "is not a MedAlign record",
+    }
+    assert len(told["skipped"]) == 6, "each is told once, however often it is asked for"
+    assert sum("holds no event" in w for w in told["warnings"]) == 2
+    json.dumps(told)
+    assert check_cohort(cohort) == told
+
+
+def test_a_lone_file_is_a_cohort_and_a_bad_one_an_error(folder: Path):
+    cohort = open_cohort(folder / "ehrs" / "file1.xml")
+    assert list(cohort.records) == ["p1"] and cohort.instructions == ()
+    (folder / "bad.xml").write_text(ONE[:-3])
+    with pytest.raises(DataError, match=r"bad\.xml:1: is not well-formed"):
+        open_cohort(folder / "bad.xml")
+    for file in (folder / "ehrs").iterdir():
+        file.write_text("")
+    with pytest.raises(DataError, match="none of its 2 record files can be read"):
+        open_cohort(folder)
+
+
+def test_tags_default_to_no_and_loading_writes_nothing(folder: Path):
+    before = sorted(folder.rglob("*"))
+    manifest = open_cohort(folder).manifest
+    assert (manifest.training_allowed, manifest.external_services_allowed) == (False, False)
+    assert "no training" in manifest.licence and manifest.name == "cohort"
+    assert sorted(folder.rglob("*")) == before
+    mine = Manifest('A "name"', "me", "none", True, False, "yes", True)
+    write_manifest(folder, mine)
+    assert open_cohort(folder).manifest == mine
+    assert open_cohort(folder / "ehrs" / "file1.xml").manifest == mine
+
+
+@pytest.mark.parametrize("text", ["training_allowed = ", 'training_allowed = "yes"', "synthetic=1"])
+def test_a_tag_that_cannot_be_read_allows_nothing(folder: Path, text: str):
+    (folder / "midchart.toml").write_text(text)
+    cohort = open_cohort(folder)
+    assert dataclasses.asdict(cohort.manifest)["training_allowed"] is False
+    assert [s.file for s in cohort.skipped] == ["midchart.toml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x/metadata/codes.parquet", b"", "looks like MEDS"),
+        ("x/person.csv", b"person_id\n", "looks like OMOP"),
+        ("x/Patient.000.ndjson", b'{"resourceType": "Patient"}', "looks like FHIR"),
+        ("x/a.json", b'{"resourceType": "Bundle"}', "looks like FHIR"),
+        ("x/data/ehrshot.csv", b"", "looks like EHRSHOT"),
+        ("x/notes.docx", b"PK", "no format that is known"),
+    ],
+)
+def test_an_unknown_format_is_named_where_it_can_be(tmp_path: Path, name, content, says):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=says) as caught:
+        open_cohort(tmp_path / "x")
+    assert "MedAlign" in str(caught.value)
+    with pytest.raises(DataError, match="no such file"):
+        open_cohort(tmp_path / "gone")
+    assert opener.LOADERS.names() == ("longhealth", "medalign", "plain_notes")
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Does he smoke?", "R"),
+        ("What is the most recent hemoglobin A1c?", "R"),
+        ("Summarize the most recent visit", "S"),
+        ("Please list current medications", "S"),
+        ("Has his weight changed over the past year?", "R"),
+        ("How did the creatinine change over the past year?", "S"),
+        ("Which drugs were tried and why were they stopped?", "Rn"),
+        ("Wasting: which signs?", "Rn"),
+        ("When was he listed for transplant?", "Rn"),
+    ],
+)
+def test_task_types(question: str, kind: str):
+    assert task_type_of(question) == kind
+
+
+def test_small_readings():
+    assert split_evidence(" a |||  ||| nan|||b|c") == ("a", "b|c")
+    assert [truth(t) for t in ("True", "YES", "1", "0", "no", "", "2")] == [
+        True, True, True, False, False, None, None,
+    ]  # fmt: skip
