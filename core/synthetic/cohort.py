@@ -22,7 +22,7 @@ from core.errors import InputError
 from core.synthetic.events import build_events
 from core.synthetic.medalign_xml import write_record
 from core.synthetic.model import Encounter, Item, Patient
-from core.synthetic.notes import Writer
+from core.synthetic.notes_parts import Writer
 from core.synthetic.patient import make_patient
 from core.synthetic.questions import Asked, ask
 from core.synthetic.responses import declared_effect, respond
@@ -77,7 +77,8 @@ def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
     encounters = make_encounters(rng, patient, events_per_patient)
     wanted = int(events_per_patient * float(rng.uniform(0.92, 1.08)))
     encounters = build_events(rng, patient, encounters, wanted)
-    writer = Writer(patient, rng)
+    # Records of thousands of events have many short notes; small ones fewer and longer.
+    writer = Writer(patient, rng, wordy=min(1.0, (300 / events_per_patient) ** 0.5))
     events, asked = ask(writer, patient, encounters, index, seed)
     return Made(patient, encounters, events, asked)
 

@@ -1,11 +1,10 @@
-"""Cancer, liver, joint, nerve, mood, bone and pregnancy conditions, and the table of them all."""
+"""Cancer, liver, joint, nerve, mood, bone and pregnancy conditions."""
 
 from __future__ import annotations
 
-from core.synthetic.diseases import CARDIOMETABOLIC
 from core.synthetic.model import Disease, Plan
 
-_OTHERS = (
+OTHERS = (
     Disease(
         "breast",
         "Malignant neoplasm of breast",
@@ -62,7 +61,7 @@ _OTHERS = (
                 10,
                 "active synovitis of the wrists and MCP joints",
                 (
-                    "still four swollen joints at three months",
+                    "still four swollen joints",
                     "morning stiffness lasting two hours",
                 ),
                 (
@@ -113,7 +112,7 @@ _OTHERS = (
             "Tender 2, swollen 1 (right 2nd MCP). No nodules. Grip fair.",
             "Boggy synovitis of both wrists, MCP squeeze positive.",
         ),
-        ("Seropositive RA, low disease activity.", "Rheumatoid arthritis, moderate activity."),
+        ("Seropositive RA.", "Rheumatoid arthritis, treat to target."),
         ("CBC and liver panel every 8-12 weeks on DMARD.", "Vaccines before any biologic change."),
         ("Denies dry eyes, rash or mouth sores.",),
     ),
@@ -213,12 +212,12 @@ _OTHERS = (
         ),
         ("bmp", "cbc"),
         (
-            "No events since the last visit; keeps a calendar.",
-            "Seizure-free interval continues. No tongue biting or incontinence on waking.",
+            "Calendar brought along; no injuries.",
+            "Sleeps seven hours, no missed doses by pill count. No tongue biting on waking.",
         ),
         ("One witnessed spell of staring with lip smacking, 60 seconds, tired afterwards.",),
         ("Cranial nerves intact, no nystagmus, tandem gait steady.",),
-        ("Focal epilepsy, presently controlled.", "Seizure disorder."),
+        ("Focal epilepsy.", "Seizure disorder."),
         ("Driving restriction per state rule reviewed.", "Sleep hygiene; avoid alcohol excess."),
         ("Denies aura, double vision.",),
     ),
@@ -234,9 +233,9 @@ _OTHERS = (
                 0.7,
                 3,
                 "low mood with early waking for two months",
-                ("partial response at six weeks", "return of tearfulness in the autumn"),
+                ("only a partial response so far", "return of tearfulness and early waking"),
                 (
-                    ("loss of libido that strained the marriage", "bupropion"),
+                    ("loss of libido", "bupropion"),
                     ("diarrhea and jitteriness that did not fade", "escitalopram"),
                 ),
                 0.5,
@@ -266,7 +265,8 @@ _OTHERS = (
             "Therapy every other week has helped. Appetite normal.",
         ),
         (
-            "Tearful in the room; poor sleep and no interest in {his} usual hobbies. Denies suicidal "
+            "Tearful in the room; poor sleep and no interest in {his} usual hobbies. Denies "
+            "suicidal "
             "ideation, plan or intent.",
         ),
         ("Well groomed, full affect, linear thought.", "Flat affect, psychomotor slowing."),
@@ -289,13 +289,13 @@ _OTHERS = (
                 (),
                 (
                     ("burning behind the breastbone after each weekly tablet", "denosumab"),
-                    ("five years completed, drug holiday begun", ""),
+                    ("a dental implant being planned, with concern for the jaw", ""),
                 ),
                 0.6,
             ),
         ),
         ("bmp",),
-        ("No falls, no new back pain. Calcium from diet, about two dairy servings a day.",),
+        ("No new back pain. Calcium from diet, about two dairy servings a day.",),
         ("Lost another half inch of height; mid-back aches by afternoon.",),
         ("Mild kyphosis, no spinal percussion tenderness.",),
         ("Osteoporosis on treatment.", "Low bone mass with prior fragility fracture."),
@@ -378,5 +378,3 @@ _OTHERS = (
         ("Podiatry yearly; check shoes before wearing.",),
     ),
 )
-
-DISEASES: dict[str, Disease] = {d.key: d for d in (*CARDIOMETABOLIC, *_OTHERS)}

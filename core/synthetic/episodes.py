@@ -13,7 +13,8 @@ _ALL = (
         (3, 7),
         "shortness of breath and leg swelling",
         (
-            "{Name} is a {age} y.o. {man} with known systolic heart failure who presents with one week "
+            "{Name} is a {age} y.o. {man} with known systolic heart failure who presents with "
+            "one week "
             "of worsening dyspnea, now at rest, and swelling to the knees. {He} ran out of {his} "
             "diuretic four days ago.",
             "{age} y.o. {man}, cardiomyopathy, here with orthopnea and a dry cough over five days "
@@ -23,10 +24,12 @@ _ALL = (
         (
             "XR CHEST 2 VIEWS",
             "Cardiomegaly. Cephalisation of the pulmonary vessels and small "
-            "bilateral pleural effusions, consistent with interstitial edema. No focal consolidation.",
+            "bilateral pleural effusions, consistent with interstitial edema. No focal "
+            "consolidation.",
         ),
         (
-            "Diuresed with IV loop diuretic twice daily with good response and oxygen weaned to room "
+            "Diuresed with IV loop diuretic twice daily with good response and oxygen weaned to "
+            "room "
             "air.",
             "Net negative over six liters; creatinine peaked mid-stay and settled by discharge.",
             "Telemetry without sustained ventricular arrhythmia.",
@@ -44,7 +47,8 @@ _ALL = (
         (2, 6),
         "fever and productive cough",
         (
-            "{Name} is a {age} y.o. {man} brought in with three days of fever, rigors and rust-colored "
+            "{Name} is a {age} y.o. {man} brought in with three days of fever, rigors and "
+            "rust-colored "
             "sputum, with right-sided pleuritic pain.",
             "{age} y.o. {man} with cough, temperature to 102 at home and confusion noted by family "
             "this morning.",
@@ -56,7 +60,8 @@ _ALL = (
             "bronchograms. No effusion. Heart size normal.",
         ),
         (
-            "Treated with a third-generation cephalosporin plus a macrolide; defervesced by day two.",
+            "Treated with a third-generation cephalosporin plus a macrolide; defervesced by day "
+            "two.",
             "Blood cultures without growth at 5 days.",
             "Ambulatory saturation above 91 % before leaving.",
         ),
@@ -73,7 +78,8 @@ _ALL = (
         (1, 3),
         "wheezing and dyspnea",
         (
-            "{Name}, {age} y.o. {man} with COPD, arrives after two days of wheeze and green sputum; a "
+            "{Name}, {age} y.o. {man} with COPD, arrives after two days of wheeze and green "
+            "sputum; a "
             "grandchild had a cold. Rescue inhaler every two hours without relief.",
         ),
         ("Speaking in phrases, diffuse expiratory wheeze, accessory muscle use.",),
@@ -82,7 +88,8 @@ _ALL = (
             "Hyperinflated lungs with flattened diaphragms. No infiltrate or pneumothorax.",
         ),
         (
-            "Given back-to-back nebulisers, oral steroid and a macrolide with improvement over four "
+            "Given back-to-back nebulisers, oral steroid and a macrolide with improvement over "
+            "four "
             "hours.",
         ),
         ("prednisone", "azithromycin", "albuterol"),
@@ -108,7 +115,8 @@ _ALL = (
             "hydronephrosis. Bladder decompressed.",
         ),
         (
-            "Responded to isotonic fluids; ACE inhibitor and diuretic held and nephrotoxins avoided.",
+            "Responded to isotonic fluids; ACE inhibitor and diuretic held and nephrotoxins "
+            "avoided.",
             "Urine sodium low, sediment bland, consistent with a prerenal state.",
             "Creatinine trended down daily and had returned close to baseline at follow-up.",
         ),
@@ -125,7 +133,8 @@ _ALL = (
         (3, 6),
         "black stools and lightheadedness",
         (
-            "{Name} is a {age} y.o. {man} with two days of tarry stool and near-fainting on standing; "
+            "{Name} is a {age} y.o. {man} with two days of tarry stool and near-fainting on "
+            "standing; "
             "no hematemesis, no abdominal pain.",
         ),
         ("Pale, orthostatic by pulse, melena on rectal exam.",),
@@ -150,7 +159,8 @@ _ALL = (
         (1, 2),
         "calf pain and swelling",
         (
-            "{Name} is a {age} y.o. {man} with four days of unilateral calf swelling after a long car "
+            "{Name} is a {age} y.o. {man} with four days of unilateral calf swelling after a "
+            "long car "
             "journey. No chest pain or cough.",
         ),
         ("Calf 4 cm larger than the other side, tender along the deep veins, no cords.",),
@@ -173,7 +183,8 @@ _ALL = (
         (1, 2),
         "dysuria and flank pain",
         (
-            "{Name}, {age} y.o. {man}, has had burning and frequency for three days with chills since "
+            "{Name}, {age} y.o. {man}, has had burning and frequency for three days with chills "
+            "since "
             "last night.",
         ),
         ("Costovertebral angle tenderness on the left, suprapubic discomfort.",),
@@ -192,7 +203,8 @@ _ALL = (
         (3, 5),
         "chest pressure",
         (
-            "{Name} is a {age} y.o. {man} with 90 minutes of crushing central chest pressure radiating "
+            "{Name} is a {age} y.o. {man} with 90 minutes of crushing central chest pressure "
+            "radiating "
             "to the jaw with sweating, onset while shoveling.",
         ),
         ("Diaphoretic, S4 gallop, lungs clear, no mitral murmur.",),
@@ -237,7 +249,8 @@ _ALL = (
         (3, 6),
         "confusion",
         (
-            "{Name} is a {age} y.o. {man} with cirrhosis, brought by family for two days of sleeping "
+            "{Name} is a {age} y.o. {man} with cirrhosis, brought by family for two days of "
+            "sleeping "
             "through the day, slurred answers and getting lost in the house.",
         ),
         ("Oriented to person only, asterixis, icteric, no focal deficit.",),
@@ -247,7 +260,8 @@ _ALL = (
             "vein patent with slow flow.",
         ),
         (
-            "Cleared over three days on lactulose titrated to four stools daily; diagnostic tap showed "
+            "Cleared over three days on lactulose titrated to four stools daily; diagnostic tap "
+            "showed "
             "no infection.",
             "Precipitant judged to be constipation and dehydration.",
         ),
@@ -309,8 +323,8 @@ _ALL = (
         (2, 3),
         "contractions at term",
         (
-            "{Name} is a {age} y.o. G2P1 at 39 weeks with gestational diabetes, admitted in labor with "
-            "ruptured membranes.",
+            "{Name} is a {age} y.o. multigravida at 39 weeks with gestational diabetes, "
+            "admitted in labor with ruptured membranes.",
         ),
         ("Cervix 5 cm, vertex, category I tracing.",),
         (

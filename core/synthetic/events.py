@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.synthetic.diseases_more import DISEASES
-from core.synthetic.drugs import DRUGS, local
+from core.synthetic.diseases import DISEASES
+from core.synthetic.drug_forms import local
+from core.synthetic.drugs import DRUGS
 from core.synthetic.labs import ANALYTES, PANELS, written
 from core.synthetic.model import Encounter, Item, Note, Patient
 from core.synthetic.patient import chance

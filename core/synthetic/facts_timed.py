@@ -12,7 +12,7 @@ import numpy as np
 from core.synthetic.drugs import DRUGS, dose
 from core.synthetic.labs import ANALYTES
 from core.synthetic.model import Course, Fact, Item, Note, Patient, Statement, Step
-from core.synthetic.notes import Writer
+from core.synthetic.notes_parts import Writer
 from core.synthetic.patient import pick
 
 InStretch = Callable[[int], bool]
@@ -213,6 +213,8 @@ def lab_facts(rng: np.random.Generator, flat: list[Item], near: InStretch, task:
             )
             continue
         values = [float(i.text) for i in items]
+        if len(items) < 5 and task == "Rn":
+            continue
         for side, ask in ((max, "highest"), (min, "lowest")):
             best = side(values)
             item = items[values.index(best)]
@@ -240,7 +242,7 @@ def lab_facts(rng: np.random.Generator, flat: list[Item], near: InStretch, task:
                 )
             )
         last = items[-1]
-        if task == "R" and near(last.order) and values.count(values[-1]) == 1:
+        if task != "Rn" and near(last.order) and values.count(values[-1]) == 1:
             wrong = [f"{_value(o)} ({o.when:%m/%d/%Y})." for o in reversed(items[:-1])]
             made.append(
                 Fact(
@@ -251,7 +253,7 @@ def lab_facts(rng: np.random.Generator, flat: list[Item], near: InStretch, task:
                         rng,
                         (
                             f"What is the most recent {lay}?",
-                            f"Is there a {lay} on file, and what is the most recent value?",
+                            f"Is the {lay} on file, and what is the most recent value?",
                         ),
                     ),
                     f"{_value(last)} ({last.when:%m/%d/%Y}).",

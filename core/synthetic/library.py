@@ -57,6 +57,8 @@ class Series:
     noise: tuple[str, ...]
     need: str = ""
     specialty: str = "Internal Medicine"
+    gap: int = 60
+    """Days between two of them at least: nobody has a bone scan every month."""
 
 
 @dataclass(slots=True)
@@ -147,15 +149,17 @@ def make_single(t: Single, scene: Scene, task: str) -> Fact | None:
         return None
     words = draw_words(scene, t.slots)
     note = _note(scene.target)
-    text = pick(scene.rng, t.says).format_map(words)
-    answer = t.answer.format_map(words)
+    text = sentence_case(pick(scene.rng, t.says).format_map(words))
+    answer = sentence_case(t.answer.format_map(words))
     if task == "R" and not answer.lower().startswith(("yes", "no")):
         question = pick(scene.rng, asks).format_map(words)
         recent = "most recent" in question or "current" in question
         answer = answer if recent else f"Yes. {answer}"
     else:
         question = pick(scene.rng, asks).format_map(words)
-    wrong = [t.answer.format_map(_other(scene, t.slots, words, t.vary)) for _ in range(4)]
+    wrong = [
+        sentence_case(t.answer.format_map(_other(scene, t.slots, words, t.vary))) for _ in range(4)
+    ]
     noise = [(t.section, n.format_map(_other(scene, t.slots, words, t.vary))) for n in t.noise]
     return Fact(
         t.kind,
@@ -171,12 +175,17 @@ def make_single(t: Single, scene: Scene, task: str) -> Fact | None:
     )
 
 
+def sentence_case(text: str) -> str:
+    """The text with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
 def _note(item: Item) -> Note:
     assert item.note is not None
     return item.note
 
 
-def _spread(scene: Scene, count: int, before_only: bool) -> list[Item]:
+def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[Item]:
     """``count`` other notes for a series, spaced over the record (or over what came before)."""
     target = scene.target
     pool = [h for h in scene.hosts if h is not target and h.when.date() != target.when.date()]
@@ -185,7 +194,8 @@ def _spread(scene: Scene, count: int, before_only: bool) -> list[Item]:
     kept: list[Item] = []
     days = {target.when.date()}
     for i in (int(i) for i in scene.rng.permutation(len(pool))):
-        if len(kept) < count and pool[i].when.date() not in days:
+        apart = all(abs((pool[i].when.date() - d).days) >= gap for d in days)
+        if len(kept) < count and apart:
             kept.append(pool[i])
             days.add(pool[i].when.date())
     return kept
@@ -199,7 +209,7 @@ def make_series(t: Series, scene: Scene, task: str) -> Fact | None:
     rng = scene.rng
     chain = tuple(v.format_map(scene.p.words) for v in pick(rng, t.chains))
     wanted = int(rng.integers(1, 3)) if task == "R" else int(rng.integers(2, len(chain)))
-    others = _spread(scene, min(wanted, len(chain) - 1), before_only=task == "R")
+    others = _spread(scene, min(wanted, len(chain) - 1), before_only=task == "R", gap=t.gap)
     others = [o for o in others if suits(scene.p, t.need, o.when)]
     if task == "S" and not others:
         return None

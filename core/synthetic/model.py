@@ -178,7 +178,9 @@ class Patient:
             "himself": "herself" if female else "himself",
             "man": "woman" if female else "man",
             "M": "F" if female else "M",
-            "spouse": "husband" if female else "wife",
+            "spouse": ("husband" if female else "wife")
+            if self.social.get("marital") == "married"
+            else "sister",
         }
 
 

@@ -1,259 +1,27 @@
-"""Clinic notes: history, lists, examination, results, assessment and plan.
-
-A drug step is said in one sentence of one note, marked so that a question can point to it. Lists
-and histories are carried from note to note, sometimes without being brought up to date.
-"""
+"""Clinic notes: history, lists, examination, results, assessment and plan."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import numpy as np
-
-from core.synthetic.diseases_more import DISEASES
-from core.synthetic.drugs import DRUGS, dose
-from core.synthetic.labs import ANALYTES, spoken
-from core.synthetic.model import Block, Course, Encounter, Item, Note, Patient, Piece, Step
+from core.synthetic.diseases import DISEASES
+from core.synthetic.model import Block, Encounter, Note, Piece
+from core.synthetic.notes_parts import (
+    ROS,
+    SIGNED,
+    Writer,
+    day,
+    exam_lines,
+    family_lines,
+    medication_list,
+    problems,
+    result_lines,
+    social_lines,
+    some,
+    step_text,
+)
 from core.synthetic.patient import chance, pick
 from core.synthetic.trajectory import active
-
-_BY_CODE = {a.code: a.key for a in ANALYTES.values()}
-_SIGNED = (
-    "R. Lindqvist, MD",
-    "T. Achebe, MD",
-    "M. Fennimore, NP",
-    "S. Oyelaran, MD",
-    "J. Wachowski, DO",
-    "P. Nguyen, MD",
-    "H. Castellano, PA-C",
-    "L. Brandvold, MD",
-)
-
-
-@dataclass
-class Writer:
-    """What the author of a note can see: the patient, earlier readings, earlier notes."""
-
-    p: Patient
-    rng: np.random.Generator
-    readings: dict[str, list[tuple[datetime, str]]] = field(
-        default_factory=dict[str, list[tuple[datetime, str]]]
-    )
-    last_hpi: list[str] = field(default_factory=list[str])
-    last_when: datetime | None = None
-    list_when: datetime | None = None
-    steps: dict[str, tuple[Course, Step, Note]] = field(
-        default_factory=dict[str, tuple[Course, Step, Note]]
-    )
-
-    def watch(self, items: list[Item]) -> None:
-        """Index the readings of the record by analyte, in time order."""
-        for item in items:
-            key = _BY_CODE.get(item.code)
-            if item.type == "measurement" and key is not None:
-                self.readings.setdefault(key, []).append((item.when, item.text))
-
-    def latest(self, key: str, when: datetime) -> tuple[datetime, str] | None:
-        """Last reading at or before ``when``, as a clinician types it."""
-        rows = self.readings.get(key, [])
-        i = bisect_right([row[0] for row in rows], when) - 1
-        return (rows[i][0], spoken(key, float(rows[i][1]))) if i >= 0 else None
-
-    def fill(self, text: str, when: datetime) -> str | None:
-        """The template with its words and values; None where a value was never measured."""
-        words: dict[str, str] = dict(self.p.words)
-        words["age"] = str(self.p.age(when))
-        married = self.p.social["marital"] == "married"
-        words["spouse_or_family"] = words["spouse"] if married else "family"
-        for key in ("a1c", "cr", "egfr", "k", "inr", "tsh", "ldl", "hgb", "plt", "wt"):
-            found = self.latest(key, when)
-            if found is None or (when - found[0]).days > 500:
-                if "{" + key + "}" in text:
-                    return None
-                continue
-            words[key] = found[1]
-        sbp, dbp = self.latest("sbp", when), self.latest("dbp", when)
-        if "{bp}" in text:
-            if sbp is None or dbp is None or (when - sbp[0]).days > 400:
-                return None
-            words["bp"] = f"{sbp[1]}/{dbp[1]}"
-        return text.format_map(words)
-
-    def say(self, options: tuple[str, ...], when: datetime) -> list[Piece]:
-        """One of the templates that can be filled, as a piece; nothing if none can."""
-        filled = [t for t in (self.fill(o, when) for o in options) if t]
-        return [Piece(pick(self.rng, filled))] if filled else []
-
-
-def day(when: datetime) -> str:
-    """A date as American charts write it."""
-    return when.strftime("%m/%d/%Y")
-
-
-def called(rng: np.random.Generator, key: str) -> str:
-    """Brand or generic name, as the author pleases."""
-    drug = DRUGS[key]
-    return drug.brand if chance(rng, 0.35) and drug.brand[0].isupper() else key
-
-
-def step_text(w: Writer, step: Step) -> str:
-    """The sentence that says why a drug was begun, changed or ended."""
-    rng = w.rng
-    name = called(rng, step.drug)
-    lead = name[0].upper() + name[1:]
-    why = step.why.format_map({**w.p.words})
-    new = dose(step.drug, step.dose)
-    if step.action == "start":
-        return pick(
-            rng,
-            (
-                f"Starting {name} {new} today; rationale: {why}.",
-                f"{lead} {new} begun, {why}.",
-                f"New prescription for {name} {new} - {why}.",
-            ),
-        )
-    if step.action == "change":
-        old = dose(step.drug, step.before)
-        return pick(
-            rng,
-            (
-                f"{lead} taken from {old} up to {new}: {why}.",
-                f"Given {why}, {name} goes to {new} (was {old}).",
-                f"Will increase {name} to {new} from {old}; {why}.",
-            ),
-        )
-    heir = ""
-    if step.successor:
-        heir = f" and {step.successor} {dose(step.successor, 0)} substituted"
-    return pick(
-        rng,
-        (
-            f"{lead} stopped today on account of {why}{heir}.",
-            f"We discontinued {name} owing to {why}{heir}.",
-            f"{lead} has been taken off the list{heir}. Reason: {why}.",
-        ),
-    )
-
-
-def medication_list(w: Writer, when: datetime) -> list[Piece]:
-    """Drugs in force at ``when``, as list lines."""
-    lines: list[Piece] = []
-    for course in w.p.courses:
-        step = course.dose_at(when)
-        if step is not None:
-            drug = DRUGS[course.drug]
-            brand = f" ({drug.brand.upper()})" if drug.brand.lower() != course.drug else ""
-            lines.append(Piece(f"{course.drug}{brand} {dose(course.drug, step)}"))
-    return lines or [Piece("No regular prescription medicines")]
-
-
-def problems(w: Writer, when: datetime) -> list[Piece]:
-    """The problem list, resolved illnesses with their year."""
-    lines = [
-        Piece(DISEASES[k].name + ("" if chance(w.rng, 0.6) else f" ({DISEASES[k].short})"))
-        for k in active(w.p, when)
-    ]
-    lines += [
-        Piece(f"{e.kind.name}, {e.start.year}, resolved") for e in w.p.episodes if e.end < when
-    ]
-    return lines or [Piece("No chronic illness on file")]
-
-
-def social_lines(w: Writer, when: datetime) -> list[Piece]:
-    """The coarse social history that every author copies."""
-    s, rng = w.p.social, w.rng
-    smoke = (
-        ("Former smoker, details in prior notes.", "Ex-smoker.")
-        if s["smoking"] == "former"
-        else ("Never smoker.", "No tobacco.")
-    )
-    lines = [Piece(pick(rng, smoke)), Piece(f"Alcohol: {s['alcohol']}.")]
-    if chance(rng, 0.6):
-        lines.append(Piece(f"Lives in {s['home']}."))
-    if chance(rng, 0.4):
-        lines.append(Piece(f"{s['marital'].capitalize()}; {s['work']}."))
-    return lines
-
-
-def family_lines(w: Writer) -> list[Piece]:
-    """Relatives' illnesses, some of them the patient's own."""
-    rows = [w.p.family[int(i)] for i in w.rng.permutation(len(w.p.family))[:3]]
-    denied = pick(
-        w.rng,
-        (
-            "No known inherited clotting or bleeding disorder.",
-            "No family history of sudden death.",
-            "Otherwise noncontributory.",
-        ),
-    )
-    return [Piece(row[0].upper() + row[1:] + ".") for row in rows] + [Piece(denied)]
-
-
-_ROS = (
-    "Constitutional: no fevers, chills or night sweats.", "Eyes: no diplopia or eye pain.",
-    "ENT: no sore throat, no epistaxis.", "Cardiovascular: no chest pain, no syncope.",
-    "Respiratory: no hemoptysis, no wheeze.", "GI: no melena, no hematochezia, no dysphagia.",
-    "GU: no dysuria or gross hematuria.", "Musculoskeletal: no new joint swelling.",
-    "Skin: no rash, no new lesions.", "Neuro: no focal weakness, no seizure activity.",
-    "Psych: sleep and mood as above.", "Heme: no easy bruising, no prior clots unless listed.",
-)  # fmt: skip
-_EXAM = (
-    "General: comfortable, appears stated age.", "HEENT: sclerae anicteric, oropharynx moist.",
-    "Neck: supple, no adenopathy, thyroid not enlarged.", "Lungs: good air entry both sides.",
-    "Heart: no rub, no new murmur.", "Abdomen: soft, nontender, no organomegaly appreciated.",
-    "Extremities: warm, no cyanosis, capillary refill brisk.",
-    "Neuro: alert, speech fluent, gait observed and steady.", "Skin: no jaundice, no petechiae.",
-    "Psych: cooperative, good eye contact.",
-)  # fmt: skip
-
-
-def some(w: Writer, options: tuple[str, ...], low: int, high: int) -> list[Piece]:
-    """A few of the options in their given order."""
-    count = int(w.rng.integers(low, high + 1))
-    kept = sorted(int(i) for i in w.rng.permutation(len(options))[:count])
-    return [Piece(options[i]) for i in kept]
-
-
-def exam_lines(w: Writer, when: datetime, focus: list[str]) -> list[Piece]:
-    """Vitals line, disease findings, then the rest of the template."""
-    lines: list[Piece] = []
-    sbp, dbp, hr = (w.latest(k, when) for k in ("sbp", "dbp", "hr"))
-    if sbp and dbp and hr and (when - sbp[0]).days < 2:
-        lines.append(Piece(f"Vitals: BP {sbp[1]}/{dbp[1]}, pulse {hr[1]}."))
-    for key in focus:
-        lines += w.say(DISEASES[key].exam, when)
-    return lines + some(w, _EXAM, 3, 7)
-
-
-def result_lines(w: Writer, when: datetime, days: int = 400) -> list[Piece]:
-    """Recent values in shorthand, each with the date of its draw."""
-    groups: dict[str, list[str]] = {}
-    for key in (
-        "na",
-        "k",
-        "bun",
-        "cr",
-        "egfr",
-        "wbc",
-        "hgb",
-        "plt",
-        "a1c",
-        "inr",
-        "tsh",
-        "ldl",
-        "alt",
-        "bili",
-        "alb",
-        "crp",
-        "bnp",
-        "uacr",
-    ):
-        found = w.latest(key, when)
-        if found is not None and (when - found[0]).days <= days:
-            groups.setdefault(day(found[0]), []).append(f"{ANALYTES[key].short} {found[1]}")
-    return [Piece(f"{date}: " + ", ".join(values)) for date, values in groups.items()]
 
 
 def own_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
@@ -275,7 +43,7 @@ def own_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
 
 def sign(w: Writer) -> Block:
     """The last line of a note."""
-    return Block("sign", "", [Piece(f"Electronically signed by {pick(w.rng, _SIGNED)}.")])
+    return Block("sign", "", [Piece(f"Electronically signed by {pick(w.rng, SIGNED)}.")])
 
 
 def interval(w: Writer, when: datetime) -> list[Piece]:
@@ -319,9 +87,11 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
             pick(
                 rng,
                 (
-                    f"{p.words['Name']} is a {p.age(when)} y.o. {p.words['man']} with {known}, here for "
+                    f"{p.words['Name']} is a {p.age(when)} y.o. {p.words['man']} with {known}, "
+                    f"here for "
                     f"{reason}.",
-                    f"{p.age(when)} year old {p.words['man']} (PMH {known}) seen today for {reason}.",
+                    f"{p.age(when)} year old {p.words['man']} (PMH {known}) seen today for "
+                    f"{reason}.",
                 ),
             )
         )
@@ -349,14 +119,18 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
                 pick(
                     rng,
                     (
-                        f"{p.words['He']} brought a written list of medicines, which was compared with ours.",
+                        f"{p.words['He']} brought a written list of medicines, which was compared "
+                        f"with ours.",
                         "Outside records were not available at the time of this visit.",
-                        f"Accompanied by {'a relative' if chance(rng, 0.5) else 'no one'}; history is reliable.",
+                        f"Accompanied by {'a relative' if chance(rng, 0.5) else 'no one'}; "
+                        f"history is reliable.",
                     ),
                 )
             )
         )
-    note.blocks.append(Block("cc", "Chief Complaint", [Piece(reason.capitalize() + ".")]))
+    note.blocks.append(
+        Block("cc", "Chief Complaint", [Piece(reason[0].upper() + reason[1:] + ".")])
+    )
     note.blocks.append(
         Block("hpi", pick(rng, ("History of Present Illness", "HPI", "Subjective")), hpi)
     )
@@ -373,7 +147,7 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     if long:
         note.blocks.append(Block("fh", "Family History", family_lines(w)))
     note.blocks.append(Block("social", "Social History", social_lines(w, when)))
-    ros = some(w, _ROS, 5, 10) if long else some(w, _ROS, 2, 3)
+    ros = some(w, ROS, 5, 10) if long else some(w, ROS, 2, 3)
     for key in e.focus:
         ros += w.say(DISEASES[key].ros, when)
     note.blocks.append(Block("ros", "Review of Systems", ros))

@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 from core.synthetic.drugs import DRUGS, dose
 from core.synthetic.model import Block, Encounter, Item, Note, Patient, Piece
-from core.synthetic.notes import (
+from core.synthetic.notes import clinic, own_steps, sign
+from core.synthetic.notes_long import lengthen
+from core.synthetic.notes_parts import (
     Writer,
-    clinic,
     medication_list,
-    own_steps,
     problems,
     result_lines,
-    sign,
     social_lines,
     some,
 )
@@ -34,13 +33,6 @@ _REPORTS = (
         "Knee pain.",
         "Medial joint-space narrowing with small marginal osteophytes. No effusion, no fracture.",
         "Mild medial compartment osteoarthritis.",
-    ),
-    (
-        "US THYROID",
-        "Palpable fullness.",
-        "Both lobes normal in size with homogeneous echotexture. "
-        "No discrete nodule. No suspicious lymph nodes.",
-        "Normal thyroid ultrasound.",
     ),
     (
         "CT SINUS WO CONTRAST",
@@ -85,10 +77,10 @@ _PATHS = (
     ("Skin, back, punch", "Dermatofibroma. No melanocytic proliferation.", "Benign."),
 )
 _NURSE = (
-    "Arrived ambulatory, identity checked with two identifiers.", "Falls screen negative.",
+    "Arrived ambulatory, identity checked with two identifiers.", "Falls bundle per policy.",
     "Medication bottles not brought today.", "Skin intact over pressure points.",
     "Reports pain 0/10.", "Education sheet given and read back.",
-    "Declined an interpreter.", "Vaccine screening form completed.",
+    "Vaccine screening form completed.",
     "Patient comfortable, call bell in reach.", "No distress noted; respirations easy.",
 )  # fmt: skip
 _CALLS = (
@@ -102,7 +94,6 @@ _SW = (
     "Referred for psychosocial review.", "Coping assessed as adequate; supports identified.",
     "Reviewed community resources and gave the county benefits number.",
     "No safety concerns voiced at home.", "Insurance active, copays discussed.",
-    "Screened negative for food insecurity on the two-item tool.",
     "Patient prefers morning contacts by phone.",
 )  # fmt: skip
 _PHARM = (
@@ -228,6 +219,16 @@ _OTHERS: dict[str, Callable[[Writer, Encounter, Note], None]] = {
 }  # fmt: skip
 
 
+_LONG = {
+    "H&P": 1.0,
+    "Consult Note": 0.9,
+    "Discharge Summary": 0.8,
+    "Progress Note": 0.55,
+    "ED Provider Note": 0.7,
+}
+"""How often a kind of note is a long one, at full wordiness."""
+
+
 def _writer_of(e: Encounter, note: Note) -> Callable[[Writer, Encounter, Note], None]:
     if e.setting == "SERIES":
         return _series
@@ -251,4 +252,6 @@ def write_notes(w: Writer, p: Patient, encounters: list[Encounter], flat: list[I
     for _, _, e, note in hosts:
         note.style = int(w.rng.integers(4))
         _writer_of(e, note)(w, e, note)
+        if note.kind in _LONG and chance(w.rng, w.wordy * _LONG[note.kind]):
+            note.blocks = lengthen(w, note.when, note.blocks)
         note.blocks = [b for b in note.blocks if b.pieces]

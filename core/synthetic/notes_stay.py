@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.synthetic.diseases_more import DISEASES
+from core.synthetic.diseases import DISEASES
 from core.synthetic.drugs import DRUGS
 from core.synthetic.model import Block, Encounter, Note, Piece
-from core.synthetic.notes import (
+from core.synthetic.notes import sign
+from core.synthetic.notes_parts import (
     Writer,
     day,
     exam_lines,
@@ -15,7 +16,6 @@ from core.synthetic.notes import (
     medication_list,
     problems,
     result_lines,
-    sign,
     social_lines,
     some,
 )

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from core.synthetic.diseases_more import DISEASES
+from core.synthetic.diseases import DISEASES
 from core.synthetic.drugs import DRUGS
 from core.synthetic.episodes import EPISODES, RISKS
 from core.synthetic.model import Course, Disease, Episode, Patient, Plan, Step
@@ -95,7 +95,8 @@ PERSONAS: tuple[
         (("hypothyroid", 0.4), ("hld", 0.4), ("gerd", 0.4), ("depression", 0.3)),
     ),
 )
-"""(name, sex if fixed, age range at the first encounter, conditions always, conditions by chance)"""
+"""(name, sex if fixed, age range at the first encounter, conditions always, conditions by "
+"chance)"""
 
 _SURNAMES = (
     "Alder", "Bancroft", "Castellan", "Dunmore", "Eastlake", "Fairweather", "Garrity", "Holloway",
@@ -193,20 +194,6 @@ def _ail(rng: np.random.Generator, p: Patient) -> None:
     if "gdm" in p.diseases:
         due = p.diseases["gdm"] + timedelta(days=int(rng.integers(95, 115)))
         p.episodes.append(_episode(rng, "delivery", due))
-        for course in p.courses:
-            if course.drug == "insulin NPH":
-                course.steps = [s for s in course.steps if s.when < due and s.action != "stop"]
-                last = course.steps[-1].dose
-                course.steps.append(
-                    Step(
-                        due + timedelta(days=1),
-                        "stop",
-                        course.drug,
-                        last,
-                        last,
-                        "delivery, with normal sugars the next morning",
-                    )
-                )
     p.episodes.sort(key=lambda e: e.start)
     # Two admissions never overlap: the later one is dropped.
     kept: list[Episode] = []

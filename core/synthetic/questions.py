@@ -12,15 +12,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import WorkFailed
-from core.synthetic import facts_diagnosis, facts_laboratory, facts_medication, facts_social
+from core.synthetic import (
+    facts_diagnosis,
+    facts_laboratory,
+    facts_medication,
+    facts_social,
+    series_diagnosis,
+    series_laboratory,
+    series_medication,
+    series_social,
+)
+from core.synthetic.diseases import DISEASES
 from core.synthetic.events import note_slot, number
 from core.synthetic.facts_timed import InStretch, drug_facts, lab_facts
 from core.synthetic.labs import ANALYTES, spoken
 from core.synthetic.library import Scene, Series, Single, make_series, make_single
-from core.synthetic.model import DOMAINS, TASK_TYPES, Encounter, Fact, Item, Note, Patient, Piece
-from core.synthetic.model import Block, Statement
-from core.synthetic.notes import Writer, day
+from core.synthetic.model import (
+    DOMAINS,
+    TASK_TYPES,
+    Block,
+    Encounter,
+    Fact,
+    Item,
+    Note,
+    Patient,
+    Piece,
+    Statement,
+)
 from core.synthetic.notes_other import write_notes
+from core.synthetic.notes_parts import Writer, day
 from core.synthetic.patient import chance
 from core.synthetic.render import render
 from core.synthetic.schedule import extra_call
@@ -31,7 +51,8 @@ QUESTIONS = 3
 
 _FACTS = (facts_medication, facts_diagnosis, facts_laboratory, facts_social)
 SINGLES: tuple[Single, ...] = tuple(t for module in _FACTS for t in module.SINGLES)
-SERIES: tuple[Series, ...] = tuple(t for module in _FACTS for t in module.SERIES)
+_REPEATED = (series_medication, series_diagnosis, series_laboratory, series_social)
+SERIES: tuple[Series, ...] = tuple(t for module in _REPEATED for t in module.SERIES)
 
 _PLACES = {
     "pmh_text": ("pmh", "hpi", "head", "course"), "results_text": ("results", "hpi", "course"),
@@ -100,7 +121,7 @@ def _candidates(scene: Scene, slot: Slot) -> Fact | None:
     series = [t for t in SERIES if t.domain == slot.domain and t.kind not in scene.used]
     rng = scene.rng
     made: Fact | None = None
-    own = [t for t in series if t.need and slot.task_type != "Rn"]
+    own = [t for t in series if t.need in DISEASES and slot.task_type != "Rn"]
     # Findings of the patient's own disease first; then everything that anyone may have.
     pools: list[list[Single] | list[Series]] = (
         [series, singles] if slot.task_type == "S" or chance(rng, 0.45) else [singles, series]
@@ -127,7 +148,7 @@ def _choose(w: Writer, flat: list[Item], slot: Slot, used: set[str]) -> Fact:
         return decile_of(order, len(flat)) == slot.decile
 
     timed = [f for f in _timed(w, flat, near, slot) if f.kind not in used]
-    if timed and chance(rng, 0.62):
+    if timed and chance(rng, 0.85):
         return timed[int(rng.integers(len(timed)))]
     hosts = [i for i in flat if is_open(i)]
     here = [i for i in hosts if near(i.order)]

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.synthetic.diseases_more import DISEASES
-from core.synthetic.model import Encounter, Patient
+from core.synthetic.diseases import DISEASES
+from core.synthetic.model import Encounter, Patient, Step
 from core.synthetic.patient import chance, pick
-from core.synthetic.trajectory import active, delivered
+from core.synthetic.trajectory import active, delivered, true_egfr
 
 
 def encounter_count(events: int) -> int:
@@ -96,13 +96,27 @@ def _move_steps(p: Patient, visits: list[Encounter]) -> None:
     ]
 
 
+def _true_reasons(p: Patient) -> None:
+    """A reason that names kidney function must be what the laboratory finds that day."""
+    for course in p.courses:
+        stop = course.steps[-1]
+        if "filtration having fallen" in stop.why and true_egfr(p, stop.when) > 32:
+            stop.why = "unrelenting loose stools four to five times a day"
+
+
 def _pregnancy_end(p: Patient) -> None:
+    """Insulin of pregnancy ends with it, whatever visits its steps were moved to."""
     end = delivered(p)
     for course in p.courses:
-        if course.drug == "insulin NPH" and end is not None:
-            for step in course.steps:
-                if step.action == "stop":
-                    step.when = end - timedelta(hours=3)
+        if course.drug != "insulin NPH" or end is None:
+            continue
+        when = end - timedelta(hours=3)
+        course.steps = [s for s in course.steps if s.when < when and s.action != "stop"]
+        if course.steps:
+            dose = course.steps[-1].dose
+            why = "delivery, with normal sugars the next morning"
+            course.steps.append(Step(when, "stop", course.drug, dose, dose, why))
+    p.courses = [c for c in p.courses if c.steps]
 
 
 def _series(rng: np.random.Generator, p: Patient) -> list[Encounter]:
@@ -164,6 +178,7 @@ def make_encounters(rng: np.random.Generator, p: Patient, events: int) -> list[E
         if not any(s.start - timedelta(days=1) < v.start < s.end + timedelta(days=1) for s in stays)
     ]
     _move_steps(p, visits)
+    _true_reasons(p)
     _pregnancy_end(p)
     made = sorted([*visits, *stays, *_series(rng, p)], key=lambda e: e.start)
     return made

@@ -49,9 +49,6 @@ def draw_social(rng: np.random.Generator, p: Patient) -> None:
     )  # fmt: skip
     age = p.age(p.first)
     p.social["work"] = "retired" if age >= 66 else _one(rng, ("works full time", "works part time"))
-    p.social["home"] = _one(
-        rng, ("a single-story house", "a second-floor apartment", "a mobile home", "a townhouse")
-    )
     p.social["marital"] = _one(rng, ("married", "married", "widowed", "divorced"))
     p.allergy = ALLERGIES[int(rng.integers(len(ALLERGIES)))]
 

@@ -64,9 +64,36 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     return min(total, 1.4)
 
 
+_REASONS: tuple[tuple[str, str, float], ...] = (
+    ("potassium", "k", 1.3),
+    ("sodium of 126", "na", -11),
+    ("INR of 4.8", "inr", 2.3),
+    ("pulse of 46", "hr", -22),
+    ("transaminases", "alt", 80),
+    ("transaminases", "ast", 60),
+    ("white count of 2.9", "wbc", -3.8),
+    ("creatinine that doubled", "egfr%", -0.5),
+    ("84 systolic", "sbp", -26),
+)
+"""Words of a reason for stopping a drug, and what they mean for the laboratory that week."""
+
+
+def adverse(p: Patient, key: str, when: datetime) -> float:
+    """Shift of ``key`` by the side effect for which a drug is about to be stopped."""
+    total = 0.0
+    for course in p.courses:
+        stop = course.steps[-1]
+        days = (when - stop.when).total_seconds() / 86400
+        if stop.action != "stop" or not -15 < days < 20:
+            continue
+        fade = 1.0 if days < 0.2 else math.exp(-days / 5)
+        total += sum(s * fade for words, name, s in _REASONS if name == key and words in stop.why)
+    return total
+
+
 def acute(p: Patient, key: str, when: datetime) -> float:
     """Shift of ``key`` by acute illnesses at ``when``: full at the door, fading by recovery."""
-    total = 0.0
+    total = adverse(p, key, when)
     for episode in p.episodes:
         days = (when - episode.start).total_seconds() / 86400
         if days < -1 or days > 60:
