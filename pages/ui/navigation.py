@@ -19,12 +19,14 @@ FOLDER = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page: its group in the menu, file (its stem is the address), title, icon and purpose."""
+    """A page: its group in the menu, file (its stem is the address), title and purpose.
+
+    No icon: Streamlit would make it the tab's icon, and fetch that from a font server.
+    """
 
     group: str
     name: str
     title: str
-    icon: str
     purpose: str
 
 
@@ -33,28 +35,24 @@ PLACES = (
         "Inspect",
         "home",
         "Home",
-        ":material/home:",
         "What is loaded, what is running, and the latest results.",
     ),
     Place(
         "Inspect",
         "patient",
         "Patient",
-        ":material/clinical_notes:",
         "One patient and one question: what each arm kept, what it dropped, what was answered.",
     ),
     Place(
         "Results",
         "arms",
         "Arms",
-        ":material/balance:",
         "The arms of a run compared, down to a single question side by side.",
     ),
     Place(
         "Work",
         "data",
         "Data & models",
-        ":material/database:",
         "Cohorts with their checks and data-use tags; models that are here and that are missing.",
     ),
 )
@@ -76,7 +74,6 @@ def declare() -> Page:
             page = st.Page(
                 file,
                 title=place.title,
-                icon=place.icon,
                 url_path=place.name,
                 default=place.name == "home",
                 help=place.purpose,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from core import api
@@ -44,7 +45,7 @@ def check(path: str) -> dict[str, Any]:
 
 def runs() -> list[dict[str, Any]]:
     """All runs, newest first; reads only their small status files."""
-    return sorted(api.status(None), key=lambda run: str(run["run"]), reverse=True)
+    return api.status(None)
 
 
 def active(run: dict[str, Any]) -> bool:
@@ -58,8 +59,14 @@ def _report(run: str, mark: tuple[Any, ...]) -> dict[str, Any]:
 
 
 @st.cache_data(max_entries=8, show_spinner="Reading the answers")
-def _rows(run: str, mark: tuple[Any, ...]) -> list[dict[str, Any]]:
-    return list(api.rows(run))
+def _outcomes(run: str, mark: tuple[Any, ...]) -> pd.DataFrame:
+    columns = ["instruction", "record", "band", "reader", "judge", "label", "outcome"]
+    return pd.DataFrame(api.rows(run, "verdicts"), columns=columns)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _different(run: str, mark: tuple[Any, ...]) -> list[tuple[str, str, str]]:
+    return [(row["instruction"], row["reader"], row["judge"]) for row in api.different_only(run)]
 
 
 def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
@@ -73,9 +80,15 @@ def report(run: dict[str, Any]) -> dict[str, Any]:
     return _report(run["run"], mark_of(run))
 
 
-def rows(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """A run's answers with their verdicts, one row an item."""
-    return _rows(run["run"], mark_of(run))
+def outcomes(run: dict[str, Any]) -> pd.DataFrame:
+    """A run's verdicts: instruction, record, band, reader, judge, label and outcome."""
+    return _outcomes(run["run"], mark_of(run))
+
+
+def different(run: dict[str, Any], reader: str, judge: str) -> set[str]:
+    """Instructions on which the arms' outcomes differ for a reader and judge."""
+    found = _different(run["run"], mark_of(run))
+    return {i for i, r, j in found if (r, j) == (reader, judge)}
 
 
 @st.cache_data(ttl="60s", max_entries=8, show_spinner=False)

@@ -77,16 +77,15 @@ def series() -> tuple[str, ...]:
 
 def look_of(arm: str) -> Look:
     """Colour, symbol and dash of an arm; the same on every page and in every run."""
-    base = arm.split(" · ")[0]
+    base, _, k = arm.partition(" · k=")
     if base in CONTROLS:
         place = CONTROLS.index(base)
         return Look(ink().faint, SYMBOLS[place] + "-open", DASHES[1 + place])
     place = ORDER.index(base) if base in ORDER else crc32(base.encode()) % 24
     colours = series()
     ring = place // len(colours)
-    return Look(
-        colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], DASHES[ring % len(DASHES)]
-    )
+    dash = DASHES[1 + int(k) % 3] if k.isdigit() else DASHES[ring % len(DASHES)]
+    return Look(colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], dash)
 
 
 def colour_of(arm: str) -> str:

@@ -1,0 +1,28 @@
+"""Data & models: what is loaded, whether it was read well, what may be done with it, what is away.
+
+Cohorts with their data-use tag in plain words, their check and where the evidence lies; then the
+models and arms, each either here or with the command that brings it.
+"""
+
+import streamlit as st
+
+from core.errors import MidchartError
+from pages.ui import cohort_view, guard, model_view, state
+
+guard.page("Data & models", needs_cohort=False)
+
+if not state.cohorts():
+    guard.no_cohort()
+else:
+    cohort_view.problems()
+    name = state.pick_cohort()
+    if name:
+        try:
+            cohort_view.cohort(name)
+        except MidchartError as error:
+            st.error(str(error), title="This cohort cannot be read")
+    cohort_view.where_to_put()
+
+st.header("Models and arms", anchor=False)
+model_view.weights()
+model_view.arms()

@@ -1,0 +1,23 @@
+"""Home: what is loaded, what is running, the latest results, and three ways in."""
+
+import streamlit as st
+
+from core.errors import MidchartError
+from pages.ui import guard, home_view, runs, state
+
+guard.page("Home")
+
+st.write("See what a language model misses in the middle of a patient's chart.")
+cohort = home_view.ways_in()
+runs.panel()
+
+left, right = st.columns((3, 2), gap="large")
+with left:
+    st.header("Latest results", anchor=False)
+    try:
+        home_view.latest(state.runs(), cohort)
+    except MidchartError as error:
+        st.error(str(error), title="The latest results cannot be read")
+with right:
+    st.header("Loaded", anchor=False)
+    home_view.loaded()

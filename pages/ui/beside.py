@@ -1,0 +1,131 @@
+"""One question under several arms as HTML: verdicts, answer, and the context with its evidence.
+
+What an arm kept and what evidence it dropped are told by border and by word. Every text is
+escaped by :func:`pages.ui.marks.safe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core import api
+from pages.ui import cards, marks, results, theme
+
+MOST_LINES = 30
+"""Lines of context shown an arm; evidence is always among them."""
+MOST_PROMPT = 20_000
+"""Characters of a prompt shown."""
+
+CSS = """
+.mc-line{font-size:.82rem;line-height:1.45;border-inline-start:2px solid var(--mc-line);
+ padding:.1rem .5rem;margin:.22rem 0}
+.mc-line.mc-held{border:2px solid var(--mc-gold);border-radius:4px}
+.mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
+.mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
+.mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
+ margin:.2rem 0 .5rem}
+.mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
+.mc-prompt{white-space:pre-wrap;unicode-bidi:plaintext;font-size:.8rem;line-height:1.45;
+ border-inline-start:2px solid var(--mc-line);padding-inline-start:.7rem;overflow-wrap:anywhere}
+"""
+
+
+def question(asked: api.Instruction, gold: api.Gold | None, band: str) -> str:
+    """The question with its reference answer and where its evidence lies."""
+    facts = [("Question", asked.question)]
+    if gold is not None:
+        facts.append(("Reference", gold.answer or "none"))
+    facts.append(
+        (
+            "Evidence",
+            "not found in the record" if band == "unlocated" else f"at {band} % of the record",
+        )
+    )
+    inside = "".join(f"<dt>{marks.safe(k)}</dt><dd>{marks.safe(v)}</dd>" for k, v in facts)
+    return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-facts">{inside}</dl>')
+
+
+def arms(
+    rows: Sequence[dict[str, Any]],
+    record: api.Record,
+    gold: api.Gold | None,
+    protocol: api.Protocol,
+) -> str:
+    """The arms' cards: verdicts, answer, and context."""
+    units = {unit.id: unit for unit in api.sentences(record, protocol)}
+    evidence = api.gold_ids(record, gold, protocol) if gold is not None else frozenset()
+    inside = "".join(_card(row, units, evidence) for row in rows)
+    return f"<style>{cards.CSS}{CSS}</style>" + marks.block(f'<div class="mc-cards">{inside}</div>')
+
+
+def _card(row: dict[str, Any], units: dict[str, api.Sentence], evidence: frozenset[str]) -> str:
+    look = theme.look_of(results.label(row["label"]))
+    glyph = cards.GLYPH.get(look.symbol, "●")
+    kept = [piece["id"] for piece in row["selection"] or ()]
+    held = len(evidence.intersection(kept))
+    counted = f"{held} of {len(evidence)} evidence" if evidence else ""
+    head = (
+        f"<h3><span><i>{glyph}</i> {marks.safe(results.label(row['label']))}</span>"
+        f'<span class="mc-score">{counted}</span></h3>'
+    )
+    verdicts = "".join(f"<div>{_verdict(v)}</div>" for v in row["verdicts"])
+    if row["status"] != "ok":
+        answer = f'<p class="mc-muted">Failed: {marks.safe(row["reason"] or "")}</p>'
+    else:
+        answer = f"<p><q>{marks.safe(row['answer'] or '')}</q></p>"
+    tokens = (
+        f'<p class="mc-muted">{len(kept):,} sentences, {row["prompt_tokens"] or 0:,} tokens</p>'
+    )
+    lines = _lines(kept, units, evidence)
+    return (
+        f'<article class="mc-card" style="--mc-arm:{look.colour}">{head}{answer}{verdicts}{tokens}'
+        f"<div>{lines}</div></article>"
+    )
+
+
+def _verdict(verdict: dict[str, Any]) -> str:
+    made = api.Verdict(
+        verdict["outcome"] or "failed",
+        refusal=bool(verdict["refusal"]),
+        reason=verdict["reason"] or "",
+    )
+    reason = f' <span class="mc-muted">{marks.safe(made.reason)}</span>' if made.reason else ""
+    return cards.verdict_html(verdict["judge"], made) + reason
+
+
+def _lines(kept: list[str], units: dict[str, api.Sentence], evidence: frozenset[str]) -> str:
+    """Kept lines and dropped evidence in the order of the record; the rest is counted."""
+    dropped = [i for i in units if i in evidence and i not in set(kept)]
+    wanted = [i for i in kept if i in evidence] + dropped
+    wanted += [i for i in kept if i not in evidence][: max(0, MOST_LINES - len(wanted))]
+    places = {unit: place for place, unit in enumerate(units)}
+    shown = sorted((i for i in wanted if i in places), key=places.__getitem__)
+    out = [_line(units[i], i in evidence, i in dropped) for i in shown]
+    left = len(kept) + len(dropped) - len(shown)
+    if left > 0:
+        out.append(f'<p class="mc-muted">and {left:,} more kept sentences, not shown</p>')
+    return "".join(out)
+
+
+def _line(unit: api.Sentence, gold: bool, dropped: bool) -> str:
+    date = f"<time>{unit.time:%Y-%m-%d}</time>" if unit.time else ""
+    label = marks.DROPPED_EVIDENCE if dropped else marks.KEPT_EVIDENCE
+    word = marks.tag(label) if gold else ""
+    kind = "" if not gold else "mc-dropped" if dropped else "mc-held"
+    return f'<div class="mc-line {kind}">{word}{date}{marks.safe(unit.text)}</div>'
+
+
+def prompt(row: dict[str, Any]) -> str:
+    """A prompt as the reader got it; a very long one is cut in the middle, and says so."""
+    text = row["prompt"] or ""
+    if len(text) > MOST_PROMPT:
+        half = MOST_PROMPT // 2
+        cut = len(text) - 2 * half
+        body = (
+            f"{marks.safe(text[:half])}</div><p class='mc-muted'>… {cut:,} characters not shown …"
+            f'</p><div class="mc-prompt">{marks.safe(text[-half:])}'
+        )
+    else:
+        body = marks.safe(text)
+    return f"<style>{CSS}{cards.CSS}</style>" + marks.block(f'<div class="mc-prompt">{body}</div>')

@@ -1,0 +1,113 @@
+"""The parts of the Home page: three ways in, the latest run's headline, what is loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from pages.ui import cohort_view, navigation, results, runs, state, tables
+
+
+def ways_in() -> str:
+    """Three doors: a patient, the arms compared, a run. Returns the cohort that is chosen."""
+    with st.grid(3, min_column_width=240) as grid:
+        with grid.cell(), st.container(border=True, height="stretch"):
+            st.subheader("Inspect a patient", anchor=False)
+            st.caption(
+                "Which sentences each arm kept, which evidence was dropped, what it answered."
+            )
+            navigation.link("patient", "Open a patient", icon=":material/arrow_forward:")
+        with grid.cell(), st.container(border=True, height="stretch"):
+            st.subheader("See the arms compared", anchor=False)
+            st.caption("Accuracy and evidence kept, with intervals, down to a single question.")
+            navigation.link("arms", "Compare arms", icon=":material/arrow_forward:")
+        with grid.cell(), st.container(border=True, height="stretch"):
+            st.subheader("Start a run", anchor=False)
+            cohort = state.pick_cohort("On which cohort")
+            if cohort:
+                runs.start(cohort, "home")
+    return cohort
+
+
+def latest(known: list[dict[str, Any]], cohort: str) -> None:
+    """The newest finished run: each arm's evidence kept and accuracy, with intervals and n."""
+    finished = [run for run in known if run["status"] == "done"]
+    stopped = [run for run in known if run["status"] in ("crashed", "cancelled")]
+    if not finished:
+        if stopped:
+            runs.resume(stopped[0], "home")
+        st.info(
+            "No finished run yet. Start the demo comparison above: it takes a few minutes "
+            "and needs no key, no GPU and no download.",
+            icon=":material/hourglass_empty:",
+        )
+        return
+    run = finished[0]
+    report = state.report(run)
+    frame, judge = headline(report)
+    st.markdown(f"**{cohort_view.plain(run['name'])}**")
+    runs.line(run, report)
+    tables.table(
+        frame,
+        "latest",
+        f"Latest run: evidence kept and accuracy of each arm by the judge {judge}",
+        columns={
+            "evidence kept": st.column_config.TextColumn(
+                help="Share of questions, [95 % interval]"
+            ),
+            "accuracy": st.column_config.TextColumn(help="Share of answers, [95 % interval]"),
+        },
+        height="content",
+    )
+    st.caption(f"Accuracy by the judge {judge}; intervals are 95 %. n is the number of answers.")
+    navigation.link("arms", "Compare these arms", query_params={"run": run["run"]})
+
+
+def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
+    """Arms × overall evidence kept and accuracy of a report's first judge."""
+    accuracy = results.where(results.frame_of(report, "accuracy"), band="overall")
+    recall = results.where(results.frame_of(report, "recall"), band="overall")
+    judge = (results.choices(accuracy, "judge") or [""])[0]
+    reader = (results.choices(accuracy, "reader") or [None])[0]
+    criteria = results.choices(recall, "criterion")
+    criterion = "evidence-id" if "evidence-id" in criteria else (criteria or [None])[0]
+    recall = results.where(recall, criterion=criterion)
+    kept = {
+        row["label"]: f"{results.percent(row['recall'])} "
+        f"[{results.interval(row['ci_low'], row['ci_high'])}]"
+        for row in recall.to_dict("records")
+    }
+    rows = [
+        {
+            "arm": row["label"],
+            "evidence kept": kept.get(row["label"], "–"),
+            "accuracy": f"{results.percent(row['accuracy'])} "
+            f"[{results.interval(row['ci_low'], row['ci_high'])}]",
+            "n": int(row["n"]),
+        }
+        for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=["arm", "evidence kept", "accuracy", "n"]), judge
+
+
+def loaded() -> None:
+    """The cohorts that are here, each with its counts and its tag."""
+    for name, path, problem in state.cohorts():
+        with st.container(border=True):
+            with st.container(horizontal=True, horizontal_alignment="distribute"):
+                st.markdown(f"**{cohort_view.plain(name)}**", width="content")
+                if not problem:
+                    manifest = api.open_data(path).manifest
+                    st.badge(cohort_view.short_tag(manifest), color="gray")
+            if problem:
+                st.warning(problem)
+                continue
+            opened = api.open_data(path)
+            st.caption(
+                f"{len(opened.records):,} patients · {len(opened.instructions):,} questions · "
+                f"{len(opened.gold):,} with evidence"
+            )
+    navigation.link("data", "Data & models", icon=":material/arrow_forward:")
