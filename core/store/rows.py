@@ -8,7 +8,7 @@ from typing import Any
 
 from core.errors import UnknownName
 from core.store.compact import compact, reopen
-from core.store.journal import Journal, drop
+from core.store.journal import Journal, drop, repair
 from core.store.query import Schema, query, source
 
 
@@ -52,10 +52,11 @@ class RowStore:
         if row.keys() != schema.keys():
             wrong = ", ".join(sorted(row.keys() ^ schema.keys()))
             raise ValueError(f"a row of {table} has its declared columns; these differ: {wrong}")
+        if table not in self._journals:
+            # Opening cuts off a half-written line, so it comes before the keys are looked at.
+            self._journals[table] = Journal(self.folder / f"{table}.jsonl")
         if self.has(table, row["key"]):
             raise ValueError(f"{table} has a row with the key {row['key']}")
-        if table not in self._journals:
-            self._journals[table] = Journal(self.folder / f"{table}.jsonl")
         self._journals[table].append(row)
         self._keys[table].add(row["key"])
 
@@ -64,6 +65,7 @@ class RowStore:
         self.folder.mkdir(exist_ok=True)
         for table in self.schemas:
             reopen(self.folder, table)
+            repair(self.folder / f"{table}.jsonl")
             drop(self.folder / f"{table}.jsonl", lambda row: row["status"] == "failed")
         self._keys.clear()
 
