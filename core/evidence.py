@@ -102,7 +102,7 @@ class _Index:
         self.counts = np.zeros((len(self.texts), _BINS), dtype=np.int32)
         self.lengths = np.array([min(len(t), TEXT_HEAD) for t in self.texts], dtype=np.float64)
         for i, text in enumerate(self.texts):
-            for word in set(words(text)):
+            for word in _distinct_words(text):
                 postings.setdefault(word, []).append(i)
             self.counts[i] = _character_counts(text[:TEXT_HEAD])
         self.postings = {word: np.array(where) for word, where in postings.items()}
@@ -140,6 +140,16 @@ class _Index:
                 continue
             best = (i, score)
         return best
+
+
+def _distinct_words(text: str) -> set[str]:
+    """``set(words(text))``; line by line where a text is long, to hold few words at a time."""
+    if len(text) < 1_000_000:
+        return set(words(text))
+    found: set[str] = set()
+    for line in text.splitlines():  # no line end is part of a word
+        found.update(words(line))
+    return found
 
 
 def _character_counts(text: str) -> NDArray[np.int64]:

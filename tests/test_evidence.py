@@ -24,7 +24,7 @@ from core.evidence import (
     span_in,
 )
 from core.protocol import Protocol
-from core.text import event_text, sentences
+from core.text import event_text, sentences, words
 from core.types import Event, Record, Span
 from tests.reference import evidence as plain
 
@@ -189,3 +189,8 @@ def test_the_index_of_a_record_is_made_once(monkeypatch: pytest.MonkeyPatch):
     locate(chart, ["unique text"])
     monkeypatch.setattr(evidence, "_Index", None)
     assert locate(chart, ["this test"]).order == 0.0
+
+
+def test_a_very_long_text_has_the_same_words():
+    text = "Ünder_score  word\u2028next\x1c7.2% no\r\nİstanbul " * 25_000
+    assert evidence._distinct_words(text) == set(words(text))
