@@ -320,7 +320,7 @@ def select_report(
 ) -> dict[str, Any]:
     """The JSON of ``select --json`` (DESIGN, The command line)."""
     cohort = open_data(data)
-    factory = ARMS.get(arm)
+    ARMS.get(arm)  # an unknown arm is told before a record is read
     record = cohort.records[record_id]
     instruction = next(
         (
@@ -330,7 +330,7 @@ def select_report(
         ),
         None,
     ) or typed_question(record, question)
-    selection = select(cohort, record, instruction, factory.name, protocol, k)
+    selection = select(cohort, record, instruction, arm, protocol, k)
     last = max(len(record.events) - 1, 1)
     orders = [kept.sentence.span.event / last for kept in selection.kept]
     return {

@@ -1,0 +1,114 @@
+"""Selecting 20 of 2,000 sentences: BM25 with its index kept, dense from kept vectors, MMR.
+
+Also what locating evidence costs, since a cohort's positions wait for it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.arms.bm25_index import BM25Index
+from core.arms.mmr import greedy
+from core.arms.semantic import SentenceVectors
+from core.bench import BENCHES, compare, reference
+from core.embedding import Embedder
+from core.evidence import locate
+from core.text import words
+from core.types import Event, Record
+
+SENTENCES = 2000
+
+
+def _texts(count: int = SENTENCES) -> list[str]:
+    """Sentences of about the length and word frequencies of a record's (Zipf, 12 words)."""
+    rng = np.random.default_rng(0)
+    return [
+        " ".join(f"w{rank}" for rank in rng.zipf(1.3, rng.integers(4, 20)).clip(max=5000))
+        for _ in range(count)
+    ]
+
+
+@BENCHES.register("bm25")
+def bm25() -> dict[str, Any]:
+    """rank_bm25 built anew for each question against the record's index kept."""
+    texts = _texts()
+    plain = reference("bm25")
+    question = words("w3 w17 w90 w400 w1200 w17")
+    asked = " ".join(question)
+    index = BM25Index([words(text) for text in texts])
+    return compare(
+        "bm25",
+        f"one question, {SENTENCES:,} sentences",
+        lambda: plain.scores(texts, asked),
+        lambda: index.scores(question),
+        ask=50,
+        fast_calls=50,
+    )
+
+
+@BENCHES.register("mmr")
+def mmr() -> dict[str, Any]:
+    """Each pick against every other, and the nearest pick carried along."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((SENTENCES, 384), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    relevance = (vectors @ vectors[7]).astype(np.float64)
+    held = SentenceVectors(vectors, np.arange(SENTENCES))
+    plain = reference("mmr").greedy
+    return compare(
+        "mmr",
+        f"k = 20 of {SENTENCES:,}",
+        lambda: plain(relevance, vectors, 20),
+        lambda: greedy(relevance, held, 20),
+        ask=15,
+        rounds=3,
+        fast_calls=5,
+    )
+
+
+@BENCHES.register("dense")
+def dense() -> dict[str, Any]:
+    """The record encoded again for each question, and each sentence encoded once ever.
+
+    400 sentences, so that the plain side takes seconds; the ratio grows with the record.
+    """
+    texts = _texts(400)
+    plain = reference("dense")
+    with tempfile.TemporaryDirectory() as folder:
+        embedder = Embedder(cache=Path(folder))
+        embedder.embed([*texts, "w3 w17 w90"])
+        return compare(
+            "dense",
+            "one question, 400 sentences, vectors on disk",
+            lambda: plain.scores(texts, "w3 w17 w90"),
+            lambda: embedder.embed(texts) @ embedder.embed(["w3 w17 w90"])[0],
+            ask=50,
+            rounds=2,
+            fast_calls=5,
+        )
+
+
+@BENCHES.register("locate")
+def located() -> dict[str, Any]:
+    """Every event compared with every snippet, and only those that can still win."""
+    texts = _texts(600)
+    begin = datetime(2010, 1, 1)
+    events = tuple(
+        Event(i, begin + timedelta(days=i), "note", text=text) for i, text in enumerate(texts)
+    )
+    record = Record("bench", events, "bench-locate")
+    plain = reference("evidence").locate
+    snippets = (texts[431], texts[17][:40])
+    return compare(
+        "locate",
+        "2 snippets, 600 events",
+        lambda: plain(record, snippets),
+        lambda: locate(record, snippets),
+        ask=10,
+        rounds=3,
+    )
