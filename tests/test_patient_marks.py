@@ -68,8 +68,8 @@ def test_headline_says_what_was_kept_and_where_the_dropped_evidence_lies():
     view = view_of("bm25", "e0", recent=("e4",))
     words = kept.headline("BM25", view.selection, FOUND, 812, 31_000, "sentence")
     assert words == (
-        f"BM25 kept 2 of 812 sentences ({view.selection.tokens} of 31,000 tokens). It holds 0 of 1 "
-        "piece of evidence; the dropped one is at 50 % of the record."
+        f"BM25 kept 2 of 812 sentences ({view.selection.tokens} of 31,000 tokens), 1 of "
+        "them only as most recent. It holds 0 of 1 piece of evidence; the dropped one is at 50 % of the record."
     )
     held = kept.headline("BM25", view_of("bm25", "e2.1").selection, FOUND, 8, 90, "event")
     assert held.endswith("It holds 1 of 1 piece of evidence.")

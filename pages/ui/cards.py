@@ -30,7 +30,7 @@ GLYPH = {
 
 CSS = """
 .mc-cards{display:grid;gap:.7rem;
- grid-template-columns:repeat(auto-fit,minmax(min(15.5rem,100%),1fr))}
+ grid-template-columns:repeat(auto-fit,minmax(min(13.6rem,100%),1fr))}
 .mc-card{border:1px solid var(--mc-line);border-radius:8px;padding:.6rem .8rem .65rem;
  border-block-start:3px solid var(--mc-arm,currentColor);display:flex;flex-direction:column;
  gap:.35rem}
@@ -46,6 +46,7 @@ CSS = """
  font-size:.78rem;font-weight:600;line-height:1.5;margin-inline-end:.35em}
 .mc-verdict.mc-no{border-style:dashed}
 .mc-verdict.mc-open-word{border-style:dotted;font-weight:450}
+.mc-said{display:flex;flex-wrap:wrap;gap:.25rem .8rem;margin-top:.25rem}
 .mc-muted{opacity:.78;font-size:.8rem}
 """
 
@@ -83,9 +84,10 @@ def _answer(view: ArmView) -> str:
         else '<br><span class="mc-verdict mc-no">question was cut off</span>'
     )
     verdicts = "".join(
-        f"<div>{verdict_html(name, verdict)}</div>" for name, verdict in view.verdicts.items()
+        f"<span>{verdict_html(name, verdict)}</span>" for name, verdict in view.verdicts.items()
     )
-    return f'<div class="mc-answer"><p><q>{text}</q>{lost}</p>{verdicts}</div>'
+    said = f'<div class="mc-said">{verdicts}</div>' if verdicts else ""
+    return f'<div class="mc-answer"><p><q>{text}</q>{lost}</p>{said}</div>'
 
 
 def card(

@@ -24,8 +24,12 @@ TYPED = "typed"
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen; ``gold`` is None where the question has no reference answer."""
+    """What was chosen.
 
+    ``key`` is the cohort's for caches; ``gold`` is None where there is no reference answer.
+    """
+
+    key: str
     cohort: api.Cohort
     record: api.Record
     instruction: api.Instruction
@@ -160,8 +164,9 @@ def _instruction(cohort: api.Cohort, record: api.Record, asked: str) -> api.Inst
 def choose() -> Choice:
     """The pickers; stops the page with a plain message where something cannot be read."""
     cohort = _cohort()
+    key = api.cohort_key(cohort)
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    patients = dict(patient_state.patients(cohort))
+    patients = dict(patient_state.patients(key, cohort))
     if not patients:
         st.info("This cohort holds no records.")
         st.stop()
@@ -178,7 +183,7 @@ def choose() -> Choice:
     with right:
         protocol, reader = _settings()
     try:
-        record = patient_state.record(cohort, record_id)
+        record = patient_state.record(key, cohort, record_id)
     except MidchartError as error:
         st.error(str(error), title="This record cannot be read")
         st.stop()
@@ -188,4 +193,4 @@ def choose() -> Choice:
     if not arms:
         st.info("Choose at least one arm.")
         st.stop()
-    return Choice(cohort, record, instruction, gold, arms, reader, judges, protocol)
+    return Choice(key, cohort, record, instruction, gold, arms, reader, judges, protocol)

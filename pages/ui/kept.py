@@ -154,7 +154,9 @@ def headline(
     kept = len(selection.kept)
     noun = unit if sentences == 1 else f"{unit}s"
     size = f"{selection.tokens:,} of {tokens:,} tokens"
-    words = f"{title} kept {kept:,} of {sentences:,} {noun} ({size})."
+    words = f"{title} kept {kept:,} of {sentences:,} {noun} ({size})"
+    recent = sum(k.kept_by == "recency" for k in selection.kept)
+    words += f", {recent:,} of them only as most recent." if recent else "."
     evidence = evidence_words(found, kept_ids(selection))
     return f"{words} {evidence}".strip()
 

@@ -34,7 +34,7 @@ CSS = """
  --mc-soft:color-mix(in srgb,currentColor 5%,transparent);
  font-size:.95rem;line-height:1.55;overflow-wrap:anywhere}
 .mc-note{white-space:pre-wrap;unicode-bidi:plaintext;max-width:88ch;margin:.35rem 0 0;
- line-height:1.75}
+ line-height:1.65}
 .mc mark{background:var(--mc-soft);color:inherit;border-radius:3px;padding:.08em .25em;
  -webkit-box-decoration-break:clone;box-decoration-break:clone}
 .mc mark.mc-kept{border:1.5px solid var(--mc-ink)}
@@ -234,11 +234,11 @@ EXTRA_CSS = """
 .mc-head{margin:.2rem 0 .3rem}
 .mc-head b{font-size:1.02rem}
 .mc-head span{opacity:.8}
-.mc-rows{list-style:none;margin:.2rem 0;padding:0;font-size:.85rem;line-height:1.6}
-.mc-rows li{margin:0;padding:.08rem 0;display:grid;gap:.6rem;
+.mc ul.mc-rows{list-style:none;margin:.2rem 0;padding:0;font-size:.85rem;line-height:1.6}
+.mc ul.mc-rows>li{margin:0;padding:.08rem 0 .08rem .95rem;display:grid;gap:.6rem;
  grid-template-columns:7.5rem 7.5rem 1fr}
 .mc-rows .mc-dim{opacity:.72}
 .mc-open{border-inline-start:3px solid var(--mc-ink);padding-inline-start:.8rem;margin:.5rem 0}
-@media(max-width:640px){.mc-rows li{grid-template-columns:6.2rem 1fr}
- .mc-rows li>:nth-child(3){grid-column:1/-1;padding-inline-start:.6rem}}
+@media(max-width:640px){.mc ul.mc-rows>li{grid-template-columns:7.6rem 1fr;gap:0 .6rem}
+ .mc-rows li>:nth-child(3){grid-column:1/-1}}
 """

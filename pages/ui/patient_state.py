@@ -29,9 +29,9 @@ def _record(key: str, record_id: str, _cohort: api.Cohort) -> api.Record:
     return _cohort.records[record_id]
 
 
-def record(cohort: api.Cohort, record_id: str) -> api.Record:
+def record(cohort_key: str, cohort: api.Cohort, record_id: str) -> api.Record:
     """A patient's record; raises DataError where it cannot be read."""
-    return _record(api.cohort_key(cohort), record_id, cohort)
+    return _record(cohort_key, record_id, cohort)
 
 
 def _fact(record: api.Record, *names: str) -> str:
@@ -76,9 +76,9 @@ def _patients(key: str, _cohort: api.Cohort) -> list[tuple[str, str]]:
     return rows
 
 
-def patients(cohort: api.Cohort) -> list[tuple[str, str]]:
+def patients(cohort_key: str, cohort: api.Cohort) -> list[tuple[str, str]]:
     """(id, label) of every patient; one that cannot be read stays in the list and says so."""
-    return _patients(api.cohort_key(cohort), cohort)
+    return _patients(cohort_key, cohort)
 
 
 @st.cache_resource(max_entries=12, show_spinner=False)
@@ -136,7 +136,7 @@ def _view(key: tuple[str, ...], _args: tuple[Any, ...]) -> ArmView:
 
 
 def view_key(
-    cohort: api.Cohort,
+    cohort_key: str,
     record: api.Record,
     instruction: api.Instruction,
     arm: str,
@@ -145,12 +145,13 @@ def view_key(
 ) -> tuple[str, ...]:
     """What an arm's view depends on."""
     return (
-        api.cohort_key(cohort), record.digest, instruction.id, instruction.question, arm, reader,
+        cohort_key, record.digest, instruction.id, instruction.question, arm, reader,
         repr(protocol),
     )  # fmt: skip
 
 
 def view(
+    cohort_key: str,
     cohort: api.Cohort,
     record: api.Record,
     instruction: api.Instruction,
@@ -163,7 +164,7 @@ def view(
     title, problem = {n: (t, p) for n, t, p in state.members("arm")}.get(arm, (arm, ""))
     if problem:
         return ArmView(arm, title, problem=problem)
-    key = view_key(cohort, record, instruction, arm, reader, protocol)
+    key = view_key(cohort_key, record, instruction, arm, reader, protocol)
     gold = cohort.gold.get(instruction.id)
     args = (cohort, record, instruction, gold, arm, title, reader, judges, protocol)
     try:

@@ -38,8 +38,10 @@ def looks(views: Sequence[ArmView]) -> list[timeline.Look]:
 
 def question(choice: Choice) -> None:
     """The patient's facts, and what must be said of the evidence before anything else."""
-    task = " · ".join(w for w in (choice.instruction.domain, choice.instruction.specialty) if w)
-    st.caption(patient_state.facts(choice.record) + (f" · {task}" if task else ""))
+    asked = choice.instruction
+    task = " · ".join(w for w in (asked.domain, asked.specialty) if w)
+    facts = patient_state.facts(choice.record)
+    st.caption(f"{facts} · question: {task}" if task else facts)
     note = kept.evidence_note(choice.gold)
     if note:
         st.info(note)
@@ -62,15 +64,15 @@ def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
 
     def ready(name: str) -> bool:
         key = patient_state.view_key(
-            choice.cohort, choice.record, choice.instruction, name, choice.reader, choice.protocol
+            choice.key, choice.record, choice.instruction, name, choice.reader, choice.protocol
         )
         return patient_state.is_ready(key, name)
 
     slow = [name for name in choice.arms if not ready(name)]
     for name in sorted(choice.arms, key=lambda n: n in slow):
         arguments = (
-            choice.cohort, choice.record, choice.instruction, name, choice.reader, choice.judges,
-            choice.protocol,
+            choice.key, choice.cohort, choice.record, choice.instruction, name, choice.reader,
+            choice.judges, choice.protocol,
         )  # fmt: skip
         if name not in slow:
             views[name] = patient_state.view(*arguments)
@@ -157,8 +159,9 @@ def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Pie
     titles = {view.name: view for view in there}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = st.segmented_control(
-            "Marks of", list(titles), default=there[0].name, required=True,
+            "Show marks of", list(titles), default=there[0].name, required=True,
             format_func=lambda n: titles[n].title, key="patient_marks", persist_state="page",
+            wrap=True,
         )  # fmt: skip
         view = titles.get(name, there[0])
         event = open_event(choice, found, view)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core import api
+from core.types import Kept
 from pages.ui import cards, marks
 from pages.ui.kept import ArmView
 
+MOST_LINES = 300
+FOLDED = 8
+"""Runs of at least so many lines that are only recent are folded."""
+
 CSS = """
-.mc-lines{list-style:none;margin:0;padding:0;font-size:.88rem;line-height:1.55}
-.mc-lines li{margin:0;padding:.12rem .5rem;border-inline-start:3px solid transparent}
-.mc-lines li.mc-source{border-inline-start-color:var(--mc-ink)}
-.mc-lines li.mc-gold{border-inline-start-color:var(--mc-gold)}
-.mc-lines li.mc-cut{opacity:.7;text-decoration:line-through}
+.mc ul.mc-lines{list-style:none;margin:0;padding:0;font-size:.88rem;line-height:1.55}
+.mc ul.mc-lines>li{margin:0;padding:.12rem .5rem;border-inline-start:3px solid transparent}
+.mc ul.mc-lines>li.mc-source{border-inline-start-color:var(--mc-ink)}
+.mc ul.mc-lines>li.mc-gold{border-inline-start-color:var(--mc-gold)}
+.mc ul.mc-lines>li.mc-cut{opacity:.7;text-decoration:line-through}
+.mc-lines details ul{margin:.2rem 0;padding:0;list-style:none}
+.mc-lines summary{opacity:.78;font-size:.84rem;cursor:pointer}
 .mc-pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:.8rem}
 .mc-box{border:1px solid var(--mc-line);border-radius:8px;padding:.5rem .8rem}
 .mc-box h4{font-size:.85rem;margin:0 0 .2rem;padding:0;font-weight:650;opacity:.85}
@@ -71,27 +80,44 @@ def context_html(view: ArmView, gold: frozenset[str]) -> str:
     sources = frozenset(view.answer.sources) if view.answer else frozenset()
     shown = {line.sentence_id: line.text for line in view.prompt.context}
     rows: list[str] = []
-    for kept in view.selection.kept:
-        sentence_id = kept.sentence.id
-        tags = ""
-        style = ""
-        if sentence_id in sources:
-            style, tags = (
-                "mc-source",
-                f'<span class="mc-kept">{marks.tag("answer’s source")}</span>',
-            )
-        if sentence_id in gold:
-            style = style or "mc-gold"
-            tags += f'<span class="mc-held">{marks.tag("evidence")}</span>'
-        if sentence_id in shown:
-            text = marks.safe(shown[sentence_id])
-        else:
-            style, text = "mc-cut", marks.safe(kept.sentence.text)
-            tags += f'<span class="mc-kept">{marks.tag("cut from the prompt")}</span>'
-        rows.append(f'<li class="{style}">{tags}{text}</li>')
-        if len(rows) >= 300:
-            more = len(view.selection.kept) - len(rows)
-            if more:
-                rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
-            break
+    recent: list[str] = []
+
+    def fold() -> None:
+        many = len(recent) >= FOLDED
+        inside = "".join(recent)
+        head = (
+            f"<summary>{len(recent):,} lines kept only because they are the most recent</summary>"
+        )
+        rows.append(f"<li><details>{head}<ul>{inside}</ul></details></li>" if many else inside)
+        recent.clear()
+
+    for kept in view.selection.kept[:MOST_LINES]:
+        line, plain = _line(kept, shown, sources, gold)
+        if plain and kept.kept_by == "recency":
+            recent.append(line)
+            continue
+        fold()
+        rows.append(line)
+    fold()
+    more = len(view.selection.kept) - MOST_LINES
+    if more > 0:
+        rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
     return f"<style>{CSS}</style>" + marks.block(f'<ul class="mc-lines">{"".join(rows)}</ul>')
+
+
+def _line(
+    kept: Kept, shown: Mapping[str, str], sources: frozenset[str], gold: frozenset[str]
+) -> tuple[str, bool]:
+    """One context line as HTML, and whether nothing of it is marked."""
+    sentence_id = kept.sentence.id
+    tags, style = "", ""
+    if sentence_id in sources:
+        style, tags = "mc-source", f'<span class="mc-kept">{marks.tag("answer’s source")}</span>'
+    if sentence_id in gold:
+        style = style or "mc-gold"
+        tags += f'<span class="mc-held">{marks.tag("evidence")}</span>'
+    if sentence_id not in shown:
+        style = "mc-cut"
+        tags += f'<span class="mc-kept">{marks.tag("cut from the prompt")}</span>'
+    text = marks.safe(shown.get(sentence_id, kept.sentence.text))
+    return f'<li class="{style}">{tags}{text}</li>', not tags

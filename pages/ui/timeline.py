@@ -189,6 +189,7 @@ def _evidence_trace(
             "size": [19 if w == KEPT else 13 for w in words],
             "color": shades.evidence,
             "line": {"width": 3, "color": shades.evidence},
+            "opacity": 1,
         },
         customdata=np.column_stack([events, [p.number for p in found]]),
         text=[w if w != DROPPED else "dropped" for w in words],
@@ -303,7 +304,8 @@ def _x_axis(by: str) -> dict[str, Any]:
     if by == TIME:
         return base | {"type": "date", "showgrid": True}
     return base | {
-        "type": "linear", "range": [-1.5, 101.5], "dtick": 10, "ticksuffix": " %",
+        "type": "linear", "range": [-1.5, 101.5], "dtick": 20, "ticksuffix": " %", "tickangle": 0,
+        "minor": {"dtick": 10, "showgrid": True, "gridcolor": "rgba(128,140,155,.18)"},
         "title": {"text": "Place in the record (by event order)", "standoff": 6},
     }  # fmt: skip
 
