@@ -30,7 +30,7 @@ limit = 3
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
-    make_clinical(folder / "data" / "cohorts" / "demo", 4, 80, 3)
+    make_clinical(folder / "data" / "cohorts" / "demo", 4, 120, 3)
     return folder
 
 
