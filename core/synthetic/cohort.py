@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,15 @@ def _generator(seed: int, index: int, purpose: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(sequence))
 
 
+def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounter]) -> None:
+    """A few of the old and very ill have died by the end of their record."""
+    ill = {"hfref", "cirrhosis", "copd"} & set(p.diseases)
+    if ill and p.age(p.last) > 70 and float(rng.random()) < 0.12:
+        when = max(i.when for e in encounters for i in e.items)
+        p.died = when + timedelta(days=int(rng.integers(9, 90)))
+        encounters[-1].items.append(Item(p.died, "death", "LOCAL/DEATH", "Death"))
+
+
 def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
     """Make patient number ``index`` of the cohort of ``seed``, in memory."""
     rng = _generator(seed, index, 0)
@@ -78,6 +88,7 @@ def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
     wanted = int(events_per_patient * float(rng.uniform(0.92, 1.08)))
     encounters = build_events(rng, patient, encounters, wanted)
     # Records of thousands of events have many short notes; small ones fewer and longer.
+    _maybe_death(rng, patient, encounters)
     writer = Writer(patient, rng, wordy=min(1.0, (300 / events_per_patient) ** 0.5))
     events, asked = ask(writer, patient, encounters, index, seed)
     return Made(patient, encounters, events, asked)

@@ -126,7 +126,7 @@ HEART = (
         (
             Plan(
                 "warfarin",
-                0.75,
+                0.9,
                 5,
                 "stroke prevention with a CHA2DS2-VASc of 3 or more",
                 (
@@ -138,6 +138,15 @@ HEART = (
                     ("a nosebleed that needed packing with an INR of 4.8", "apixaban"),
                 ),
                 0.6,
+            ),
+            Plan(
+                "apixaban",
+                1.0,
+                4,
+                "stroke prevention without the need for clotting checks",
+                (),
+                (("bleeding gums and a hematuria that cleared off the drug", ""),),
+                0.12,
             ),
             Plan(
                 "metoprolol succinate",
@@ -167,7 +176,7 @@ HEART = (
             "Irregular rhythm, variable S1, no gallop.",
         ),
         (
-            "AF, rate control strategy, anticoagulated.",
+            "AF, rate control strategy.",
             "Atrial fibrillation with adequate rate control; stroke prophylaxis continued.",
         ),
         (
@@ -294,7 +303,7 @@ HEART = (
         ),
         ("BP {bp} in clinic and high at the pharmacy machine as well.",),
         ("No carotid bruits. Fundi not examined.",),
-        ("Hypertension, {bp} today.", "HTN, reasonably controlled."),
+        ("Hypertension, {bp} today.", "HTN, {bp} in the room."),
         ("Home BP log to next visit.", "DASH diet handout given."),
         ("Denies headache or visual change.",),
     ),

@@ -265,7 +265,7 @@ _ALL = (
             "no infection.",
             "Precipitant judged to be constipation and dehydration.",
         ),
-        ("lactulose", "rifaximin"),
+        ("lactulose",),
         ("bmp", "lft", "cbc", "inr"),
         (("bili", 1.6), ("na", -6), ("wbc", 2), ("inr", 0.3)),
         ("Aim for three soft stools a day.", "Hepatology in 2 weeks."),

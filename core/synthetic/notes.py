@@ -23,6 +23,14 @@ from core.synthetic.notes_parts import (
 from core.synthetic.patient import chance, pick
 from core.synthetic.trajectory import active
 
+SPOKEN = {
+    "Cardiovascular Disease": "cardiology",
+    "Pulmonary Disease": "pulmonary",
+    "Medical Oncology": "oncology",
+    "Obstetrics and Gynecology": "OB/GYN",
+}
+"""How authors call a specialty that billing names otherwise."""
+
 
 def own_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
     """Sentences of the drug steps taken at this visit: (disease key, marked piece)."""
@@ -62,12 +70,20 @@ def interval(w: Writer, when: datetime) -> list[Piece]:
     return lines
 
 
+_LIMITS = {
+    "t2dm": ("a1c", 8.2),
+    "hypothyroid": ("tsh", 6.0),
+    "hld": ("ldl", 125.0),
+    "htn": ("sbp", 143.0),
+}
+"""Reading above which a condition is written about as doing badly."""
+
+
 def worse_now(w: Writer, key: str, when: datetime) -> bool:
     """Whether the condition is doing badly by the facts, or by a little chance."""
-    limits = {"t2dm": ("a1c", 8.2), "hypothyroid": ("tsh", 6.0), "hld": ("ldl", 125.0)}
-    if key in limits:
-        found = w.latest(limits[key][0], when)
-        return found is not None and float(found[1]) > limits[key][1]
+    if key in _LIMITS:
+        found = w.latest(_LIMITS[key][0], when)
+        return found is not None and float(found[1]) > _LIMITS[key][1]
     return chance(w.rng, 0.22)
 
 
@@ -77,9 +93,10 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     long = note.kind in ("H&P", "Consult Note") or chance(rng, 0.45)
     shorts = [DISEASES[k].short for k in active(p, when)]
     known = ", ".join(shorts[:4]) or "no chronic illness"
+    called = SPOKEN.get(e.specialty, e.specialty.lower())
     about = {
         "H&P": ("establishing care", "a new-patient visit"),
-        "Consult Note": (f"{e.specialty} consultation at the request of the PCP",),
+        "Consult Note": (f"{called} consultation at the request of the PCP",),
     }.get(note.kind, ("scheduled follow-up", "a return visit", "routine review"))
     reason = pick(rng, about)
     hpi = [

@@ -9,8 +9,9 @@ from datetime import datetime
 
 from core.synthetic.diseases import DISEASES
 from core.synthetic.drugs import DRUGS
+from core.synthetic.labs import spoken
 from core.synthetic.model import Block, Piece
-from core.synthetic.notes_parts import Writer, day, some
+from core.synthetic.notes_parts import EXAM, Writer, day, fitting, some
 from core.synthetic.patient import chance, pick
 from core.synthetic.trajectory import active
 
@@ -49,7 +50,7 @@ _SYSTEMS = (
     "Allergy/Immune: no hay fever this season, no recurrent infections.",
     "Derm: no itching, no nonhealing sores, nails unchanged.",
 )
-_EXAM_LONG = (
+EXAM_LONG = (
     "Constitutional: well nourished, in no acute distress, sits up unaided.",
     "Eyes: pupils equal and reactive, extraocular movements full, conjunctivae pink.",
     "Ears/Nose/Throat: canals clear, membranes pearly, nasal mucosa not swollen, dentition fair.",
@@ -105,20 +106,29 @@ def history_of_values(w: Writer, when: datetime) -> list[Piece]:
         rows = [row for row in w.readings.get(key, []) if row[0] < when]
         chosen = rows[-40::10] if len(rows) > 12 else rows[-4:]
         if len(chosen) > 1:
-            values = ", ".join(f"{value.removesuffix('.00')} ({day(at)})" for at, value in chosen)
+            values = ", ".join(f"{spoken(key, float(value))} ({day(at)})" for at, value in chosen)
             lines.append(Piece(f"{label}: {values}"))
     return lines
 
 
-def lengthen(w: Writer, when: datetime, blocks: list[Block], most: int = 5) -> list[Block]:
-    """The note's blocks with the long passages put where authors put them."""
+def lengthen(w: Writer, when: datetime, blocks: list[Block], clinic: bool) -> list[Block]:
+    """The note's blocks with the long passages put where authors put them.
+
+    ``clinic``: a planned visit, with prevention and counselling; the acutely ill get neither, nor
+    the template of a normal examination.
+    """
     made: list[Block] = []
     for block in blocks:
         made.append(block)
         if block.kind == "ros":
-            block.pieces += some(w, _SYSTEMS, 6, 11)
-        elif block.kind == "exam":
-            block.pieces += some(w, _EXAM_LONG, 5, 10)
+            block.pieces = some(w, _SYSTEMS, 6, 11) + [
+                p for p in block.pieces if p.text.startswith("Denies")
+            ]
+        elif block.kind == "exam" and clinic:
+            long = some(w, EXAM_LONG, 5, 10)
+            block.pieces = [p for p in block.pieces if p.text not in EXAM] + fitting(
+                long, active(w.p, when)
+            )
         elif block.kind in ("pmh", "hpi") and not any(b.kind == "background" for b in made):
             made.append(
                 Block(
@@ -133,12 +143,12 @@ def lengthen(w: Writer, when: datetime, blocks: list[Block], most: int = 5) -> l
                             else "Medical Summary",
                         ),
                     ),
-                    background(w, when, most),
+                    background(w, when, 5),
                 )
             )
         elif block.kind == "results":
             made.append(Block("flow", "Flowsheet Trends", history_of_values(w, when), "list"))
-        elif block.kind == "plan":
+        elif block.kind == "plan" and clinic:
             if chance(w.rng, 0.6):
                 made.append(
                     Block("maintenance", "Health Maintenance", some(w, _MAINTENANCE, 4, 9), "list")

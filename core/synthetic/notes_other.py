@@ -253,5 +253,5 @@ def write_notes(w: Writer, p: Patient, encounters: list[Encounter], flat: list[I
         note.style = int(w.rng.integers(4))
         _writer_of(e, note)(w, e, note)
         if note.kind in _LONG and chance(w.rng, w.wordy * _LONG[note.kind]):
-            note.blocks = lengthen(w, note.when, note.blocks)
+            note.blocks = lengthen(w, note.when, note.blocks, e.setting == "OP")
         note.blocks = [b for b in note.blocks if b.pieces]

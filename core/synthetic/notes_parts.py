@@ -200,7 +200,7 @@ ROS = (
     "Skin: no rash, no new lesions.", "Neuro: no focal weakness, no seizure activity.",
     "Psych: sleep and mood as above.", "Heme: no easy bruising, no prior clots unless listed.",
 )  # fmt: skip
-_EXAM = (
+EXAM = (
     "General: comfortable, appears stated age.", "HEENT: sclerae anicteric, oropharynx moist.",
     "Neck: supple, no adenopathy, thyroid not enlarged.", "Lungs: good air entry both sides.",
     "Heart: no rub, no new murmur.", "Abdomen: soft, nontender, no organomegaly appreciated.",
@@ -217,15 +217,35 @@ def some(w: Writer, options: tuple[str, ...], low: int, high: int) -> list[Piece
     return [Piece(options[i]) for i in kept]
 
 
-def exam_lines(w: Writer, when: datetime, focus: list[str]) -> list[Piece]:
-    """Vitals line, disease findings, then the rest of the template."""
+ACUTE_EXAM = (
+    "Neck: supple, no adenopathy.", "Extremities: capillary refill two seconds, no cyanosis.",
+    "Skin: no petechiae, no pressure injury.", "Ears, nose, throat: unremarkable.",
+    "Lymphatic: no enlarged nodes.", "Back: no midline tenderness.",
+)  # fmt: skip
+_NOT_WITH = {
+    "cirrhosis": ("anicteric", "jaundice", "Abdomen", "petechiae", "ecchymosis"),
+    "af": ("apex",),
+    "gdm": ("Abdomen",),
+}
+
+
+def fitting(pieces: list[Piece], keys: list[str]) -> list[Piece]:
+    """Template findings, less those that the conditions ``keys`` make untrue."""
+    words = [word for key in keys for word in _NOT_WITH.get(key, ())]
+    return [p for p in pieces if not any(word in p.text for word in words)]
+
+
+def exam_lines(w: Writer, when: datetime, focus: list[str], acute: bool = False) -> list[Piece]:
+    """Vitals line, disease findings, then the rest of the template (a short one when acute)."""
     lines: list[Piece] = []
     sbp, dbp, hr = (w.latest(k, when) for k in ("sbp", "dbp", "hr"))
     if sbp and dbp and hr and (when - sbp[0]).days < 2:
         lines.append(Piece(f"Vitals: BP {sbp[1]}/{dbp[1]}, pulse {hr[1]}."))
     for key in focus:
         lines += w.say(DISEASES[key].exam, when)
-    return lines + some(w, _EXAM, 3, 7)
+    if acute:
+        return lines + some(w, ACUTE_EXAM, 2, 5)
+    return lines + fitting(some(w, EXAM, 3, 7), active(w.p, when))
 
 
 def result_lines(w: Writer, when: datetime, days: int = 400) -> list[Piece]:

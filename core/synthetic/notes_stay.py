@@ -60,7 +60,7 @@ def emergency(w: Writer, e: Encounter, note: Note) -> None:
         Block("pmh", "PMH", problems(w, when), "list"),
         Block("meds", "Home Medications", medication_list(w, when), "list"),
         Block("social", "Social", social_lines(w, when)),
-        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, [])]),
+        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, [], acute=True)]),
         Block("results", "Results", result_lines(w, when, 1), "list"),
     ]
     drugs = ", ".join(DRUGS[k].key for k in kind.treatment[:2])
@@ -106,7 +106,7 @@ def admission(w: Writer, e: Encounter, note: Note) -> None:
         Block("allergy", "Allergies", [Piece(allergy)]),
         Block("fh", "Family History", family_lines(w)),
         Block("social", "Social History", social_lines(w, when)),
-        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, e.focus)]),
+        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, [], acute=True)]),
         Block("results", "Labs and Studies", result_lines(w, when, 2), "list"),
         Block("imaging", "Imaging", [Piece(f"{kind.imaging[0]}: {kind.imaging[1]}")]),
         Block("plan", "Assessment and Plan", plan + some(w, _HOUSE, 3, 5)),
@@ -130,7 +130,7 @@ def ward(w: Writer, e: Encounter, note: Note) -> None:
         hpi += [Piece("Per admission H&P:"), *w.say(kind.story, when)[:1]]
     note.blocks += [
         Block("hpi", "Reason for Consult" if consult else "Subjective / Interval Events", hpi),
-        Block("exam", "Objective", exam_lines(w, when, [])),
+        Block("exam", "Objective", exam_lines(w, when, [], acute=True)),
         Block("results", "Labs", result_lines(w, when, 2), "list"),
     ]
     if consult or chance(w.rng, 0.4):

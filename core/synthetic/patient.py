@@ -116,6 +116,26 @@ def chance(rng: np.random.Generator, share: float) -> bool:
     return float(rng.random()) < share
 
 
+_CLASS = {"acei": "ras", "arb": "ras", "warfarin": "anticoagulant", "doac": "anticoagulant"}
+_MARKETED = {
+    "apixaban": 2013, "rivaroxaban": 2012, "ticagrelor": 2012, "empagliflozin": 2015,
+    "dulaglutide": 2015, "sitagliptin": 2007, "denosumab": 2011, "sacubitril-valsartan": 2016,
+    "rifaximin": 2010,
+}  # fmt: skip
+"""First whole year in which a drug could be prescribed in the United States."""
+
+
+def class_of(drug: str) -> str:
+    """The class of which a patient takes one member at a time."""
+    group = DRUGS[drug].group
+    return _CLASS.get(group, group)
+
+
+def marketed(drug: str, when: datetime) -> bool:
+    """Whether the drug was on the market."""
+    return when.year >= _MARKETED.get(drug, 0)
+
+
 def _day(when: datetime) -> datetime:
     return when.replace(hour=9, minute=0)
 
@@ -143,6 +163,8 @@ def _course(
         when = _day(when + timedelta(days=int(rng.integers(45, 160 + int(years * 120)))))
         if when < p.last:
             why, successor = pick(rng, plan.stops)
+            if successor and not marketed(successor, when):
+                return made
             steps.append(Step(when, "stop", drug.key, dose, dose, why, successor))
             if successor:
                 steps2 = [Step(when, "start", successor, 0, -1, f"replacement for {drug.key}")]
@@ -156,17 +178,17 @@ def _treat(rng: np.random.Generator, p: Patient) -> None:
     for key in p.diseases:
         disease = DISEASES[key]
         for plan in disease.plans:
-            group = DRUGS[plan.drug].group
+            group = class_of(plan.drug)
             # One pill of a class at a time: nobody is on two statins or two blood thinners.
             clash = plan.drug in taken or (group in groups and group not in ("asm", "insulin"))
             if not chance(rng, plan.share) or clash:
                 continue
             onset = max(p.diseases[key], p.first - timedelta(days=200))
             begin = onset + timedelta(days=int(plan.delay * float(rng.uniform(0.7, 1.5))))
-            if begin >= p.last - timedelta(days=20):
+            if begin >= p.last - timedelta(days=20) or not marketed(plan.drug, begin):
                 continue
             for course in _course(rng, p, disease, plan, begin):
-                new = DRUGS[course.drug].group
+                new = class_of(course.drug)
                 if course.drug in taken or (new != group and new in groups):
                     # The successor is on board already: the stop simply names none.
                     for step in p.courses[-1].steps:
@@ -223,8 +245,9 @@ def make_patient(rng: np.random.Generator, index: int, years: float, seed: int) 
     _, fixed, ages, always, maybe = PERSONAS[(index * 5 + seed) % len(PERSONAS)]
     sex = fixed or ("FEMALE" if chance(rng, 0.5) else "MALE")
     first = datetime(
-        int(rng.integers(2004, 2012)), int(rng.integers(1, 13)), int(rng.integers(1, 28))
+        int(rng.integers(2006, 2014)), int(rng.integers(1, 13)), int(rng.integers(1, 28))
     )
+    first += timedelta(days=7 - first.weekday() if first.weekday() > 4 else 0)
     age = int(rng.integers(ages[0], ages[1] + 1))
     birth = datetime(first.year - age, int(rng.integers(1, 13)), int(rng.integers(1, 29)))
     span = years * float(rng.uniform(0.75, 1.2))

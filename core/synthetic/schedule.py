@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from core.synthetic.diseases import DISEASES
-from core.synthetic.model import Encounter, Patient, Step
-from core.synthetic.patient import chance, pick
+from core.synthetic.drugs import DRUGS
+from core.synthetic.model import Course, Encounter, Patient, Step
+from core.synthetic.patient import chance, class_of, marketed, pick
 from core.synthetic.trajectory import active, delivered, true_egfr
 
 
@@ -94,6 +95,41 @@ def _move_steps(p: Patient, visits: list[Encounter]) -> None:
         for c in p.courses
         if not c.steps[0].why.startswith("replacement for") or c.drug in stopped
     ]
+
+
+def _sent_home_with(p: Patient, visits: list[Encounter]) -> None:
+    """What an admission starts for good, or for three months: the next visit ends it in writing."""
+    for episode in p.episodes:
+        if episode.kind.key == "he":
+            drug, days, why = "lactulose", 0, ""
+        elif episode.kind.key == "dvt":
+            drug = "apixaban" if marketed("apixaban", episode.start) else "warfarin"
+            days, why = 88, "three months completed after a clot with a clear trigger"
+        else:
+            continue
+        if any(class_of(c.drug) == class_of(drug) for c in p.courses):
+            continue
+        course = Course(
+            drug,
+            "",
+            [
+                Step(
+                    episode.end - timedelta(minutes=20),
+                    "start",
+                    drug,
+                    len(DRUGS[drug].steps) // 2,
+                    -1,
+                    episode.kind.name,
+                )
+            ],
+        )
+        after = [v.start for v in visits if days and (v.start - episode.end).days > days]
+        if after:
+            dose = course.steps[0].dose
+            course.steps.append(
+                Step(after[0] + timedelta(minutes=50), "stop", drug, dose, dose, why)
+            )
+        p.courses.append(course)
 
 
 def _true_reasons(p: Patient) -> None:
@@ -178,6 +214,7 @@ def make_encounters(rng: np.random.Generator, p: Patient, events: int) -> list[E
         if not any(s.start - timedelta(days=1) < v.start < s.end + timedelta(days=1) for s in stays)
     ]
     _move_steps(p, visits)
+    _sent_home_with(p, visits)
     _true_reasons(p)
     _pregnancy_end(p)
     made = sorted([*visits, *stays, *_series(rng, p)], key=lambda e: e.start)

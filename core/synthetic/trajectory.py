@@ -91,6 +91,21 @@ def adverse(p: Patient, key: str, when: datetime) -> float:
     return total
 
 
+def sufficiency(p: Patient, group: str, when: datetime, lag: float) -> float:
+    """Effect of ``group`` as a share of what the course's highest dose will give, 0 to 1.
+
+    Doses are raised until they suffice, so the highest of a course is taken to be the right one
+    and each lower one to fall short.
+    """
+    now = effect(p, group, when, lag)
+    final = 0.0
+    for course in p.courses:
+        if DRUGS[course.drug].group == group:
+            top = max(len(DRUGS[course.drug].steps) - 1, 1)
+            final = max(final, *(0.7 + 0.6 * s.dose / top for s in course.steps))
+    return min((now / final) ** 2, 1.0) if final else 0.0
+
+
 def acute(p: Patient, key: str, when: datetime) -> float:
     """Shift of ``key`` by acute illnesses at ``when``: full at the door, fading by recovery."""
     total = adverse(p, key, when)
@@ -176,11 +191,11 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base
         case "inr":
             cirrhosis = 0.45 if p.has("cirrhosis", when) else 0
-            return base + 1.25 * effect(p, "warfarin", when, 4) + cirrhosis
+            return base + 1.45 * sufficiency(p, "warfarin", when, 4) + cirrhosis
         case "tsh":
             if not p.has("hypothyroid", when):
                 return base
-            treated = min(effect(p, "thyroid", when, 28), 1.0)
+            treated = sufficiency(p, "thyroid", when, 20)
             return base + (p.base["tsh_untreated"] - base) * max(1 - treated, 0)
         case "ldl":
             kept = 1.0
