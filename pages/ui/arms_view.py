@@ -80,7 +80,7 @@ def measure(run: dict[str, Any], report: dict[str, Any]) -> Measure:
             shown = results.CRITERIA.get(criterion, criterion)
         method = _pick(
             "95 % interval",
-            ["percentile", "wilson"],
+            ["wilson", "percentile"],
             "interval",
             {"percentile": "bootstrap", "wilson": "Wilson"},
         )
@@ -104,7 +104,7 @@ def overall(run: dict[str, Any], report: dict[str, Any]) -> None:
     if known.empty:
         st.info("No question of this run has its evidence in this band.")
         return
-    left, right = st.columns((3, 2), gap="large")
+    left, right = st.columns(2, gap="medium")
     with left:
         theme.show(
             charts_arms.forest(known, chosen.value, chosen.low, chosen.high, chosen.words),
@@ -116,7 +116,7 @@ def overall(run: dict[str, Any], report: dict[str, Any]) -> None:
             results.numbers(rows, chosen.value, chosen.low, chosen.high),
             f"{chosen.name}-{band}",
             f"{chosen.words} of each arm, {band}: share, interval, n",
-            columns={"share": st.column_config.NumberColumn(chosen.words, format="%.1f %%")},
+            columns={"%": st.column_config.NumberColumn(format="%.1f")},
             download=rows,
             height="content",
         )
@@ -187,7 +187,10 @@ def bands(run: dict[str, Any], report: dict[str, Any]) -> None:
         download=chosen.frame,
         height="content",
     )
-    st.caption("Each cell: share [95 % interval] n. middle is 30–70 %, edge the rest.")
+    st.caption(
+        "Each cell: share [95 % interval] n. middle is 30–70 %, edge the rest. Where none or all "
+        "are right the bootstrap's interval has no width; Wilson's has."
+    )
 
 
 def pairs(run: dict[str, Any], report: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from core import api
 from pages.ui import cards, marks, results, theme
 
-MOST_LINES = 30
+MOST_LINES = 14
 """Lines of context shown an arm; evidence is always among them."""
 MOST_PROMPT = 20_000
 """Characters of a prompt shown."""

@@ -7,6 +7,9 @@ import plotly.graph_objects as go
 
 from pages.ui import results, theme
 
+APART = 0.07
+"""How far apart the lines of a band chart stand, in bands."""
+
 
 def forest(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> go.Figure:
     """One line an arm: its share as a marker, its interval as a bar, labelled with its number.
@@ -70,19 +73,26 @@ def forest_alt(frame: pd.DataFrame, value: str, what: str) -> str:
 
 
 def by_band(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> go.Figure:
-    """The chosen arms over the position bands, intervals drawn, each line named at its end."""
+    """The chosen arms over the position bands with intervals; lines stand a little apart.
+
+    Each line is named at its end; names that would collide are moved apart.
+    """
     bands = [b for b in results.BAND_ORDER[:6] if b in set(frame["band"])]
+    labels = list(dict.fromkeys(frame["label"]))
     figure = go.Figure()
-    for label, rows in frame.groupby("label", sort=False):
-        rows = rows[rows["band"].isin(bands)].set_index("band").reindex(bands).reset_index()
-        look = theme.look_of(str(label))
+    ends: list[tuple[float, str]] = []
+    for place, label in enumerate(labels):
+        rows = frame[frame["label"] == label].set_index("band").reindex(bands)
+        look = theme.look_of(label)
         shares = 100 * rows[value].astype(float)
+        shift = APART * (place - (len(labels) - 1) / 2)
         figure.add_trace(
             go.Scatter(
-                x=rows["band"],
+                x=[i + shift for i in range(len(bands))],
                 y=shares,
                 mode="lines+markers",
-                name=str(label),
+                name=label,
+                showlegend=False,
                 line={"color": look.colour, "dash": look.dash, "width": 2},
                 marker={"symbol": look.symbol, "size": 9, "color": look.colour},
                 error_y={
@@ -90,15 +100,46 @@ def by_band(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> 
                     "symmetric": False,
                     "array": 100 * rows[high].astype(float) - shares,
                     "arrayminus": shares - 100 * rows[low].astype(float),
-                    "thickness": 1,
+                    "thickness": 1.2,
                     "width": 3,
                     "color": look.colour,
                 },
-                customdata=rows["n"],
-                hovertemplate=f"{label}, %{{x}} %: %{{y:.1f}} %, n=%{{customdata}}<extra></extra>",
+                customdata=list(zip(bands, rows["n"], strict=True)),
+                hovertemplate=(
+                    f"{label}, %{{customdata[0]}} %: %{{y:.1f}} %, "
+                    "n=%{customdata[1]}<extra></extra>"
+                ),
             )
         )
-    figure.update_layout(height=380, legend={"y": -0.25})
+        if shares.notna().any():
+            ends.append((float(shares.dropna().iloc[-1]), label))
+    for height, (_, label) in zip(spread([e for e, _ in sorted(ends)]), sorted(ends), strict=True):
+        figure.add_annotation(
+            x=1.0,
+            xref="paper",
+            xanchor="left",
+            y=height,
+            text=label,
+            showarrow=False,
+            font={"color": theme.colour_of(label), "size": 12},
+        )
+    longest = max(len(label) for label in labels)
+    figure.update_layout(height=400, margin={"r": 12 + 7 * longest})
     figure.update_yaxes(range=[-3, 103], ticksuffix=" %", title=what)
-    figure.update_xaxes(title="where the evidence lies in the record, %", type="category")
+    counts = frame[frame["label"] == labels[0]].set_index("band")["n"]
+    figure.update_xaxes(
+        title="where the evidence lies in the record, %",
+        tickvals=list(range(len(bands))),
+        ticktext=[f"{b}<br>n={int(counts.get(b, 0))}" for b in bands],
+        range=[-0.5, len(bands) - 0.5],
+        showgrid=False,
+    )
     return figure
+
+
+def spread(heights: list[float], gap: float = 6.0) -> list[float]:
+    """Heights in ascending order, moved up so that none stands closer than ``gap`` to the last."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(height if not moved else max(height, moved[-1] + gap))
+    return moved

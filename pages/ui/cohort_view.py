@@ -131,6 +131,7 @@ def positions(name: str, found: dict[str, Any]) -> None:
     figure.update_layout(height=260, bargap=0.25)
     figure.update_xaxes(title=f"position in the record, % ({len(values)} questions)")
     figure.update_yaxes(visible=False)
+    figure.update_xaxes(showgrid=False)
     highest = DECILES[counts.index(max(counts))]
     theme.show(
         figure,

@@ -13,22 +13,20 @@ from pages.ui import cohort_view, navigation, results, runs, state, tables
 
 def ways_in() -> str:
     """Three doors: a patient, the arms compared, a run. Returns the cohort that is chosen."""
-    with st.grid(3, min_column_width=240) as grid:
-        with grid.cell(), st.container(border=True, height="stretch"):
-            st.subheader("Inspect a patient", anchor=False)
-            st.caption(
-                "Which sentences each arm kept, which evidence was dropped, what it answered."
-            )
-            navigation.link("patient", "Open a patient", icon=":material/arrow_forward:")
-        with grid.cell(), st.container(border=True, height="stretch"):
-            st.subheader("See the arms compared", anchor=False)
-            st.caption("Accuracy and evidence kept, with intervals, down to a single question.")
-            navigation.link("arms", "Compare arms", icon=":material/arrow_forward:")
-        with grid.cell(), st.container(border=True, height="stretch"):
-            st.subheader("Start a run", anchor=False)
-            cohort = state.pick_cohort("On which cohort")
-            if cohort:
-                runs.start(cohort, "home")
+    first, second, third = st.columns(3)
+    with first, st.container(border=True, height="stretch"):
+        st.subheader("Inspect a patient", anchor=False)
+        st.caption("Which sentences each arm kept, which evidence it dropped, what was answered.")
+        navigation.link("patient", "Open a patient", icon=":material/arrow_forward:")
+    with second, st.container(border=True, height="stretch"):
+        st.subheader("See the arms compared", anchor=False)
+        st.caption("Accuracy and evidence kept, with intervals, down to a single question.")
+        navigation.link("arms", "Compare arms", icon=":material/arrow_forward:")
+    with third, st.container(border=True, height="stretch"):
+        st.subheader("Start a run", anchor=False)
+        cohort = state.pick_cohort("On which cohort")
+        if cohort:
+            runs.start(cohort, "home")
     return cohort
 
 
@@ -49,7 +47,7 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     report = state.report(run)
     frame, judge = headline(report)
     st.markdown(f"**{cohort_view.plain(run['name'])}**")
-    runs.line(run, report)
+    runs.line(run, report, named=False)
     tables.table(
         frame,
         "latest",
@@ -62,8 +60,15 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
         },
         height="content",
     )
-    st.caption(f"Accuracy by the judge {judge}; intervals are 95 %. n is the number of answers.")
-    navigation.link("arms", "Compare these arms", query_params={"run": run["run"]})
+    st.caption(
+        f"Accuracy by the judge {judge}; intervals are 95 % (Wilson). n is the number of answers."
+    )
+    navigation.link(
+        "arms",
+        "Compare these arms",
+        icon=":material/arrow_forward:",
+        query_params={"run": run["run"]},
+    )
 
 
 def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
@@ -77,7 +82,7 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
     recall = results.where(recall, criterion=criterion)
     kept = {
         row["label"]: f"{results.percent(row['recall'])} "
-        f"[{results.interval(row['ci_low'], row['ci_high'])}]"
+        f"[{results.interval(row['wilson_low'], row['wilson_high'])}]"
         for row in recall.to_dict("records")
     }
     rows = [
@@ -85,7 +90,7 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
             "arm": row["label"],
             "evidence kept": kept.get(row["label"], "–"),
             "accuracy": f"{results.percent(row['accuracy'])} "
-            f"[{results.interval(row['ci_low'], row['ci_high'])}]",
+            f"[{results.interval(row['wilson_low'], row['wilson_high'])}]",
             "n": int(row["n"]),
         }
         for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")

@@ -58,7 +58,7 @@ def questions(run: dict[str, Any]) -> None:
         "questions",
         "Questions with each arm's outcome by the chosen judge",
         columns={"question": st.column_config.TextColumn(width="large", pinned=True)},
-        height=280,
+        height="content" if len(frame) <= 15 else "auto",
         on_select=pick,
         selection_mode="single-row",
     )

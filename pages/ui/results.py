@@ -65,7 +65,7 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
     shown = pd.DataFrame(
         {
             "arm": frame["label"],
-            "share": 100 * frame[value].astype(float),
+            "%": 100 * frame[value].astype(float),
             "95 %": [interval(a, b) for a, b in zip(frame[low], frame[high], strict=True)],
             "n": frame["n"],
         }
@@ -73,7 +73,7 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
     for column in ("refusals", "unparsed", "failed"):
         if column in frame:
             shown[column] = frame[column]
-    return shown.sort_values("share", ascending=False)
+    return shown.sort_values("%", ascending=False)
 
 
 def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> pd.DataFrame:

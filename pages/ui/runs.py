@@ -40,12 +40,15 @@ def demo_spec(cohort: str) -> dict[str, Any]:
 def start(cohort: str, key: str, primary: bool = True) -> None:
     """A button that starts the demo comparison on a cohort, with what it will do said before."""
     spec = demo_spec(cohort)
+    busy = any(state.active(run) and run["data"] == spec["data"] for run in state.runs())
     questions = len(api.open_data(cohort).instructions)
     if st.button(
         "Run the demo comparison",
         key=f"start_{key}",
         type="primary" if primary else "secondary",
         icon=":material/play_arrow:",
+        disabled=busy,
+        help="A run on this cohort is at work already." if busy else None,
     ):
         try:
             api.start(spec)
@@ -138,15 +141,15 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def line(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """One line under a run's name: how it stands and by which protocol."""
+def line(run: dict[str, Any], report: dict[str, Any], named: bool = True) -> None:
+    """One line about a run: its name, how it stands and by which protocol."""
     preset = report["protocol"]
     preset = preset.get("preset", "custom") if isinstance(preset, dict) else preset
     items = report["items"]
     st.caption(
-        f"{WORDS[run['status']]} · {items['done']:,} of "
-        f"{items['planned']:,} items · {items['failed']:,} failed · protocol {preset} · "
-        f"run {run['run']}"
+        (f"{cohort_view.plain(run['name'])} · " if named else "")
+        + f"{WORDS[run['status']]} · {items['done']:,} of "
+        f"{items['planned']:,} items · {items['failed']:,} failed · protocol {preset}"
     )
 
 

@@ -104,7 +104,7 @@ def members(family: str) -> list[tuple[str, str, str]]:
 def pick_cohort(label: str = "Cohort") -> str:
     """The cohort chosen on this page, kept in the URL by its folder name."""
     names = [name for name, _, problem in cohorts() if not problem]
-    return st.selectbox(label, names, key="cohort", bind="query-params")
+    return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 
 def pick_run(label: str = "Run") -> dict[str, Any] | None:
@@ -112,5 +112,5 @@ def pick_run(label: str = "Run") -> dict[str, Any] | None:
     known = {run["run"]: run for run in runs()}
     if not known:
         return None
-    chosen = st.selectbox(label, list(known), key="run", bind="query-params")
+    chosen = st.selectbox(label, list(known), key="run", bind="query-params", width=420)
     return known.get(chosen)

@@ -43,8 +43,14 @@ def table(
     the table holds; ``columns`` is Streamlit's column configuration; ``download`` the frame to be
     downloaded where it has more than is shown.
     """
+    first = {"arm": st.column_config.TextColumn(pinned=True)} if "arm" in frame else {}
     shown = st.dataframe(
-        frame, hide_index=True, column_config=columns, alt=alt, key=f"table_{name}", **options
+        frame,
+        hide_index=True,
+        column_config=first | (columns or {}),
+        alt=alt,
+        key=f"table_{name}",
+        **options,
     )
     downloads(frame if download is None else download, name)
     return shown

@@ -66,7 +66,7 @@ def dark() -> bool:
 def ink() -> Ink:
     """Text and line colours for the viewer's theme."""
     if dark():
-        return Ink("#E8EBEF", "#A3ADB8", "#343C47", "#14181D")
+        return Ink("#E8EBEF", "#A3ADB8", "#343C47", "#11151A")
     return Ink("#1B2733", "#5B6773", "#DDE2E7", "#FFFFFF")
 
 
@@ -109,7 +109,7 @@ def style(figure: go.Figure) -> go.Figure:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": '"Source Sans", sans-serif', "size": 13, "color": shade.text},
-        margin={"l": 8, "r": 8, "t": 28, "b": 8},
+        margin={"l": 8, "r": figure.layout.margin.r or 8, "t": 28, "b": 8},
         hoverlabel={
             "bgcolor": shade.paper,
             "bordercolor": shade.faint,
