@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.arms import ARMS
@@ -39,6 +39,7 @@ def ids(selection) -> list[str]:
     return [kept.sentence.id for kept in selection.kept]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, float("-inf")]), max_size=60),
     st.integers(0, 70),

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -23,6 +23,7 @@ corpora = st.lists(st.lists(word, max_size=9), max_size=12)
 queries = st.lists(st.one_of(word, st.just("unseen")), max_size=6)
 
 
+@settings(deadline=None)
 @given(corpora, queries)
 @example([], ["a"])  # an empty corpus
 @example([[], []], ["a"])  # documents without a word
@@ -58,6 +59,7 @@ def test_scores_of_a_long_record_are_the_same_to_the_bit():
     assert [k.sentence.span.event for k in kept] == sorted(where[i] for i in best)
 
 
+@settings(deadline=None)
 @given(corpora, queries)
 def test_the_parts_add_up_to_the_score_exactly(corpus, query):
     index = BM25Index(corpus)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.judges import JUDGES
@@ -55,6 +55,7 @@ def test_the_protocol_says_how_much_of_an_answer_counts(name):
 
 
 @pytest.mark.parametrize("name", JUDGES.names())
+@settings(deadline=None)
 @given(reference=st.text(max_size=30), answer=st.text(max_size=30))
 def test_any_text_has_a_verdict(name, reference, answer):
     verdict = judge(name, reference, answer)
@@ -63,6 +64,7 @@ def test_any_text_has_a_verdict(name, reference, answer):
 
 
 @pytest.mark.parametrize("name", JUDGES.names())
+@settings(deadline=None)
 @given(reference=st.text("ab1, .", min_size=1, max_size=30).filter(lambda t: t.strip(" ,.")))
 def test_the_reference_itself_is_correct(name, reference):
     assert judge(name, reference, reference).outcome == "correct"
@@ -128,6 +130,7 @@ def test_exact(reference, answer, outcome):
     assert judge("exact", reference, answer).outcome == outcome
 
 
+@settings(deadline=None)
 @given(st.dates(date(1950, 1, 1), date(2049, 12, 31)), st.data())
 def test_a_date_is_one_date_however_it_is_written(day, data):
     forms = [
@@ -145,6 +148,7 @@ def test_what_is_no_date_stays():
         assert take_dates(text) == ([], text)
 
 
+@settings(deadline=None)
 @given(st.decimals("0.001", "99999", places=3), st.sampled_from(["mg", " mg", " MG", "milligrams"]))
 def test_a_number_keeps_its_value_with_zeros_and_separators(number, unit):
     plain, dressed = quantities(f"{number}{unit}"), quantities(f"{number:,}00 mg")

@@ -13,6 +13,7 @@ from core.arms import ARMS
 from core.arms.base import Scores
 from core.arms.candidates import Candidates, Positions
 from core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
+from core.embedding import cosines
 from core.types import Instruction
 
 LAMBDA = 0.5
@@ -35,7 +36,7 @@ def greedy(
     for i in range(k):
         picks[i] = np.argmax(value)
         values[i] = value[picks[i]]
-        np.maximum(nearest, rows @ rows[row_of[picks[i]]], out=nearest)
+        np.maximum(nearest, cosines(rows, rows[row_of[picks[i]]]), out=nearest)
         value = np.round(relevant - (1 - balance) * nearest.astype(np.float64), DECIMALS)[row_of]
         value[picks[: i + 1]] = -np.inf
     return picks, values

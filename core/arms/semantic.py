@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, Positions
 from core.arms.lru import LRU
-from core.embedding import MINILM, Embedder, Progress, shared
+from core.embedding import MINILM, Embedder, Progress, cosines, shared
 from core.protocol import Protocol
 from core.types import Instruction
 
@@ -67,7 +67,7 @@ class SemanticArm(ScoredArm):
 
     def relevance(self, vectors: SentenceVectors, question: str) -> Scores:
         """Cosine of each distinct text with the question, float64 [m], not rounded."""
-        return (vectors.rows @ self.embedder.embed([question])[0]).astype(np.float64)
+        return cosines(vectors.rows, self.embedder.embed([question])[0]).astype(np.float64)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         return (("model", self.embedder.id),)

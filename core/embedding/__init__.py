@@ -7,7 +7,7 @@ whose vector is not on disk.
 from __future__ import annotations
 
 from core.embedding import models
-from core.embedding.embedder import Embedder, Progress, shared
+from core.embedding.embedder import Embedder, Progress, cosines, shared
 from core.embedding.models import MINILM
 
-__all__ = ["MINILM", "Embedder", "Progress", "models", "shared"]
+__all__ = ["MINILM", "Embedder", "Progress", "cosines", "models", "shared"]

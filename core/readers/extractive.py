@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from core.embedding import MINILM, Embedder, shared
+from core.embedding import MINILM, Embedder, cosines, shared
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
@@ -67,7 +67,7 @@ class Extractive:
             return Answer("", reason=missing, prompt_tokens=prompt.tokens)
         vectors = self.embedder.embed([prompt.question, *(bare(x.text) for x in prompt.context)])
         # Six decimals, as the dense arm: rounding of float32 must not choose the answer.
-        nearness = np.round((vectors[1:] @ vectors[0]).astype(np.float64), 6)
+        nearness = np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
         line = prompt.context[int(np.argmax(nearness))]
         return Answer(
             line.text,
