@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from core.errors import UnknownName
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Registry(Generic[T]):
@@ -28,13 +29,13 @@ class Registry(Generic[T]):
         self._factories: dict[str, Callable[..., T]] = {}
         self._scanned = False
 
-    def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    def register(self, name: str) -> Callable[[F], F]:
         """Decorator that enters a class or function under ``name``; a name is taken once."""
 
-        def enter(factory: Callable[..., T]) -> Callable[..., T]:
+        def enter(factory: F) -> F:
             if name in self._factories:
                 raise ValueError(f"{self.family} {name!r} is registered twice")
-            self._factories[name] = factory
+            self._factories[name] = cast("Callable[..., T]", factory)
             return factory
 
         return enter

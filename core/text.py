@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
+from threading import Lock
 
 from core.protocol import Protocol
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
@@ -140,17 +141,19 @@ class _Recent:
 
     def __init__(self, size: int) -> None:
         self.size, self.items = size, OrderedDict[_Key, tuple[Sentence, ...]]()
+        self.lock = Lock()  # pages of one server run in threads
 
     def get(self, key: _Key) -> tuple[Sentence, ...] | None:
-        found = self.items.get(key)
-        if found is not None:
-            self.items.move_to_end(key)
-        return found
+        with self.lock:
+            if key in self.items:
+                self.items.move_to_end(key)
+            return self.items.get(key)
 
     def put(self, key: _Key, value: tuple[Sentence, ...]) -> None:
-        self.items[key] = value
-        while len(self.items) > self.size:
-            self.items.popitem(last=False)
+        with self.lock:
+            self.items[key] = value
+            while len(self.items) > self.size:
+                self.items.popitem(last=False)
 
 
 _recent = _Recent(32)
