@@ -193,16 +193,17 @@ def make_clinical(
 
     Args:
         out: folder, made if absent; a synthetic cohort in it is replaced, other data refused.
-        patients: number of records; events_per_patient: wanted size, met within 15 %.
+        patients: number of records; events_per_patient: wanted size, met within 15 % from 120 on;
+            below that a record has what its questions need, some 60 to 120 events.
         seed: whole number ≥ 0; the same gives the same bytes.
         progress: called with (done, all) after each patient.
 
     Raises:
         InputError: an argument out of range, or a folder that holds other data.
     """
-    if patients < 1 or events_per_patient < 120 or seed < 0:
+    if patients < 1 or events_per_patient < 20 or seed < 0:
         raise InputError(
-            "synthetic cohort: patients must be ≥ 1, events_per_patient ≥ 120 and seed ≥ 0"
+            "synthetic cohort: patients must be ≥ 1, events_per_patient ≥ 20 and seed ≥ 0"
         )
     ehrs = _prepare(out)
     instructions: list[list[str]] = []
