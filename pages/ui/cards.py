@@ -99,7 +99,7 @@ def card(
     if view.selection is None:
         words = marks.safe(view.problem) or "working …"
         body = f'<p class="mc-muted">{words}</p>'
-        score = "away" if view.problem else ""
+        score = "not run" if view.pending else "away" if view.problem else ""
     else:
         body = f"<p>{marks.safe(kept.headline(view.title, view.selection, found, *size, unit))}</p>"
         body += _answer(view)

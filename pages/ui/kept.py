@@ -55,6 +55,8 @@ class ArmView:
     verdicts: Mapping[str, api.Verdict] = field(default_factory=dict)
     problem: str = ""
     reading_problem: str = ""
+    pending: bool = False
+    """Not computed yet, because it takes long and nobody asked."""
 
     @property
     def ids(self) -> frozenset[str]:

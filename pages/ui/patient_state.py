@@ -20,6 +20,8 @@ SLOW = frozenset({"dense", "mmr", "cross_encoder", "qccs", "llmlingua2", "map_re
 """Arms whose first look at a record takes seconds."""
 DEFAULT_ARMS = ("bm25", "dense", "recency", "oracle")
 MOST_ARMS = 4
+UNITS_AT_ONCE = 3000
+"""Records with more units of selection than this keep slow arms waiting until asked for."""
 FACTS_AT_ONCE = 60
 """Cohorts up to this size show each patient's facts in the list; larger ones on choosing."""
 
@@ -173,6 +175,19 @@ def view(
         return ArmView(arm, title, problem=str(error))
     st.session_state.setdefault("patient_ready", set()).add(hash(key))
     return found
+
+
+def long_wait(record: api.Record, units: int, arm: str) -> bool:
+    """Whether an arm is so slow on this record that it waits until it is asked for."""
+    if arm not in SLOW or units <= UNITS_AT_ONCE:
+        return False
+    return (record.digest, arm) not in st.session_state.get("patient_asked", set())
+
+
+def ask_for(record: api.Record, arms: tuple[str, ...]) -> None:
+    """Let slow arms run on this record for the rest of the session."""
+    asked = st.session_state.setdefault("patient_asked", set())
+    asked.update((record.digest, arm) for arm in arms)
 
 
 def is_ready(key: tuple[str, ...], arm: str) -> bool:

@@ -26,6 +26,7 @@ from pages.ui import (
 from pages.ui.choose import Choice
 from pages.ui.kept import ArmView, Piece
 
+WAITING = "Not run on this long record yet: it reads all of it once, which may take minutes."
 OPEN = "patient_open"
 """Session key of the open event: (record digest, question id, event number)."""
 
@@ -68,8 +69,11 @@ def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
         )
         return patient_state.is_ready(key, name)
 
+    waiting = tuple(n for n in choice.arms if patient_state.long_wait(choice.record, size[0], n))
+    for name in waiting:
+        views[name] = ArmView(name, titles.get(name, name), pending=True, problem=WAITING)
     slow = [name for name in choice.arms if not ready(name)]
-    for name in sorted(choice.arms, key=lambda n: n in slow):
+    for name in sorted((n for n in choice.arms if n not in waiting), key=lambda n: n in slow):
         arguments = (
             choice.key, choice.cohort, choice.record, choice.instruction, name, choice.reader,
             choice.judges, choice.protocol,
@@ -81,6 +85,13 @@ def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
         with st.spinner(f"{views[name].title} reads the whole record the first time"):
             views[name] = patient_state.view(*arguments)
     draw()
+    if waiting:
+        names = " and ".join(views[name].title for name in waiting)
+        st.button(
+            f"Run {names} on this record ({size[0]:,} {choice.protocol.unit}s; may take minutes)",
+            key="patient_run_slow", on_click=patient_state.ask_for, args=(choice.record, waiting),
+            icon=":material/hourglass_top:",
+        )  # fmt: skip
     return list(views.values())
 
 

@@ -257,7 +257,8 @@ def figure(
         labels.append("<b>Evidence</b>")
     for view, look in zip(views, looks, strict=True):
         y = len(labels)
-        labels.append(view.title if not view.problem else f"{view.title} (away)")
+        state = " (not run)" if view.pending else " (away)" if view.problem else ""
+        labels.append(view.title + state)
         if found and view.selection is not None:
             traces.append(_evidence_trace(found, view, axis, by, y, shades))
         kept = _kept_trace(view, look, axis, by, y)
