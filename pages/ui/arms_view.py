@@ -167,7 +167,7 @@ def bands(run: dict[str, Any], report: dict[str, Any]) -> None:
         f"Arms in the chart (up to {MOST_LINES})",
         labels,
         selection_mode="multi",
-        default=labels[: MOST_LINES - 1],
+        default=theme.leading(labels, MOST_LINES),
         key="lines",
         persist_state="session",
     )

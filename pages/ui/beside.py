@@ -95,11 +95,17 @@ def _verdict(verdict: dict[str, Any]) -> str:
 
 
 def _lines(kept: list[str], units: dict[str, api.Sentence], evidence: frozenset[str]) -> str:
-    """Kept lines and dropped evidence in the order of the record; the rest is counted."""
+    """The evidence, kept or dropped, and the kept lines nearest to it; the rest is counted."""
+    places = {unit: place for place, unit in enumerate(units)}
+    gold = [places[i] for i in evidence if i in places]
+
+    def distance(unit: str) -> int:
+        return min((abs(places.get(unit, 0) - place) for place in gold), default=0)
+
     dropped = [i for i in units if i in evidence and i not in set(kept)]
     wanted = [i for i in kept if i in evidence] + dropped
-    wanted += [i for i in kept if i not in evidence][: max(0, MOST_LINES - len(wanted))]
-    places = {unit: place for place, unit in enumerate(units)}
+    others = sorted((i for i in kept if i not in evidence), key=distance)
+    wanted += others[: max(0, MOST_LINES - len(wanted))]
     shown = sorted((i for i in wanted if i in places), key=places.__getitem__)
     out = [_line(units[i], i in evidence, i in dropped) for i in shown]
     left = len(kept) + len(dropped) - len(shown)

@@ -133,6 +133,7 @@ def by_band(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> 
         ticktext=[f"{b}<br>n={int(counts.get(b, 0))}" for b in bands],
         range=[-0.5, len(bands) - 0.5],
         showgrid=False,
+        zeroline=False,
     )
     return figure
 

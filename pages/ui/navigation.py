@@ -65,20 +65,21 @@ def declared() -> bool:
     return _state["declared"]
 
 
+def _page(place: Place) -> Page:
+    return st.Page(
+        FOLDER / f"{place.name}.py",
+        title=place.title,
+        url_path=place.name,
+        default=place.name == "home",
+        help=place.purpose,
+    )
+
+
 def declare() -> Page:
     """Tell Streamlit the pages; returns the one that the address asks for."""
     groups: dict[str, list[Any]] = {}
     for place in PLACES:
-        file = FOLDER / f"{place.name}.py"
-        if file.exists():
-            page = st.Page(
-                file,
-                title=place.title,
-                url_path=place.name,
-                default=place.name == "home",
-                help=place.purpose,
-            )
-            groups.setdefault(place.group, []).append(page)
+        groups.setdefault(place.group, []).append(_page(place))
     current = st.navigation(groups)
     _state["declared"] = True
     return current
@@ -86,4 +87,5 @@ def declare() -> Page:
 
 def link(name: str, label: str, **options: Any) -> None:
     """A link to one of the pages, by its short name."""
-    st.page_link(FOLDER / f"{name}.py", label=label, **options)
+    place = next(place for place in PLACES if place.name == name)
+    st.page_link(_page(place), label=label, **options)

@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui import arms_view, beside, choose, navigation, results, state, tables
+from pages.ui import arms_view, beside, choose, navigation, results, state, tables, theme
 
 WORDS = {
     "correct": "✓ right",
@@ -104,7 +104,7 @@ def one(run: dict[str, Any], cohort: api.Cohort, instruction: str) -> None:
         "Arms side by side",
         labels,
         selection_mode="multi",
-        default=labels[:3],
+        default=theme.leading(labels, 3),
         format_func=results.label,
         key="abreast",
         persist_state="session",

@@ -7,6 +7,7 @@ as well as its colour, and is labelled directly, so nothing rests on colour alon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -86,6 +87,12 @@ def look_of(arm: str) -> Look:
     ring = place // len(colours)
     dash = DASHES[1 + int(k) % 3] if k.isdigit() else DASHES[ring % len(DASHES)]
     return Look(colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], dash)
+
+
+def leading(labels: Sequence[str], most: int) -> list[str]:
+    """The arms to begin with where only a few fit: those that lead the palette, else the first."""
+    known = [label for label in ORDER if label in labels]
+    return (known + [label for label in labels if label not in known])[:most]
 
 
 def colour_of(arm: str) -> str:
