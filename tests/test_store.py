@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -246,25 +245,27 @@ def test_extensions_are_never_fetched():
             assert found == (False,)
 
 
-def _holder(path: str, taken, let_go) -> None:
-    lock = Lock.take(Path(path))
-    assert lock is not None
-    taken.set()
-    let_go.wait(30)
-
-
 def test_the_lock_is_seen_by_others_and_dies_with_its_holder(tmp_path: Path):
     path = tmp_path / "lock"
     assert not held(path)
-    context = multiprocessing.get_context("spawn")
-    taken, let_go = context.Event(), context.Event()
-    child = context.Process(target=_holder, args=(str(path), taken, let_go))
-    child.start()
-    assert taken.wait(30)
+    # A program of its own, not multiprocessing: spawn would run this process's main file again.
+    code = (
+        "import sys, time; from pathlib import Path; from core.store import Lock\n"
+        "lock = Lock.take(Path(sys.argv[1])); print(lock is not None, flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        cwd=Path(__file__).parent.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == "True"
     assert held(path)
     assert Lock.take(path, patience_s=0.05) is None
     child.kill()
-    child.join()
+    child.wait()
+    child.stdout.close()
     assert not held(path)
     mine = Lock.take(path)
     assert mine is not None
