@@ -117,7 +117,7 @@ def test_evidence_is_marked_the_same_way_when_a_whole_note_is_the_unit():
     assert found[0].ids == {"e2"}
     none = ArmView("bm25", "BM25", api.Selection("p1", "q1", "bm25", (), 0))
     html = evidence.panel(RECORD, 2, none, [none], found, api.sentences(RECORD, protocol))
-    assert html.count("mc-dropped") == 4, "each line of the note is bordered"
+    assert html.count('class="mc-dropped mc-block"') == 1, "one border round the note"
     assert html.count(">dropped evidence<") == 1, "and the word stands once"
 
 
@@ -207,3 +207,15 @@ def test_reader_view_strikes_what_was_cut_and_says_when_the_question_is_lost():
     assert "cut off" in reader_view.budget_words(lost)
     html = reader_view.context_html(lost, FOUND[0].ids)
     assert html.count("cut from the prompt") == 2
+
+
+def test_a_run_that_both_kept_as_recent_is_folded_and_a_long_unit_shortened():
+    texts = [f"r{i}: {i}" for i in range(12)]
+    record = record_of(*texts)
+    units = api.sentences(record, PROTOCOL)
+    items = tuple(Kept(u, None, "recency") for u in units)
+    view = ArmView("a", "A", api.Selection("p1", "q1", "a", items, 12))
+    table = compare.rows(view.selection, view.selection, frozenset(), units)
+    html = compare.html_of(table, view, view, ("#000", "#111"))
+    assert "12 sentences both kept only as the most recent" in html
+    assert html.count('class="mc-cell') == 12

@@ -77,8 +77,12 @@ def _linked(
     return chosen
 
 
+def _known() -> list[str]:
+    return [name for name, _, problem in state.cohorts() if not problem]
+
+
 def _cohort() -> api.Cohort:
-    known = [name for name, _, problem in state.cohorts() if not problem]
+    known = _known()
     if not known:
         for name, _, problem in state.cohorts():
             st.error(problem, title=f"Cohort {name} cannot be opened")
@@ -163,19 +167,21 @@ def _instruction(cohort: api.Cohort, record: api.Record, asked: str) -> api.Inst
 
 def choose() -> Choice:
     """The pickers; stops the page with a plain message where something cannot be read."""
-    cohort = _cohort()
+    several = len(_known()) > 1
+    places = st.columns([2, 4, 6] if several else [2, 3])
+    with places[0]:
+        cohort = _cohort()
     key = api.cohort_key(cohort)
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     patients = dict(patient_state.patients(key, cohort))
     if not patients:
         st.info("This cohort holds no records.")
         st.stop()
-    left, right = st.columns([2, 3])
-    with left:
+    with places[-2]:
         record_id = _linked(
             "patient", "Patient (type to search)", list(patients), lambda i: patients[i], name
         )
-    with right:
+    with places[-1]:
         asked = _question(cohort, name, record_id)
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 
 from core import api
 from pages.ui import evidence, marks
+from pages.ui.cards import shortened
 from pages.ui.kept import ArmView
 from pages.ui.marks import DROPPED_EVIDENCE, KEPT_EVIDENCE
 
 BOTH, ONLY_A, ONLY_B, NEITHER = "both", "only A", "only B", "neither"
 MOST_ROWS = 150
+LONGEST = 600
+"""Characters of a sentence (or a whole note, where that is the unit) shown in a cell."""
+FOLDED = 8
+"""Runs of at least so many sentences that both kept only as recent are folded."""
 
 CSS = """
 .mc-two{display:grid;grid-template-columns:1fr 1fr;gap:.4rem .8rem;font-size:.88rem}
 .mc-two>b{border-bottom:2px solid var(--mc-arm);padding-bottom:.15rem}
+.mc-two details{grid-column:1/-1;font-size:.85rem}.mc-two summary{cursor:pointer;opacity:.8}
+.mc-inner{display:grid;gap:.4rem;margin-top:.4rem}
 .mc-cell{border:1px solid var(--mc-line);border-radius:6px;padding:.3rem .55rem;line-height:1.5}
 .mc-cell.mc-both,.mc-cell.mc-neither{grid-column:1/-1}
 .mc-cell.mc-a{grid-column:1}.mc-cell.mc-b{grid-column:2}
@@ -89,28 +96,47 @@ def _scores(row: Row, a: ArmView, b: ArmView) -> str:
 
 def html_of(table: Sequence[Row], a: ArmView, b: ArmView, colours: tuple[str, str]) -> str:
     """The comparison as HTML."""
-    words = {BOTH: "both", ONLY_A: f"only {a.title}", ONLY_B: f"only {b.title}"}
+    words = {BOTH: "both", ONLY_A: f"only {a.title}", ONLY_B: f"only {b.title}", NEITHER: ""}
     style = {BOTH: "mc-both", ONLY_A: "mc-a", ONLY_B: "mc-b", NEITHER: "mc-neither"}
     cells = [
         f'<b style="--mc-arm:{colour}">{letter} · {marks.safe(view.title)}</b>'
         for letter, view, colour in (("A", a, colours[0]), ("B", b, colours[1]))
     ]
+    shared: list[str] = []
+
+    def fold() -> None:
+        inside = "".join(shared)
+        if len(shared) >= FOLDED:
+            head = f"<summary>{len(shared):,} sentences both kept only as the most recent</summary>"
+            inside = (
+                f'<details class="mc-both">{head}<div class="mc-inner">{inside}</div></details>'
+            )
+        cells.append(inside)
+        shared.clear()
+
     for row in table:
-        gold = " mc-gold" if row.gold and row.who != NEITHER else ""
-        label = ""
-        if row.who == NEITHER:
-            label = f'<span class="mc-dropped">{marks.tag(DROPPED_EVIDENCE, "by both")}</span>'
-        elif row.gold:
-            label = f'<span class="mc-held">{marks.tag(KEPT_EVIDENCE)}</span>'
-        date = row.sentence.time.strftime("%Y-%m-%d") if row.sentence.time else "undated"
-        who = f'<span class="mc-who">{marks.safe(words.get(row.who, ""))}</span>'
-        scores = _scores(row, a, b)
-        foot = " · ".join(p for p in (who, date, marks.safe(scores)) if p)
-        cells.append(
-            f'<div class="mc-cell {style[row.who]}{gold}">{label}'
-            f"{marks.safe(row.sentence.text)}<small>{foot}</small></div>"
-        )
+        cell = _cell(row, words[row.who], style[row.who], _scores(row, a, b))
+        if row.who == BOTH and not row.gold and row.score_a is None and row.score_b is None:
+            shared.append(cell)
+            continue
+        fold()
+        cells.append(cell)
+    fold()
     return f"<style>{CSS}</style>" + marks.block(f'<div class="mc-two">{"".join(cells)}</div>')
+
+
+def _cell(row: Row, who: str, style: str, scores: str) -> str:
+    gold = " mc-gold" if row.gold and row.who != NEITHER else ""
+    label = ""
+    if row.who == NEITHER:
+        label = f'<span class="mc-dropped">{marks.tag(DROPPED_EVIDENCE, "by both")}</span>'
+    elif row.gold:
+        label = f'<span class="mc-held">{marks.tag(KEPT_EVIDENCE)}</span>'
+    date = row.sentence.time.strftime("%Y-%m-%d") if row.sentence.time else "undated"
+    name = f'<span class="mc-who">{marks.safe(who)}</span>' if who else ""
+    foot = " · ".join(part for part in (name, date, marks.safe(scores)) if part)
+    text = marks.safe(shortened(row.sentence.text, LONGEST))
+    return f'<div class="mc-cell {style}{gold}">{label}{text}<small>{foot}</small></div>'
 
 
 def place(sentence: api.Sentence, record: api.Record) -> str:

@@ -20,7 +20,7 @@ BRIEF = 140
 
 def _others(sentence_id: str, view: ArmView, who: Mapping[str, Sequence[str]]) -> str:
     names = [name for name in who.get(sentence_id, ()) if name != view.title]
-    return "also " + ", ".join(names) if names else ""
+    return ", ".join(names)
 
 
 def marks_of(
@@ -32,19 +32,22 @@ def marks_of(
 ) -> list[Mark]:
     """The marks of one event for one arm; ``units`` are the sentences of that event."""
     ids = view.ids
+    kept_here = view.selection.kept if view.selection else ()
+    recent = {k.sentence.id for k in kept_here if k.kept_by == "recency"}
     found: list[Mark] = []
     for unit in units:
+        span = (unit.span.start, unit.span.end)
         if unit.span.event != event:
             continue
-        span = (unit.span.start, unit.span.end)
-        if unit.id in gold:
-            if unit.id in ids:
-                found.append(Mark(*span, KEPT_EVIDENCE, _others(unit.id, view, who)))
-            else:
-                others = _others(unit.id, view, who).replace("also ", "kept by ")
-                found.append(Mark(*span, DROPPED_EVIDENCE, others))
-        elif unit.id in ids:
-            found.append(Mark(*span, KEPT, _others(unit.id, view, who)))
+        if unit.id not in ids:
+            if unit.id in gold:
+                others = _others(unit.id, view, who)
+                found.append(Mark(*span, DROPPED_EVIDENCE, f"kept by {others}" if others else ""))
+        elif unit.id in gold:
+            others = _others(unit.id, view, who)
+            found.append(Mark(*span, KEPT_EVIDENCE, f"also {others}" if others else ""))
+        else:
+            found.append(Mark(*span, KEPT, "recent" if unit.id in recent else ""))
     return found
 
 

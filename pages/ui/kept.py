@@ -158,7 +158,7 @@ def headline(
     size = f"{selection.tokens:,} of {tokens:,} tokens"
     words = f"{title} kept {kept:,} of {sentences:,} {noun} ({size})"
     recent = sum(k.kept_by == "recency" for k in selection.kept)
-    words += f", {recent:,} of them only as most recent." if recent else "."
+    words += f", {recent:,} of them only as most recent." if 0 < recent < kept else "."
     evidence = evidence_words(found, kept_ids(selection))
     return f"{words} {evidence}".strip()
 

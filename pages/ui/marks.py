@@ -41,6 +41,7 @@ CSS = """
 .mc mark.mc-held{border:2.5px solid var(--mc-gold)}
 .mc mark.mc-dropped{border:2.5px dashed var(--mc-gold);
  background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
+.mc mark.mc-block{display:block;padding:.35rem .7rem}
 .mc u{text-decoration-thickness:2px;text-underline-offset:3px}
 .mc-tag{font-size:.7rem;font-weight:650;letter-spacing:.02em;line-height:1.2;
  display:inline-block;vertical-align:.1em;margin-inline-end:.4em;padding:.05em .35em;
@@ -165,10 +166,16 @@ def note_html(
 ) -> str:
     """A note with its marks; a long one folds the lines far from any mark unless ``whole``.
 
-    A mark longer than half the note (a whole note kept as one unit) does not hold lines open;
-    the exact evidence and the shorter marks do.
+    A mark over most of a note of several lines (a whole note kept as one unit) is one border round
+    it and does not hold lines open; the exact evidence and the shorter marks do.
     """
     lines = lines_of(text)
+    wide = [m for m in marks if len(lines) > 1 and m.end - m.start > len(text.strip()) / 2]
+    if wide and all(mark in wide for mark in marks):
+        best = max(wide, key=lambda m: _STRENGTH[m.label])
+        inside = note_html(text, [], exact, whole)
+        word = tag(best.label, best.extra)
+        return f'<mark class="{_CLASS[best.label]} mc-block">{word}{inside}</mark>'
     total = words_in(text)
     shown = set(range(len(lines)))
     if not whole and total > LONG_NOTE:

@@ -42,14 +42,15 @@ def question(choice: Choice) -> None:
     asked = choice.instruction
     task = " · ".join(w for w in (asked.domain, asked.specialty) if w)
     facts = patient_state.facts(choice.record)
-    st.caption(f"{facts} · question: {task}" if task else facts)
+    words = [f"{facts} · question: {task}" if task else facts]
     note = kept.evidence_note(choice.gold)
+    if not note and choice.gold is not None and not choice.gold.exact:
+        words.append("Evidence located by matching its text.")
+    if asked.cutoff is not None:
+        words.append("Arms may use nothing after the question's cut-off time.")
+    st.caption(" · ".join(words))
     if note:
         st.info(note)
-    elif choice.gold is not None and not choice.gold.exact:
-        st.caption("The evidence was located by matching its text; see the marked words.")
-    if choice.record.events and choice.instruction.cutoff is not None:
-        st.caption("Arms may use nothing after the question's cut-off time.")
 
 
 def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
@@ -255,8 +256,8 @@ def two_arms(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -
     if len(shown) < len(table):
         st.caption(f"The first {len(shown)} of {len(table):,}; all are in the download below.")
     colours = (theme.colour_of(a.name), theme.colour_of(b.name))
-    st.html(compare.html_of(shown, a, b, colours))
     why(choice, [a, b])
+    st.html(compare.html_of(shown, a, b, colours))
 
 
 def why(choice: Choice, views: Sequence[ArmView]) -> None:

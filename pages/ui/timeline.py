@@ -163,10 +163,10 @@ def _kept_trace(view: ArmView, look: Look, axis: Axis, by: str, y: int) -> go.Sc
             "line": {"width": 1.6, "color": look.colour},
             "opacity": 0.35 if thin else 0.85,
         },
-        customdata=np.column_stack([events, scores]),
+        customdata=np.column_stack([events, recent]),
+        text=["as most recent" if np.isnan(s) else f"score {s:.3g}" for s in scores],
         hovertemplate=(
-            f"<b>{view.title}</b> kept event %{{customdata[0]}}{note}<br>"
-            "score %{customdata[1]:.3g}<extra></extra>"
+            f"<b>{view.title}</b> kept event %{{customdata[0]}}{note}<br>%{{text}}<extra></extra>"
         ),
         selected={"marker": {"opacity": 1, "size": 14}},
         unselected={"marker": {"opacity": 0.7}},
@@ -258,7 +258,7 @@ def figure(
     for view, look in zip(views, looks, strict=True):
         y = len(labels)
         state = " (not run)" if view.pending else " (away)" if view.problem else ""
-        labels.append(view.title + state)
+        labels.append(view.title.split(" (")[0] + state)
         if found and view.selection is not None:
             traces.append(_evidence_trace(found, view, axis, by, y, shades))
         kept = _kept_trace(view, look, axis, by, y)
