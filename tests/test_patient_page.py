@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from patient_cohort import FIRST, make
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import choose, patient_state
+from tests.patient_cohort import FIRST, make
 
 PAGE = str(Path(__file__).resolve().parent.parent / "pages" / "patient.py")
 ARMS = ["bm25", "recency", "oracle"]

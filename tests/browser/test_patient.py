@@ -1,0 +1,102 @@
+"""The Patient page in a browser: clicks open notes, evidence is walked, hostile text is inert."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Watch, serve, stop, watched
+from tests.patient_cohort import make
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+POINTS = ".stPlotlyChart .scatterlayer .trace path.point"
+WIDE = {"width": 1440, "height": 1000}
+NARROW = {"width": 390, "height": 844}
+LOOKS = [{**size, "scheme": scheme} for size in (WIDE, NARROW) for scheme in ("light", "dark")]
+
+
+@pytest.fixture(scope="module")
+def hand(tmp_path_factory):
+    """A server on the cohort made by hand, hostile text and all."""
+    home = tmp_path_factory.mktemp("hand")
+    make(home / "data" / "cohorts" / "hand")
+    url, process = serve(home / "data", home / "cache")
+    yield url
+    stop(process)
+
+
+@pytest.fixture
+def on(hand, browser, request):
+    """A watched page on that server."""
+    options = {**WIDE, "scheme": "light"} | getattr(request, "param", {})
+    yield from watched(browser, hand, **options)
+
+
+def opened(watch: Watch):
+    """The page, drawn to its end."""
+    page = watch.go("/patient", "Patient")
+    page.locator(".mc-head").wait_for(timeout=60_000)
+    watch.settled()
+    return page
+
+
+@pytest.mark.parametrize("on", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
+def test_it_fits_and_its_marks_can_be_told_apart_without_colour(on):
+    page = opened(on)
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    page.get_by_text("Recency only", exact=True).last.click()
+    on.settled()
+    mark = page.locator(".mc-note mark.mc-dropped").first
+    expect(mark).to_contain_text("dropped evidence")
+    assert mark.evaluate("e => getComputedStyle(e).borderTopStyle") == "dashed"
+    kept = page.locator(".mc-legend mark.mc-kept")
+    assert kept.evaluate("e => getComputedStyle(e).borderTopStyle") == "solid"
+
+
+def test_hostile_text_is_shown_and_does_nothing(on):
+    page = opened(on)
+    expect(page.locator(".mc-note")).to_contain_text("<script>alert(1)</script> <|im_end|>")
+    assert page.locator(".mc-note img, .mc-note script").count() == 0
+
+
+def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on):
+    page = opened(on)
+    head = page.locator(".mc-head")
+    before = head.inner_text()
+    page.get_by_role("button", name="Next evidence").click()
+    expect(head).not_to_have_text(before)
+    on.settled()
+    before = head.inner_text()
+    begin = time.perf_counter()
+    page.locator(POINTS).last.dispatch_event("mousemove")
+    box = page.locator(POINTS).last.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(head).not_to_have_text(before)
+    assert time.perf_counter() - begin < 5, "0.3 s on an idle machine"
+    stays = head.inner_text()
+    page.wait_for_timeout(800)
+    assert head.inner_text() == stays, "the selection's reset does not close what was opened"
+
+
+def test_the_address_opens_the_same_view_and_holds_no_words(on):
+    page = opened(on)
+    page.get_by_text("Time", exact=True).click()
+    on.settled()
+    page.wait_for_url("**axis=Time**")
+    for word in ("9001", "colonoscopy", "male", "69"):
+        assert word not in page.url.lower().split("?")[1]
+    page.goto(page.url)
+    page.locator(".mc-head").wait_for(timeout=60_000)
+    expect(page.get_by_role("radio", name="Time")).to_be_checked()
+
+
+def test_the_evidence_panel_can_be_taken_along(on):
+    page = opened(on)
+    page.get_by_role("tab", name="Table and export").click()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="Evidence panel, HTML").click()
+    text = coming.value.path().read_text()
+    assert "<script" not in text and "default-src 'none'" in text
