@@ -61,4 +61,4 @@ def arms() -> None:
     frame = pd.DataFrame(rows)
     if not frame["what is missing"].any():
         frame = frame.drop(columns="what is missing")
-    tables.table(frame, "families", "Arms, readers and judges: here or away")
+    tables.table(frame, "families", "Arms, readers and judges: here or away", height="content")

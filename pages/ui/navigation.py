@@ -69,7 +69,7 @@ def _page(place: Place) -> Page:
     return st.Page(
         FOLDER / f"{place.name}.py",
         title=place.title,
-        url_path=place.name,
+        url_path="start" if place.name == "home" else place.name,
         default=place.name == "home",
         help=place.purpose,
     )
@@ -80,6 +80,10 @@ def declare() -> Page:
     groups: dict[str, list[Any]] = {}
     for place in PLACES:
         groups.setdefault(place.group, []).append(_page(place))
+    # Streamlit serves the default page at "/" alone; a hidden twin answers at "/home" too.
+    home = PLACES[0]
+    twin = st.Page(FOLDER / "home.py", title=home.title, url_path=home.name, visibility="hidden")
+    groups[home.group].append(twin)
     current = st.navigation(groups)
     _state["declared"] = True
     return current

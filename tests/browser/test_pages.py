@@ -1,0 +1,106 @@
+"""Every page in a real browser: opens from any address, talks to no other host, fits a phone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import serve, stop, watched
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+PLACES = {
+    "/": "Home",
+    "/home": "Home",
+    "/patient": "Patient",
+    "/arms": "Arms",
+    "/data": "Data & models",
+}
+VIEWS = ["Overall", "By position", "Pairs", "Questions"]
+WIDE = {"width": 1360, "height": 900}
+NARROW = {"width": 390, "height": 844}
+LOOKS = [{**size, "scheme": scheme} for size in (WIDE, NARROW) for scheme in ("light", "dark")]
+
+
+def no_trouble(page) -> None:
+    """Nothing on the page is an error or a traceback."""
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    expect(page.get_by_test_id("stAlertContentError")).to_have_count(0)
+
+
+def menu(page) -> list[str]:
+    """The names in the menu."""
+    return page.get_by_test_id("stSidebarNavLink").all_inner_texts()
+
+
+@pytest.mark.parametrize("path", PLACES)
+@pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
+def test_a_page_opens_without_trouble_and_fits(watch, path):
+    page = watch.go(path, PLACES[path])
+    no_trouble(page)
+    expect(page.get_by_text("Research use only. Not for clinical decisions.")).to_be_visible()
+    assert page.title() == f"{PLACES[path]} · Midchart"
+    wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wider <= 0, "nothing sticks out to the right"
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_deep_link_on_a_cold_server_shows_the_page_with_its_menu(small, browser, path):
+    data, cache, _ = small
+    url, process = serve(data, cache)
+    try:
+        for watch in watched(browser, url, **WIDE, scheme="light"):
+            page = watch.go(path, PLACES[path])
+            no_trouble(page)
+            assert menu(page) == ["Home", "Patient", "Arms", "Data & models"]
+            assert page.url.removeprefix(url).split("?")[0] == path
+    finally:
+        stop(process)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_of_the_arms_opens_by_its_address(watch, server, view):
+    page = watch.go(f"/arms?run={server.run}&view={view.replace(' ', '+')}", "Arms")
+    no_trouble(page)
+    expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
+    if view in ("Overall", "By position"):
+        expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    if view == "Questions":
+        page.get_by_text("Only where arms differ").click()
+        watch.settled()
+        expect(page.locator(".mc-card").first).to_be_visible()
+
+
+def test_a_view_is_kept_in_the_address(watch):
+    page = watch.go("/arms", "Arms")
+    page.get_by_role("radio", name="Pairs").or_(page.get_by_role("button", name="Pairs")).click()
+    watch.settled()
+    expect(page.get_by_text("McNemar's exact test on the questions")).to_be_visible()
+    page.wait_for_url("**view=Pairs**")
+
+
+def test_the_ways_in_lead_where_they_say(watch):
+    page = watch.go("/", "Home")
+    page.get_by_role("link", name="Compare these arms").click()
+    page.get_by_role("heading", name="Arms", level=1).wait_for()
+    watch.settled()
+    no_trouble(page)
+
+
+def test_a_download_brings_the_numbers(watch):
+    page = watch.go("/arms", "Arms")
+    with page.expect_download() as coming:
+        page.get_by_test_id("stDownloadButton").get_by_text("CSV").first.click()
+    text = coming.value.path().read_text()
+    assert text.splitlines()[0].startswith("arm,k,label")
+    assert "recency" in text
+
+
+def test_a_run_is_started_watched_and_finished_from_home(watch):
+    page = watch.go("/", "Home")
+    page.get_by_role("button", name="Run the demo comparison").click()
+    expect(page.get_by_text("is at work")).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="Cancel").click()
+    resume = page.get_by_role("button", name="Resume")
+    page.goto(watch.home + "/arms")
+    expect(resume.or_(page.get_by_text("finished"))).to_be_visible(timeout=60_000)
