@@ -297,3 +297,9 @@ def test_a_smaller_cohort_replaces_a_larger_one(tmp_path: Path):
     assert seen == [(1, 3), (2, 3), (3, 3)]
     make_clinical(tmp_path, 2)
     assert len(list((tmp_path / "ehrs").iterdir())) == 2
+
+
+def test_a_very_long_record_is_made_too():
+    """A short stay has only so many minutes; what it cannot take goes to visits of their own."""
+    made = make_one(1, 8000)
+    assert 0.85 * 8000 <= len(made.events) <= 1.15 * 8000

@@ -184,7 +184,7 @@ def _drug_steps(p: Patient, encounters: list[Encounter]) -> None:
 def _rounds(
     rng: np.random.Generator, p: Patient, e: Encounter
 ) -> Iterator[tuple[datetime, tuple[str, ...]]]:
-    """Rounds of measurement in order of importance; stays never run out of them."""
+    """Rounds of measurement in order of importance; stays have many."""
     own = [key for name in e.focus for key in DISEASES[name].labs]
     labs = [key for name in own for key in PANELS.get(name, (name,))]
     labs = list(dict.fromkeys(labs))
@@ -223,8 +223,8 @@ def _rounds(
                     yield at, PANELS.get(name, (name,))
             day += 1
         hours += step
-    # The nurse's in-between checks, as dense as the wanted size asks for.
-    while length > 2:
+    # The nurse's in-between checks, as dense as the wanted size asks for, to one in ten minutes.
+    for _ in range(int(6 * length) if length > 2 else 0):
         at = e.start + timedelta(hours=float(rng.uniform(1, length - 0.5)))
         yield at, PANELS["flow"]
 
