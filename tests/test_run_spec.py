@@ -69,7 +69,7 @@ def test_what_a_spec_says():
         ({"judges": ["token"]}, ["'token'", "token_overlap"]),
         ({"judges": [1]}, ["holds 1"]),
         ({"kind": "answer"}, ["'answer'", "Did you mean answers", "selection"]),
-        ({"kind": "curve"}, ["position curve", "not have yet", "selection, answers"]),
+        ({"kind": "curve"}, ["position curve", "not have yet", "answers, selection"]),
         ({"kind": "needles"}, ["needle"]),
         ({"kind": "gate"}, ["gate"]),
         ({"kind": "forecast"}, ["EHRSHOT"]),
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_named_with_what_is_right_and_no_run_is_made(
 
 
 def test_a_missing_field_is_named():
-    with pytest.raises(InputError, match=r"lacks 'kind'.*selection, answers"):
+    with pytest.raises(InputError, match=r"lacks 'kind'.*answers, selection"):
         parse_spec({"data": "x", "arms": ["bm25"]})
 
 

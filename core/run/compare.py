@@ -6,6 +6,7 @@ from typing import Any
 
 from core.errors import UnknownName
 from core.run.folder import Plan, find_run
+from core.run.kinds import KINDS
 from core.store import RowStore
 
 Row = dict[str, Any]
@@ -46,7 +47,7 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     folder = find_run(run)
     plan = folder.plan()
     store = folder.store(plan.kind)
-    main = "selections" if plan.kind == "selection" else "answers"
+    main = KINDS.build(plan.kind).main
     found = _sorted(plan, _of(store, main, instruction))
     if not found:
         known = store.select(main, "DISTINCT instruction")

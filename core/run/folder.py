@@ -29,14 +29,14 @@ from typing import Any
 from core import settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
-from core.run.rows import TABLES
+from core.run.kinds import KINDS
 from core.run.spec import ArmEntry
 from core.store import Lock, RowStore
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What ``spec.json`` says. ``raw`` is all of it."""
+    """What ``spec.json`` says: ``options`` are the kind's own fields, ``raw`` is all of it."""
 
     name: str
     kind: str
@@ -47,6 +47,7 @@ class Plan:
     judges: tuple[str, ...]
     protocol: Protocol
     limit: int | None
+    options: Mapping[str, Any]
     planned: int
     raw: Mapping[str, Any]
 
@@ -108,13 +109,14 @@ class RunFolder:
             tuple(spec["judges"]),
             Protocol(**raw["protocol"]),
             spec["limit"],
+            spec.get("options", {}),
             raw["planned"],
             raw,
         )
 
     def store(self, kind: str) -> RowStore:
         """The run's tables."""
-        return RowStore(self.items, TABLES[kind])
+        return RowStore(self.items, KINDS.build(kind).schemas)
 
 
 def now() -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from core import settings
-from core.errors import DataError, SpecError
+from core.errors import DataError
 from core.loaders.open import open_cohort
+from core.run.kinds import KINDS
 from core.run.provenance import content_digest, versions
 from core.run.spec import Spec
 from core.types import Cohort, Instruction
@@ -50,19 +51,13 @@ def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction
 def plan(spec: Spec) -> dict[str, Any]:
     """The document ``spec.json`` for a spec.
 
-    Raises DataError where the cohort cannot be opened, SpecError where it has no instructions
-    or, for the arm ``oracle``, no reference answers.
+    Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
+    run needs.
     """
     path = find_data(spec.data, spec.base)
     cohort = open_cohort(str(path))
     instructions = chosen(cohort, spec.limit)
-    if not instructions:
-        raise SpecError(f"{path} holds no instructions; a run asks a cohort's own questions")
-    if any(entry.name == "oracle" for entry in spec.arms) and not cohort.gold:
-        raise SpecError(f"the arm 'oracle' shows located evidence, and {path} holds no evidence")
-    items = len(instructions) * len(spec.arms)
-    if spec.kind == "answers":
-        items *= len(spec.readers) * (1 + len(spec.judges))
+    items = KINDS.build(spec.kind).planned(spec, cohort, instructions)
     return {
         "spec": {
             "name": spec.name,
@@ -72,6 +67,7 @@ def plan(spec: Spec) -> dict[str, Any]:
             "readers": list(spec.readers),
             "judges": list(spec.judges),
             "limit": spec.limit,
+            "options": dict(spec.options),
         },
         "protocol": spec.protocol.as_dict(),
         "cohort": {

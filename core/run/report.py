@@ -1,7 +1,7 @@
 """A run's report: one document of tables, the same whatever the order in which rows came.
 
 Works on a run that is still going; its status and counts say how much is there. How each table
-is made is in :mod:`core.run.tables`.
+is made is told by its kind of run, in ``core/run/kinds``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,18 @@ from typing import Any
 
 from core.errors import InputError
 from core.run.folder import Plan, RunFolder, find_run
+from core.run.kinds import KINDS
 from core.run.state import status
-from core.run.tables import accuracy, agreement, failures, hit_miss, paired, unlocated
-from core.run.tables_recall import recall, tokens
-from core.store import RowStore
-
-Table = list[dict[str, Any]]
 
 
 def report(run: str) -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
-    ``tables``: recall, accuracy, tokens, hit_miss, paired, agreement, unlocated, failures.
+    Which ``tables`` there are, the kind of run says.
     """
     folder = find_run(run)
     plan = folder.plan()
     now = status(run)
-    store = folder.store(plan.kind)
     return {
         "run": run,
         "name": plan.name,
@@ -39,22 +34,8 @@ def report(run: str) -> dict[str, Any]:
         "protocol": plan.protocol.as_dict(),
         "items": {name: now[name] for name in ("planned", "done", "failed")},
         "warnings": _warnings(folder, plan),
-        "tables": _tables(store, plan),
+        "tables": KINDS.build(plan.kind).tables(folder.store(plan.kind), plan),
     }
-
-
-def _tables(store: RowStore, plan: Plan) -> dict[str, Table]:
-    tables: dict[str, Table] = {"recall": recall(store, plan)}
-    if plan.kind == "answers":
-        tables["accuracy"] = accuracy(store, plan)
-    tables["tokens"] = tokens(store, plan)
-    if plan.kind == "answers":
-        tables["hit_miss"] = hit_miss(store, plan)
-        tables["paired"] = paired(store, plan)
-        tables["agreement"] = agreement(store, plan)
-        tables["unlocated"] = unlocated(store, plan)
-    tables["failures"] = failures(store, plan)
-    return tables
 
 
 def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
@@ -68,8 +49,7 @@ def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
                     codes.add(json.loads(line)["versions"]["code"])
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
-    if plan.kind == "selection" and (plan.readers or plan.judges):
-        warnings.append("a run of kind selection reads and judges nothing: readers, judges unused")
+    warnings += KINDS.build(plan.kind).warnings(plan)
     changed = plan.protocol.differences()
     if changed:
         listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())

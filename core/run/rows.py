@@ -11,7 +11,6 @@ where the evidence was not found in the record.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
@@ -87,12 +86,6 @@ VERDICTS: Schema = {
 }
 """One row an answer and judge. ``prompt_hash``: of what the judge was given (question, reference,
 response). ``nan_evidence``: judged against the text "nan" (protocol fault question_100)."""
-
-TABLES: Mapping[str, Mapping[str, Schema]] = {
-    "selection": {"selections": SELECTIONS},
-    "answers": {"answers": ANSWERS, "verdicts": VERDICTS},
-}
-"""Kind of run → its tables."""
 
 
 def digest(*parts: str) -> str:

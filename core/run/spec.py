@@ -19,10 +19,11 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
+from core.run.kinds import KINDS
 from core.types import Budget
 
-FIELDS = ("name", "kind", "data", "arms", "readers", "judges", "protocol", "seed", "limit")
-KINDS = ("selection", "answers")
+FIELDS = ("name", "kind", "data", "protocol", "seed", "limit")
+LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
     "curve": "the position curve",
     "needles": "controlled needle runs",
@@ -56,7 +57,11 @@ class ArmEntry:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a run is to do. ``data`` is as it was written; ``base`` the spec file's folder."""
+    """What a run is to do.
+
+    ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
+    file's folder.
+    """
 
     name: str
     kind: str
@@ -66,6 +71,7 @@ class Spec:
     judges: tuple[str, ...]
     protocol: Protocol
     limit: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     base: str = ""
 
 
@@ -93,29 +99,36 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 
 def parse_spec(table: Mapping[str, Any]) -> Spec:
     """A spec from a mapping; raises as :func:`read_spec` does."""
-    for name in table:
-        if name not in FIELDS:
-            raise UnknownName("field of a spec", str(name), FIELDS)
-    kind = _text(table, "kind")
-    if kind in LATER_KINDS:
+    name = _text(table, "kind")
+    if name in LATER_KINDS:
         raise SpecError(
-            f"kind {kind!r} belongs to {LATER_KINDS[kind]}, which this version does not have yet. "
-            f"Valid: {', '.join(KINDS)}"
+            f"kind {name!r} belongs to {LATER_KINDS[name]}, which this version does not have yet. "
+            f"Valid: {', '.join(KINDS.names())}"
         )
-    if kind not in KINDS:
-        raise UnknownName("kind of run", kind, KINDS)
-    data = _text(table, "data")
+    kind = KINDS.build(name)
+    for given in table:
+        if given in LISTS and given not in kind.lists:
+            raise SpecError(f"a run of kind {name!r} takes no {given}")
+        if given not in (*FIELDS, *LISTS, *kind.fields):
+            valid = (*FIELDS, *kind.lists, *kind.fields)
+            raise UnknownName("field of a spec", str(given), valid)
     protocol = _protocol(table)
-    readers = _members(table, "readers", READERS, required=kind == "answers")
-    judges = _members(table, "judges", JUDGES, required=False)
-    limit = _whole(table, "limit", 1) if "limit" in table else None
-    name = _text(table, "name") if "name" in table else kind
-    return Spec(name, kind, data, _arms(table, protocol), readers, judges, protocol, limit)
+    return Spec(
+        name=_text(table, "name") if "name" in table else name,
+        kind=name,
+        data=_text(table, "data"),
+        arms=_arms(table, protocol, kind.lists.get("arms", False)),
+        readers=_members(table, "readers", READERS, kind.lists.get("readers", False)),
+        judges=_members(table, "judges", JUDGES, kind.lists.get("judges", False)),
+        protocol=protocol,
+        limit=_whole(table, "limit", 1) if "limit" in table else None,
+        options=kind.options(table, protocol),
+    )
 
 
 def _text(table: Mapping[str, Any], name: str) -> str:
     if name not in table:
-        valid = f" Valid: {', '.join(KINDS)}" if name == "kind" else ""
+        valid = f" Valid: {', '.join(KINDS.names())}" if name == "kind" else ""
         raise SpecError(f"the spec lacks {name!r}.{valid}")
     value = table[name]
     if not isinstance(value, str) or not value.strip():
@@ -176,10 +189,10 @@ def refuse_missing(factory: Callable[..., Any]) -> None:
             raise MissingModel(problem)
 
 
-def _arms(table: Mapping[str, Any], protocol: Protocol) -> tuple[ArmEntry, ...]:
+def _arms(table: Mapping[str, Any], protocol: Protocol, required: bool) -> tuple[ArmEntry, ...]:
     entries: list[ArmEntry] = []
     seen: set[tuple[Any, ...]] = set()
-    for value in _list(table, "arms", required=True):
+    for value in _list(table, "arms", required):
         entry = _arm(value, protocol)
         same = (entry.name, entry.budget, tuple(sorted(entry.options.items())))
         if same in seen:

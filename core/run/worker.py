@@ -14,8 +14,9 @@ from typing import Any
 
 from core.errors import InputError, MidchartError
 from core.loaders.open import open_cohort
-from core.run.execute import Executor, Stopped, reason_of
 from core.run.folder import RunFolder, find_run, now, take_lock, write_json
+from core.run.job import Job, Stopped, reason_of
+from core.run.kinds import KINDS
 from core.run.provenance import versions
 from core.store import Journal, Lock
 
@@ -43,13 +44,14 @@ def do_run(folder: RunFolder) -> str:
     begun = time.monotonic()
     try:
         store.reopen()
-        executor = Executor(plan, open_cohort(plan.data), store, progress)
+        job = Job(plan, open_cohort(plan.data), store, progress, folder.path)
         try:
-            executor.run()
+            job.begin()
+            KINDS.build(plan.kind).execute(job)
         except Stopped:
-            if executor.done + executor.failed < plan.planned:
+            if job.done + job.failed < plan.planned:
                 store.close()
-                tell("progress", done=executor.done, failed=executor.failed, planned=plan.planned)
+                tell("progress", done=job.done, failed=job.failed, planned=plan.planned)
                 tell("cancelled")
                 folder.cancelled.touch()
                 return "cancelled"
@@ -59,8 +61,8 @@ def do_run(folder: RunFolder) -> str:
             "finished": now(),
             "seconds": round(time.monotonic() - begun, 3),
             "planned": plan.planned,
-            "done": executor.done,
-            "failed": executor.failed,
+            "done": job.done,
+            "failed": job.failed,
         }
         tell("finished", **finished)
         write_json(folder.done, finished)

@@ -1,0 +1,138 @@
+"""One pass over a plan: what is there already, what is added, who is told, when to stop.
+
+Whatever fails becomes a row with a reason; the reason never holds text of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from core import settings
+from core.arms import ARMS
+from core.errors import MidchartError
+from core.judges import JUDGES
+from core.readers import READERS
+from core.run.folder import Plan
+from core.run.spec import ArmEntry
+from core.store import RowStore
+from core.types import Arm, Cohort, Instruction, Judge, Reader, Span
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+class Progress(Protocol):
+    """Told after each item; answers whether to go on."""
+
+    def __call__(self, done: int, failed: int) -> bool: ...
+
+
+class Stopped(Exception):
+    """Somebody asked the run to stop."""
+
+
+class _Broken:
+    """A member that could not be made, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, safe to store: Midchart's own words, or a type and its place.
+
+    Texts of other errors are left out, as they may quote a record.
+    """
+    if isinstance(error, MidchartError):
+        return str(error)
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        path = Path(step.tb_frame.f_code.co_filename)
+        if path.is_relative_to(settings.ROOT):
+            place = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
+        step = step.tb_next
+    return f"{type(error).__name__}{place}"
+
+
+class Job:
+    """A run in hand. ``progress`` is called after every item and may stop the pass.
+
+    ``folder`` is the run's own, for files beside its rows (checkpoints). ``done`` and ``failed``
+    count the rows that are there.
+    """
+
+    def __init__(
+        self, plan: Plan, cohort: Cohort, store: RowStore, progress: Progress, folder: Path
+    ) -> None:
+        self.plan, self.cohort, self.store, self.folder = plan, cohort, store, folder
+        self.protocol = plan.protocol
+        self.done = self.failed = 0
+        self._progress = progress
+        self._built: dict[tuple[str, str], Any] = {}
+
+    def there(self, table: str, columns: str = "item") -> dict[str, Row]:
+        """Rows of a table that stood there before this pass: item → ``columns``, item included."""
+        return {row["item"]: row for row in self.store.select(table, columns)}
+
+    def begin(self) -> None:
+        """Count what is there and tell it."""
+        for table in self.store.schemas:
+            for row in self.store.select(table, "status, count(*) AS n", "true GROUP BY status"):
+                if row["status"] == "ok":
+                    self.done += row["n"]
+                else:
+                    self.failed += row["n"]
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell how far the pass is; raises Stopped when told to stop."""
+        if not self._progress(self.done, self.failed):
+            raise Stopped
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row down and tell; raises Stopped, WorkFailed for a full disk."""
+        self.store.append(table, row)
+        if row["status"] == "ok":
+            self.done += 1
+        else:
+            self.failed += 1
+        self.tell()
+
+    def member(self, family: str, name: str, make: Callable[[], T]) -> T:
+        """A member, made once; one that cannot be made fails every item of its own."""
+        key = (family, name)
+        if key not in self._built:
+            try:
+                self._built[key] = make()
+            except Exception as error:  # noqa: BLE001 - kept, and raised for each of its items
+                self._built[key] = _Broken(reason_of(error))
+        found = self._built[key]
+        if isinstance(found, _Broken):
+            raise MidchartError(found.reason)
+        return found
+
+    def arm(self, entry: ArmEntry) -> Arm:
+        """The arm of an entry; the oracle is pinned to the cohort's located evidence."""
+
+        def pinned(instruction: Instruction) -> tuple[Span, ...]:
+            gold = self.cohort.gold.get(instruction.id)
+            return gold.spans if gold is not None else ()
+
+        def make() -> Arm:
+            options: dict[str, Any] = dict(entry.options)
+            if entry.name == "oracle":
+                options["pinned"] = pinned
+            return ARMS.build(entry.name, self.protocol, **options)
+
+        return self.member("arm", entry.label, make)
+
+    def reader(self, name: str) -> Reader:
+        """The reader of that name."""
+        return self.member("reader", name, lambda: READERS.build(name, self.protocol))
+
+    def judge(self, name: str) -> Judge:
+        """The judge of that name."""
+        return self.member("judge", name, lambda: JUDGES.build(name, self.protocol))

@@ -1,0 +1,73 @@
+"""The seam of a run: what each kind of run takes, how it counts and does its work, what it tells.
+
+Everything else about a run (its folder, worker, lock, resume, status, cancel) is the same for
+every kind. To add one, add a file to ``core/run/kinds``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from core.errors import SpecError
+from core.protocol import Protocol
+from core.store import RowStore, Schema
+from core.types import Cohort, Instruction
+
+if TYPE_CHECKING:
+    from core.run.folder import Plan
+    from core.run.job import Job
+    from core.run.spec import Spec
+
+Table = list[dict[str, Any]]
+
+
+class Kind(ABC):
+    """A kind of run.
+
+    ``lists``: which of arms, readers and judges a spec may name, and whether it must. ``fields``:
+    the spec's fields of this kind's own. ``schemas``: the tables of its rows; ``main`` is the one
+    with a row for each instruction and arm entry, where ``by_instruction`` says there is one.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    lists: ClassVar[Mapping[str, bool]] = {}
+    fields: ClassVar[tuple[str, ...]] = ()
+    schemas: ClassVar[Mapping[str, Schema]]
+    main: ClassVar[str]
+    by_instruction: ClassVar[bool] = False
+
+    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+        """The kind's own fields of a spec, checked and complete, as JSON values.
+
+        Raises SpecError, UnknownName or MissingModel.
+        """
+        return {}
+
+    @abstractmethod
+    def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
+        """How many items the run has; raises SpecError where the cohort lacks what it needs."""
+
+    @abstractmethod
+    def execute(self, job: Job) -> None:
+        """Do every item that is not there yet, each written down before the next is begun."""
+
+    @abstractmethod
+    def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
+        """The tables of the run's report, by name."""
+
+    def warnings(self, plan: Plan) -> list[str]:
+        """What a reader of the tables should know."""
+        return []
+
+
+def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> None:
+    """Raise SpecError for a cohort without questions, or without evidence for the oracle."""
+    if not instructions:
+        raise SpecError(f"{cohort.path} holds no instructions; a run asks a cohort's own questions")
+    if any(entry.name == "oracle" for entry in spec.arms) and not cohort.gold:
+        raise SpecError(
+            f"the arm 'oracle' shows located evidence, and {cohort.path} holds no evidence"
+        )

@@ -1,0 +1,61 @@
+"""Runs of kind ``selection``: every arm's selection for every question, read by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from core.run.evidence import question_of
+from core.run.folder import Plan, now
+from core.run.job import Job, reason_of
+from core.run.kind import Kind, Table, need_instructions
+from core.run.kinds import KINDS
+from core.run.planning import by_record, chosen
+from core.run.rows import SELECTIONS, digest, entry_text, item_of
+from core.run.selecting import select
+from core.run.spec import Spec
+from core.run.tables import failures
+from core.run.tables_recall import recall, tokens
+from core.store import RowStore, Schema
+from core.types import Cohort, Instruction
+
+
+@KINDS.register("selection")
+class SelectionRun(Kind):
+    """Arms × instructions (PROTOCOL, Stage 1)."""
+
+    name, title = "selection", "What each arm keeps"
+    lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
+    schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS}
+    main, by_instruction = "selections", True
+
+    def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
+        need_instructions(spec, cohort, instructions)
+        return len(instructions) * len(spec.arms)
+
+    def execute(self, job: Job) -> None:
+        there = job.there("selections")
+        for instructions in by_record(chosen(job.cohort, job.plan.limit)).values():
+            for instruction in instructions:
+                todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
+                if not todo:
+                    continue
+                question = question_of(job.cohort, instruction, job.protocol, reason_of)
+                for entry in todo:
+                    selection, row = select(job, entry, question)
+                    kept = ",".join(k.sentence.id for k in selection.kept) if selection else ""
+                    key = digest(entry_text(entry), instruction.id, kept, repr(job.protocol))
+                    own = {"key": key, "item": item_of(entry, instruction.id), "time": now()}
+                    job.append("selections", {**row, **own})
+
+    def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
+        return {
+            "recall": recall(store, plan),
+            "tokens": tokens(store, plan),
+            "failures": failures(store, plan),
+        }
+
+    def warnings(self, plan: Plan) -> list[str]:
+        if plan.readers or plan.judges:
+            return ["a run of kind selection reads and judges nothing: readers, judges unused"]
+        return []

@@ -1,0 +1,41 @@
+"""A selection as a row: what an arm kept for a question, what it hit, what it cost."""
+
+from __future__ import annotations
+
+import time
+
+from core.run.evidence import Question
+from core.run.job import Job, Row, reason_of
+from core.run.rows import SELECTIONS, blank, kept_rows
+from core.run.spec import ArmEntry
+from core.types import Selection
+
+
+def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | None, Row]:
+    """A selection and the columns that tell of it; None and a reason where it failed.
+
+    ``key``, ``item`` and ``time`` are left to the caller.
+    """
+    row: Row = {
+        **blank(SELECTIONS),
+        "label": entry.label,
+        "arm": entry.name,
+        "k": entry.k,
+        **question.columns(),
+    }
+    begun = time.perf_counter()
+    try:
+        selection = job.arm(entry).select(question.record(), question.instruction, entry.budget)
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        row |= {"status": "failed", "reason": reason_of(error)}
+        return None, row
+    row |= {
+        "status": "ok",
+        "selection": kept_rows(selection),
+        "selection_tokens": selection.tokens,
+        "selection_cut": selection.cut,
+        "selection_seconds": time.perf_counter() - begun,
+        "trace": [{"name": name, "value": value} for name, value in selection.trace],
+        **question.hits(selection),
+    }
+    return selection, row
