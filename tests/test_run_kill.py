@@ -143,7 +143,8 @@ def test_a_half_written_line_is_done_again(cohort: Path, whole):
     assert contents(run) == whole[0]
 
 
-def test_a_waiting_call_ends_with_the_workers_death(cohort: Path):
+def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
     run = start(spec(cohort))
 
     def stop(done: int, planned: int):
