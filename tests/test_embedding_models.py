@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.embedding import MINILM, Embedder, models
+from core import weights
+from core.embedding import Embedder
 from core.embedding.minilm import MiniLM
 from core.errors import MissingModel, UnknownName
+from core.weights import MINILM
 
 
 @pytest.fixture(autouse=True)
@@ -35,24 +37,24 @@ def tiny(tmp_path_factory) -> Path:
         intermediate_size=32, max_position_embeddings=32,
     )  # fmt: skip
     BertModel(config).save_pretrained(folder)
-    packaged = models.locate(MINILM).folder
+    packaged = weights.locate(MINILM).folder
     shutil.copy(packaged / "tokenizer.json", folder)
     return folder
 
 
 def test_the_packaged_weights_are_the_published_file():
-    found = models.locate(MINILM)
+    found = weights.locate(MINILM)
     assert found.how == "package"
-    assert models.fingerprint(found) == models.MODELS[MINILM].sha256
-    assert models.problem(MINILM) == ""
+    assert weights.fingerprint(found) == weights.MODELS[MINILM].sha256
+    assert weights.problem(MINILM) == ""
 
 
 def test_the_models_folder_comes_first_and_its_vectors_are_kept_apart(tiny, tmp_path):
     shutil.copytree(tiny, tmp_path / "models" / MINILM)
-    assert models.locate(MINILM).how == "models folder"
+    assert weights.locate(MINILM).how == "models folder"
     embedder = Embedder()
     assert embedder.dim == 16 and embedder.embed(["fever", "x" * 99]).shape == (2, 16)
-    assert embedder.id.split("@")[1] != models.MODELS[MINILM].sha256[:16]
+    assert embedder.id.split("@")[1] != weights.MODELS[MINILM].sha256[:16]
     assert [p.name for p in (tmp_path / "cache" / "embeddings").iterdir()] == [
         embedder.id.replace("@", "-")
     ]
@@ -61,7 +63,7 @@ def test_the_models_folder_comes_first_and_its_vectors_are_kept_apart(tiny, tmp_
 def test_a_folder_without_weights_is_no_model(tmp_path):
     (tmp_path / "models" / MINILM).mkdir(parents=True)
     (tmp_path / "models" / MINILM / "config.json").write_text("{}")
-    assert models.locate(MINILM).how == "package"
+    assert weights.locate(MINILM).how == "package"
 
 
 def test_the_hub_cache_is_looked_at(tiny, tmp_path, monkeypatch):
@@ -71,38 +73,38 @@ def test_the_hub_cache_is_looked_at(tiny, tmp_path, monkeypatch):
     shutil.copytree(tiny, repository / "snapshots" / "abc")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("abc")
-    assert models.locate(name).how == "hub cache"
+    assert weights.locate(name).how == "hub cache"
 
 
 def test_false_weights_in_the_package_are_refused(tiny, monkeypatch):
-    monkeypatch.setattr(models, "_packaged", lambda model: tiny)
+    monkeypatch.setattr(weights, "_packaged", lambda model: tiny)
     with pytest.raises(MissingModel, match=r"not the published file.*53aa51172d14"):
         Embedder()
 
 
 def test_the_hash_is_worked_out_once_for_an_unchanged_file(tiny, monkeypatch):
-    found = models.Found(replace(models.MODELS[MINILM], sha256=""), tiny, "models folder")
-    first = models.fingerprint(found)
+    found = weights.Found(replace(weights.MODELS[MINILM], sha256=""), tiny, "models folder")
+    first = weights.fingerprint(found)
     assert first == hashlib.sha256((tiny / "model.safetensors").read_bytes()).hexdigest()
     monkeypatch.setattr(hashlib, "file_digest", None)
-    assert models.fingerprint(found) == first
+    assert weights.fingerprint(found) == first
 
 
 def test_missing_weights_say_their_size_their_place_and_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    said = models.problem("Qwen2.5-7B-Instruct")
+    said = weights.problem("Qwen2.5-7B-Instruct")
     place = tmp_path / "models" / "Qwen2.5-7B-Instruct"
     assert "15,240 MB" in said and "\n" not in said
     assert f"hf download Qwen/Qwen2.5-7B-Instruct --local-dir {place}" in said
     with pytest.raises(MissingModel):
-        models.locate("Qwen2.5-7B-Instruct")
+        weights.locate("Qwen2.5-7B-Instruct")
     with pytest.raises(UnknownName, match="all-MiniLM-L6-v2"):
-        models.locate("all-MiniLM")
+        weights.locate("all-MiniLM")
 
 
 def test_the_catalogue_lists_what_is_here_and_what_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    rows = {row["name"]: row for row in models.catalogue()}
+    rows = {row["name"]: row for row in weights.catalogue()}
     assert rows[MINILM]["here"] and not rows[MINILM]["later"]
     absent = rows["ms-marco-MiniLM-L-6-v2"]
     assert (absent["here"], absent["how"], absent["later"]) == (False, "", True)

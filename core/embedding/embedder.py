@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from core import settings
 from core.embedding.minilm import MiniLM, Progress, width
-from core.embedding.models import MINILM, fingerprint, locate
-from core.embedding.vectors import KEY_BYTES, Vectors
 from core.text import one_line
+from core.vectors import KEY_BYTES, Vectors
+from core.weights import MINILM, fingerprint, locate
 
 CHUNK = 2048
 """Texts encoded between two writes; what is lost when a process is killed."""

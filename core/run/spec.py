@@ -8,18 +8,27 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from core.arms import ARMS
-from core.errors import InputError, MissingModel, SpecError, UnknownName
+from core.errors import SpecError, UnknownName
 from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
+from core.run.kind import Kind
 from core.run.kinds import KINDS
+from core.run.members import (
+    MemberEntry,
+    named_table,
+    read_member,
+    read_members,
+    refuse_missing,
+    try_options,
+)
 from core.types import Budget
 
 FIELDS = ("name", "kind", "data", "protocol", "seed", "limit")
@@ -31,8 +40,8 @@ LATER_KINDS: Mapping[str, str] = {
     "forecast": "the EHRSHOT experiment",
 }
 BUDGET_FIELDS = ("k", "recency", "tokens")
-GIVEN_BY_THE_RUN = frozenset({"protocol", "pinned"})
-"""Constructor arguments of arms that the run fills in, so that a spec cannot."""
+READER = "reader"
+"""The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +76,8 @@ class Spec:
     kind: str
     data: str
     arms: tuple[ArmEntry, ...]
-    readers: tuple[str, ...]
-    judges: tuple[str, ...]
+    readers: tuple[MemberEntry, ...]
+    judges: tuple[MemberEntry, ...]
     protocol: Protocol
     limit: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -113,13 +122,14 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
             valid = (*FIELDS, *kind.lists, *kind.fields)
             raise UnknownName("field of a spec", str(given), valid)
     protocol = _protocol(table)
+    readers = _members(table, "readers", READERS, kind, protocol)
     return Spec(
         name=_text(table, "name") if "name" in table else name,
         kind=name,
         data=_text(table, "data"),
-        arms=_arms(table, protocol, kind.lists.get("arms", False)),
-        readers=_members(table, "readers", READERS, kind.lists.get("readers", False)),
-        judges=_members(table, "judges", JUDGES, kind.lists.get("judges", False)),
+        arms=_arms(table, protocol, kind.lists.get("arms", False), readers),
+        readers=readers,
+        judges=_members(table, "judges", JUDGES, kind, protocol),
         protocol=protocol,
         limit=_whole(table, "limit", 1) if "limit" in table else None,
         options=kind.options(table, protocol),
@@ -165,59 +175,31 @@ def _list(table: Mapping[str, Any], name: str, required: bool) -> Sequence[Any]:
 
 
 def _members(
-    table: Mapping[str, Any], name: str, registry: Registry[Any], required: bool
-) -> tuple[str, ...]:
-    found: list[str] = []
-    for value in _list(table, name, required):
-        if not isinstance(value, str):
-            raise SpecError(f"{name!r} of the spec holds {value!r}; it takes names")
-        refuse_missing(registry.get(value))
-        if value in found:
-            raise SpecError(f"{name!r} of the spec names {value!r} twice")
-        found.append(value)
-    return tuple(found)
+    table: Mapping[str, Any], name: str, registry: Registry[Any], kind: Kind, protocol: Protocol
+) -> tuple[MemberEntry, ...]:
+    values = _list(table, name, kind.lists.get(name, False))
+    return read_members(values, name, registry, protocol)
 
 
-def refuse_missing(factory: Callable[..., Any]) -> None:
-    """Raise MissingModel where a member's weights are not on this machine."""
-    needs = getattr(factory, "needs", None)
-    if needs:
-        from core.embedding import models
-
-        problem = models.problem(needs)
-        if problem:
-            raise MissingModel(problem)
-
-
-def _arms(table: Mapping[str, Any], protocol: Protocol, required: bool) -> tuple[ArmEntry, ...]:
+def _arms(
+    table: Mapping[str, Any],
+    protocol: Protocol,
+    required: bool,
+    readers: tuple[MemberEntry, ...],
+) -> tuple[ArmEntry, ...]:
     entries: list[ArmEntry] = []
-    seen: set[tuple[Any, ...]] = set()
     for value in _list(table, "arms", required):
-        entry = _arm(value, protocol)
-        same = (entry.name, entry.budget, tuple(sorted(entry.options.items())))
-        if same in seen:
+        entry = _arm(value, protocol, readers)
+        same = (entry.name, entry.budget, entry.options)
+        if same in [(other.name, other.budget, other.options) for other in entries]:
             raise SpecError(f"'arms' of the spec holds {entry.label!r} twice")
-        seen.add(same)
         entries.append(entry)
     return tuple(entries)
 
 
-def _arm(value: Any, protocol: Protocol) -> ArmEntry:
-    if not isinstance(value, str | Mapping):
-        raise SpecError(f"'arms' of the spec holds {value!r}; it takes names or tables with a name")
-    table = {"name": value} if isinstance(value, str) else cast("Mapping[str, Any]", value)
-    name = table.get("name")
-    if not isinstance(name, str):
-        raise SpecError(f"'arms' of the spec holds a table whose name is {name!r}")
-    factory = ARMS.get(name)
-    refuse_missing(factory)
-    options = {key: table[key] for key in table if key not in ("name", *BUDGET_FIELDS)}
-    taken = set(inspect.signature(factory).parameters) - GIVEN_BY_THE_RUN
-    for key, option in options.items():
-        if key not in taken:
-            raise UnknownName(f"option of the arm {name!r}", key, {*BUDGET_FIELDS, *taken})
-        if not isinstance(option, str | int | float):
-            raise SpecError(f"option {key!r} of the arm {name!r} is {option!r}")
+def _arm(value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]) -> ArmEntry:
+    name, factory, options = named_table(value, "arms", ARMS, BUDGET_FIELDS)
+    table: Mapping[str, Any] = {} if isinstance(value, str) else value
     given = {key: _whole(table, key, 0, f"arm {name!r}") for key in BUDGET_FIELDS if key in table}
     own = protocol.budget()
     k = given.get("k", own.k)
@@ -232,19 +214,28 @@ def _arm(value: Any, protocol: Protocol) -> ArmEntry:
         )
         if here != usual
     ]
-    changed += [f"{key}={option}" for key, option in sorted(options.items())]
-    if options:
-        _try_options(factory, name, protocol, options)
+    shown = dict(options)
+    if READER in inspect.signature(factory).parameters:
+        reader = _reader_of(name, options.pop(READER, None), protocol, readers)
+        if READER in shown:
+            shown[READER] = reader.label
+        try_options(factory, ARMS.family, name, protocol, options, made=False)
+        options[READER] = dataclasses.asdict(reader)
+    else:
+        try_options(factory, ARMS.family, name, protocol, options)
+    changed += [f"{key}={option}" for key, option in sorted(shown.items())]
     return ArmEntry(name, k, recency, tokens, options, " ".join([name, *changed]))
 
 
-def _try_options(
-    factory: Callable[..., Any], name: str, protocol: Protocol, options: Mapping[str, Any]
-) -> None:
-    """Let the arm itself refuse an option's value before anything is written."""
-    try:
-        factory(protocol, **options)
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise SpecError(f"the arm {name!r} refuses its options: {error}") from None
+def _reader_of(
+    arm: str, value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]
+) -> MemberEntry:
+    """The reader an arm works with: its own option, or else the run's first."""
+    if value is not None:
+        return read_member(value, "readers", READERS, protocol)
+    if not readers:
+        raise SpecError(
+            f"the arm {arm!r} works with a reader, and this run has none; "
+            f'name one: {{ name = "{arm}", reader = "{READERS.names()[0]}" }}'
+        )
+    return readers[0]

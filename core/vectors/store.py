@@ -20,7 +20,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-LOG = logging.getLogger("midchart.embedding")
+LOG = logging.getLogger("midchart.vectors")
 
 _KEY = np.dtype([("high", "<u8"), ("low", "<u8"), ("check", "<u8")])
 KEY_BYTES = 16

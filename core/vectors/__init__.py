@@ -1,0 +1,7 @@
+"""What a model made of a text or of a pair of texts, kept on disk and never made again."""
+
+from __future__ import annotations
+
+from core.vectors.store import KEY_BYTES, Vectors
+
+__all__ = ["KEY_BYTES", "Vectors"]
