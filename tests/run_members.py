@@ -20,7 +20,8 @@ class EchoReader:
 
     name, title, window = "test_echo", "Echo", 4000
 
-    def __init__(self, protocol):
+    def __init__(self, protocol, shout=False):
+        self.shout = shout
         self.delay_s = float(os.environ.get("TEST_READER_DELAY_S", "0"))
         self.fail_on = os.environ.get("TEST_READER_FAILS_ON", "")
 
@@ -33,7 +34,8 @@ class EchoReader:
             raise RuntimeError(f"the record says: {prompt.text}")
         asked = set(words(prompt.question))
         best = max(prompt.context, key=lambda line: len(asked & set(words(line.text))))
-        return Answer(best.text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
+        text = best.text.upper() if self.shout else best.text
+        return Answer(text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
 
 
 class WordJudge:
@@ -41,7 +43,7 @@ class WordJudge:
 
     name, title = "test_words", "Words"
 
-    def __init__(self, protocol):
+    def __init__(self, protocol, strict=False):
         pass
 
     def judge(self, instruction, gold, answer):

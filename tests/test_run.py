@@ -206,6 +206,34 @@ def test_csv_has_one_file_a_table(done: str, tmp_path: Path):
         report_csv(done, tmp_path / "file" / "csv")
 
 
+def test_two_entries_of_one_reader_and_of_one_judge_are_two(cohort: Path):
+    readers = ["test_echo", {"name": "test_echo", "shout": True}]
+    judges = ["test_words", {"name": "test_words", "strict": True}]
+    run = start(spec(cohort, arms=["full"], readers=readers, judges=judges, limit=3))
+    wait(run)
+    answers = rows(run, "answers")
+    assert [r["reader"] for r in answers[:2]] == ["test_echo", "test_echo shout=True"]
+    assert [r["answer"].isupper() for r in answers[:2]] == [False, True]
+    assert len({r["key"] for r in answers}) == len(answers) == 6
+    assert len(rows(run, "verdicts")) == 12
+    overall = [r for r in report(run)["tables"]["accuracy"] if r["band"] == "overall"]
+    assert {(r["reader"], r["judge"], r["n"]) for r in overall} == {
+        (reader, judge, 3)
+        for reader in ("test_echo", "test_echo shout=True")
+        for judge in ("test_words", "test_words strict=True")
+    }
+    assert [(a["reader"], len(a["verdicts"])) for a in item(run, "i00")["arms"]] == [
+        ("test_echo", 2),
+        ("test_echo shout=True", 2),
+    ]
+    document = json.loads((Path(status(run)["folder"]) / "spec.json").read_text())
+    assert document["spec"]["readers"][1] == {
+        "name": "test_echo",
+        "options": {"shout": True},
+        "label": "test_echo shout=True",
+    }
+
+
 def test_a_selection_run(cohort: Path):
     run = start(spec(cohort, kind="selection", readers=[], judges=[], limit=5))
     wait(run)

@@ -49,6 +49,15 @@ def test_what_a_spec_says():
     assert spec.name == "answers"
 
 
+def test_readers_with_options_are_told_apart_by_what_differs():
+    spec = parse_spec({**GOOD, "readers": ["extractive", {"name": "extractive", "window": 900}]})
+    assert [(r.name, dict(r.options), r.label) for r in spec.readers] == [
+        ("extractive", {}, "extractive"),
+        ("extractive", {"window": 900}, "extractive window=900"),
+    ]
+    assert [j.label for j in spec.judges] == ["token_overlap"]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -64,6 +73,12 @@ def test_what_a_spec_says():
         ({"arms": [{"name": "bm25", "kk": 1}]}, ["'kk'", "Did you mean k", "recency"]),
         ({"arms": [{"name": "oracle", "pinned": 1}]}, ["'pinned'"]),
         ({"readers": ["extractiv"]}, ["'extractiv'", "extractive"]),
+        ({"readers": [{"window": 9}]}, ["'readers'", "whose name is None"]),
+        ({"readers": [{"name": "extractive", "windw": 9}]}, ["'windw'", "Did you mean window"]),
+        ({"readers": [{"name": "extractive", "protocol": 1}]}, ["'protocol'", "Valid: window"]),
+        ({"readers": [{"name": "extractive", "window": [9]}]}, ["'window'", "[9]"]),
+        ({"readers": ["extractive", {"name": "extractive", "window": 32768}]}, ["twice"]),
+        ({"judges": [{"name": "exact", "repeats": 2}]}, ["'repeats'", "(none)"]),
         ({"readers": []}, ["names no readers"]),
         ({"readers": ["extractive", "extractive"]}, ["twice"]),
         ({"judges": ["token"]}, ["'token'", "token_overlap"]),

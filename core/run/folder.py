@@ -30,6 +30,7 @@ from core import settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
 from core.run.kinds import KINDS
+from core.run.members import MemberEntry
 from core.run.spec import ArmEntry
 from core.store import Lock, RowStore
 
@@ -43,13 +44,23 @@ class Plan:
     data: str
     digest: str
     arms: tuple[ArmEntry, ...]
-    readers: tuple[str, ...]
-    judges: tuple[str, ...]
+    reader_entries: tuple[MemberEntry, ...]
+    judge_entries: tuple[MemberEntry, ...]
     protocol: Protocol
     limit: int | None
     options: Mapping[str, Any]
     planned: int
     raw: Mapping[str, Any]
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The readers' labels, as rows and tables hold them."""
+        return tuple(entry.label for entry in self.reader_entries)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges' labels."""
+        return tuple(entry.label for entry in self.judge_entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +116,8 @@ class RunFolder:
             raw["cohort"]["path"],
             raw["cohort"]["digest"],
             tuple(ArmEntry(**entry) for entry in spec["arms"]),
-            tuple(spec["readers"]),
-            tuple(spec["judges"]),
+            tuple(MemberEntry.read(entry) for entry in spec["readers"]),
+            tuple(MemberEntry.read(entry) for entry in spec["judges"]),
             Protocol(**raw["protocol"]),
             spec["limit"],
             spec.get("options", {}),

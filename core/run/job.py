@@ -5,6 +5,7 @@ Whatever fails becomes a row with a reason; the reason never holds text of a rec
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -14,8 +15,10 @@ from core.arms import ARMS
 from core.errors import MidchartError
 from core.judges import JUDGES
 from core.readers import READERS
+from core.registry import Registry
 from core.run.folder import Plan
-from core.run.spec import ArmEntry
+from core.run.members import MemberEntry
+from core.run.spec import READER, ArmEntry
 from core.store import RowStore
 from core.types import Arm, Cohort, Instruction, Judge, Reader, Span
 
@@ -125,14 +128,27 @@ class Job:
             options: dict[str, Any] = dict(entry.options)
             if entry.name == "oracle":
                 options["pinned"] = pinned
+            if READER in options:
+                options[READER] = self._reader(MemberEntry.read(options[READER]))
             return ARMS.build(entry.name, self.protocol, **options)
 
         return self.member("arm", entry.label, make)
 
-    def reader(self, name: str) -> Reader:
-        """The reader of that name."""
-        return self.member("reader", name, lambda: READERS.build(name, self.protocol))
+    def reader(self, label: str) -> Reader:
+        """The run's reader of that label."""
+        return self._reader(next(e for e in self.plan.reader_entries if e.label == label))
 
-    def judge(self, name: str) -> Judge:
-        """The judge of that name."""
-        return self.member("judge", name, lambda: JUDGES.build(name, self.protocol))
+    def _reader(self, entry: MemberEntry) -> Reader:
+        return self.member("reader", entry.label, lambda: self._make(READERS, entry))
+
+    def judge(self, label: str) -> Judge:
+        """The run's judge of that label."""
+        entry = next(e for e in self.plan.judge_entries if e.label == label)
+        return self.member("judge", label, lambda: self._make(JUDGES, entry))
+
+    def _make(self, registry: Registry[T], entry: MemberEntry) -> T:
+        """A reader or judge with its options and what it asks of the run (members.GIVEN)."""
+        asked = inspect.signature(registry.get(entry.name)).parameters
+        have = {"manifest": self.cohort.manifest, "run": self.folder.name}
+        given = {name: value for name, value in have.items() if name in asked}
+        return registry.build(entry.name, self.protocol, **entry.options, **given)

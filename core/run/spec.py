@@ -26,7 +26,6 @@ from core.run.members import (
     named_table,
     read_member,
     read_members,
-    refuse_missing,
     try_options,
 )
 from core.types import Budget
