@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from core import settings, weights
 from core.arms import ARMS
+from core.arms.scores import ArmScores, ScoreTable, explain, score_table, scored_arms
 from core.errors import DataError, InputError, UnknownName
 from core.evidence import band_of, gold_sentence_ids
 from core.judges import JUDGES
@@ -42,6 +44,7 @@ from core.types import (
     Answer,
     Cohort,
     Event,
+    Explanation,
     Gold,
     Instruction,
     Manifest,
@@ -50,6 +53,7 @@ from core.types import (
     Selection,
     Sentence,
     Span,
+    Term,
     Verdict,
 )
 
@@ -57,17 +61,21 @@ __all__ = [
     "BANDS",
     "PRESETS",
     "Answer",
+    "ArmScores",
     "Cohort",
     "Event",
+    "Explanation",
     "Gold",
     "Instruction",
     "Manifest",
     "Prompt",
     "Protocol",
     "Record",
+    "ScoreTable",
     "Selection",
     "Sentence",
     "Span",
+    "Term",
     "Verdict",
     "ask",
     "band_of",
@@ -92,6 +100,8 @@ __all__ = [
     "report_csv",
     "resume",
     "rows",
+    "scored_arms",
+    "scores",
     "select",
     "select_report",
     "sentences",
@@ -282,13 +292,19 @@ def select(
     return build_arm(cohort, arm, protocol).select(record, instruction, protocol.budget(k))
 
 
-def explain(
-    record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
-) -> list[tuple[str, float]]:
-    """Each term's exact part of a sentence's score, largest first; empty where an arm has none."""
-    built = ARMS.build(arm, protocol) if arm != "oracle" else None
-    explainer = getattr(built, "explain", None)
-    return [] if explainer is None else explainer(record, instruction, sentence_id)
+def scores(
+    cohort: Cohort | None,
+    record: Record,
+    instruction: Instruction,
+    arms: Sequence[str],
+    protocol: Protocol,
+) -> ScoreTable:
+    """Every candidate sentence's score by each of ``arms``.
+
+    An arm that is away, or cannot score this question, carries its reason in ``problem``.
+    """
+    made = [(name, partial(build_arm, cohort, name, protocol)) for name in arms]
+    return score_table(record, instruction, made, protocol)
 
 
 def ask(

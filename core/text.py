@@ -33,6 +33,19 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+def word_spans(text: str) -> list[tuple[str, int, int]]:
+    """The words of :func:`words`, each with its first character in ``text`` and the one after.
+
+    Lower-casing can lengthen a text ("İ" becomes two characters), so places are mapped back.
+    """
+    low = text.lower()
+    found = [(m.group(), *m.span()) for m in _WORD.finditer(low)]
+    if len(low) == len(text):
+        return found
+    origin = [i for i, character in enumerate(text) for _ in character.lower()]
+    return [(word, origin[start], origin[end - 1] + 1) for word, start, end in found]
+
+
 def count_tokens(text: str) -> int:
     """Number of words and punctuation marks."""
     return len(_TOKEN.findall(text))

@@ -176,6 +176,39 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Term:
+    """A part of a sentence's score and what brought it: a word, an n-gram.
+
+    ``spans`` are the characters of the sentence's text at which it stands, every place of it
+    (none where it stands at no place); ``part`` is what all of them add together.
+    """
+
+    text: str
+    part: float
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A sentence's score taken apart: ``base`` and the parts of ``terms`` add up to it.
+
+    ``base`` is what the score is before any term; ``note`` says how the parts were worked out.
+    """
+
+    terms: tuple[Term, ...]
+    base: float = 0.0
+    note: str = ""
+
+    @property
+    def total(self) -> float:
+        """``base`` and all parts, added from left to right."""
+        total = self.base
+        for term in self.terms:
+            total += term.part
+        return total
+
+
+@dataclass(frozen=True, slots=True)
 class ContextLine:
     """One line of a reader's context: which sentence it shows and its text with its date."""
 

@@ -72,19 +72,19 @@ def test_the_parts_add_up_to_the_score_exactly(corpus, query):
 
 
 def test_an_arm_explains_a_sentence_by_its_own_index():
-    events = tuple(
-        Event(i, datetime(2015, 1, 1), "x", text=t)
-        for i, t in enumerate(["high fever", "fever", "cough", "pain", "PLAN"])
-    )
+    texts = ["High fever, fever", "fever", "cough", "pain", "PLAN"]
+    events = tuple(Event(i, datetime(2015, 1, 1), "x", text=t) for i, t in enumerate(texts))
     record, asked = Record("p1", events, "explained"), Instruction("i", "p1", "High fever?")
     arm = ARMS.build("bm25", Protocol())
-    parts = arm.explain(record, asked, "e0")
-    assert [word for word, _ in parts] == ["high", "fever"]  # the rarer word weighs more
+    why = arm.explain(record, asked, "e0")
+    assert [(t.text, t.spans) for t in why.terms] == [
+        ("high", ((0, 4),)),
+        ("fever", ((5, 10), (12, 17))),
+    ]
     kept = arm.select(record, asked, Budget(1, 0)).kept[0]
-    assert kept.sentence.id == "e0" and sum(p for _, p in reversed(parts)) == pytest.approx(
-        kept.score, abs=1e-15
-    )
-    assert arm.explain(record, asked, "e2") == []
+    assert kept.sentence.id == "e0" and why.total == kept.score
+    nothing = arm.explain(record, asked, "e2")
+    assert (nothing.terms, nothing.total) == ((), 0.0)
     with pytest.raises(UnknownName, match="e9"):
         arm.explain(record, asked, "e9")
     filtered = ARMS.build("bm25_filtered", Protocol())

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.protocol import parse
-from core.text import count_tokens, cut_event, cut_note, event_text, neutralise, sentences
+from core.text import (
+    count_tokens,
+    cut_event,
+    cut_note,
+    event_text,
+    neutralise,
+    sentences,
+    word_spans,
+    words,
+)
 from core.types import Event, Record
 
 NOTE = st.text(
@@ -97,3 +106,15 @@ def test_a_short_note_is_one_sentence_and_a_blank_event_is_none():
         "e4"
     ]
     assert cut_event(Event(4, None, "note", text=" \n "), "sentence") == []
+
+
+@given(NOTE)
+def test_words_stand_where_their_spans_say(text):
+    spans = word_spans(text)
+    assert [word for word, _, _ in spans] == words(text)
+    assert all(word in text[start:end].lower() for word, start, end in spans)
+
+
+def test_a_letter_that_lower_casing_lengthens_moves_no_other():
+    text = "İİ fever"
+    assert ("fever", 3, 8) in word_spans(text)

@@ -14,8 +14,10 @@ from core.arms.bm25_index import BM25Index
 from core.arms.candidates import Candidates, candidates
 from core.arms.lru import LRU
 from core.errors import UnknownName
-from core.text import words
-from core.types import Instruction, Record
+from core.text import word_spans, words
+from core.types import Explanation, Instruction, Record, Term
+
+NOTE = "The BM25 part of each word of the question that the sentence holds; exact."
 
 _indexes: LRU[BM25Index] = LRU(32)
 
@@ -34,10 +36,8 @@ class BM25Arm(ScoredArm):
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         return (("picks that share no word", str(int(np.count_nonzero(scores == 0)))),)
 
-    def explain(
-        self, record: Record, instruction: Instruction, sentence_id: str
-    ) -> list[tuple[str, float]]:
-        """What each word of the question adds to a sentence's score, the largest part first.
+    def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
+        """What each word of the question adds to a sentence's score, in the question's order.
 
         The parts are exactly those that the score adds up; a word asked twice stands twice, one
         that adds nothing is left out. Raises UnknownName for a sentence that the arm does not
@@ -46,6 +46,10 @@ class BM25Arm(ScoredArm):
         pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
         for i, sentence in enumerate(pool.sentences):
             if sentence.id == sentence_id:
+                places: dict[str, list[tuple[int, int]]] = {}
+                for word, start, end in word_spans(sentence.text):
+                    places.setdefault(word, []).append((start, end))
                 parts = index_of(pool).explain(words(instruction.question), i)
-                return sorted(parts, key=lambda part: -part[1])
+                terms = tuple(Term(word, part, tuple(places[word])) for word, part in parts)
+                return Explanation(terms, 0.0, NOTE)
         raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))

@@ -207,8 +207,8 @@ def explain(
     arm: str,
     sentence_id: str,
     protocol: api.Protocol,
-) -> list[tuple[str, float]]:
-    """Each term's part of a sentence's score; empty where the arm has none to give."""
+) -> api.Explanation | None:
+    """A sentence's score taken apart; None where the arm has nothing to take apart."""
     key = (record.digest, instruction.id, instruction.question, arm, repr(protocol))
     return _explain(key, sentence_id, (record, instruction, arm, protocol))
 

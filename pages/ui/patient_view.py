@@ -279,13 +279,15 @@ def why(choice: Choice, views: Sequence[ArmView]) -> None:
             format_func=lambda i: compare.place(by_id[i].sentence, choice.record),
         )  # fmt: skip
         try:
-            parts = patient_state.explain(
+            found = patient_state.explain(
                 choice.record, choice.instruction, view.name, chosen, choice.protocol
             )
         except MidchartError as error:
             st.error(str(error))
             return
         score = by_id[chosen].score
+        terms = sorted(found.terms if found else (), key=lambda term: -term.part)
+        parts = [(term.text, term.part) for term in terms]
         if not parts:
             st.caption(f"Score {score:.4g}. {view.title} has no terms to take its score apart by.")
             return

@@ -1,0 +1,140 @@
+"""The scores an arm gives to every sentence of a record, for looking at rather than for reading.
+
+A selection holds the sentences that were kept. Whoever asks why another was not kept needs the
+scores of all of them, on one axis for every arm. Works for each arm that has ``score``; what
+arms there are is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.arms import ARMS
+from core.arms.base import ScoredArm, top_k
+from core.arms.candidates import candidates
+from core.errors import InputError, MidchartError
+from core.protocol import Protocol
+from core.types import Arm, Explanation, Instruction, Record, Sentence
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ArmScores:
+    """One arm's scores on the sentences of a :class:`ScoreTable`.
+
+    ``values`` [n] float64, NaN where the arm does not rank a sentence (filtered out, never looked
+    at). ``picked`` [n]: among the k that the arm itself wants. ``kept`` [n]: in its selection,
+    with the most recent events and within the budget. ``threshold``: the lowest score of the
+    picks; None where the picks are not the highest scores (an arm that picks one after another)
+    or there are none. ``problem``: why there are no scores, in one line.
+    """
+
+    arm: str
+    values: NDArray[np.float64]
+    picked: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    threshold: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScoreTable:
+    """Every sentence that the question's cutoff allows [n], and each arm's scores of them.
+
+    ``events`` [n] is the number of each sentence's event, ``order`` [n] its place in the record,
+    0 to 1, by event order, ``times`` [n] its time (NaT where undated).
+    """
+
+    sentences: tuple[Sentence, ...]
+    events: NDArray[np.int64]
+    order: NDArray[np.float64]
+    times: NDArray[np.datetime64]
+    arms: tuple[ArmScores, ...]
+
+
+def scored_arms() -> dict[str, bool]:
+    """The arms that give each sentence a score, and whether they can take one apart."""
+    made = {name: ARMS.get(name) for name in ARMS.names()}
+    return {
+        name: hasattr(arm, "explain")
+        for name, arm in made.items()
+        if isinstance(arm, type) and issubclass(arm, ScoredArm)
+    }
+
+
+def explain(
+    record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
+) -> Explanation | None:
+    """A sentence's score by ``arm`` taken apart; None where the arm has nothing to take apart.
+
+    Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
+    """
+    if not hasattr(ARMS.get(arm), "explain"):
+        return None
+    built: Any = ARMS.build(arm, protocol)
+    return built.explain(record, instruction, sentence_id)
+
+
+def score_table(
+    record: Record,
+    instruction: Instruction,
+    arms: Iterable[tuple[str, Callable[[], Arm]]],
+    protocol: Protocol,
+) -> ScoreTable:
+    """The scores of ``arms``, each its name and what builds it.
+
+    An arm that cannot be built or cannot select carries its reason instead.
+    """
+    everything = candidates(record, instruction.cutoff, protocol)
+    sentences = everything.sentences
+    n = len(sentences)
+    events = np.fromiter((s.span.event for s in sentences), np.int64, n)
+    last = max(len(record.events) - 1, 1)
+    times = np.array([s.time or "NaT" for s in sentences], dtype="datetime64[s]")
+    scored: list[ArmScores] = []
+    for name, build in arms:
+        try:
+            scored.append(_scores(name, build(), record, instruction, protocol))
+        except MidchartError as error:
+            nothing = np.zeros(n, dtype=bool)
+            values = np.full(n, np.nan)
+            scored.append(ArmScores(name, values, nothing, nothing, problem=str(error)))
+    return ScoreTable(sentences, events, events / last, times, tuple(scored))
+
+
+def _scores(
+    name: str,
+    arm: Arm,
+    record: Record,
+    instruction: Instruction,
+    protocol: Protocol,
+) -> ArmScores:
+    if not isinstance(arm, ScoredArm):
+        raise InputError(f"the arm {name!r} gives sentences no score")
+    everything = candidates(record, instruction.cutoff, protocol)
+    n = len(everything.sentences)
+    values = np.full(n, np.nan)
+    picked, kept = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    budget = protocol.budget()
+    threshold: float | None = None
+    selection = arm.select(record, instruction, budget)
+    pool = arm.pool(everything)
+    if pool.sentences:
+        scores = arm.score(pool, instruction)
+        values[pool.positions] = scores
+        plain = type(arm).rank is ScoredArm.rank
+        picks = top_k(scores, budget.k) if plain else arm.rank(pool, instruction, budget.k)[0]
+        picked[pool.positions[picks]] = True
+    values[~np.isfinite(values)] = np.nan
+    ids = {item.sentence.id for item in selection.kept}
+    kept[:] = [sentence.id in ids for sentence in everything.sentences]
+    if picked.any() and not np.isnan(values[picked]).any():
+        least = float(values[picked].min())
+        beaten = values[~picked & ~np.isnan(values)]
+        # Only then is the least pick a threshold: nothing that was left out scores higher.
+        threshold = least if not (beaten > least).any() else None
+    return ArmScores(name, values, picked, kept, threshold)
