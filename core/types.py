@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
 """Texts by which an event only says that an interval (a drug, a visit) begins or ends."""
@@ -235,7 +235,10 @@ class Prompt:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A reader's answer. ``status`` is ok or failed (then ``reason``); ``sources`` are the ids
-    of context sentences it stands on, where the reader knows them."""
+    of context sentences it stands on, where the reader knows them. ``reused_tokens`` are those of
+    ``prompt_tokens`` that were not read anew; ``seconds`` is from the prompt's turn to its answer;
+    ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, while it was made (0: unknown).
+    """
 
     text: str
     status: Literal["ok", "failed"] = "ok"
@@ -244,6 +247,8 @@ class Answer:
     prompt_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
+    reused_tokens: int = 0
+    peak_mb: float = 0.0
 
 
 Outcome = Literal["correct", "incorrect", "unparsed", "failed"]
@@ -347,6 +352,24 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class GroupReader(Reader, Protocol):
+    """A reader that reads many prompts better than one after another.
+
+    ``group`` is how many are worth collecting; the prompts of one patient stay together, side by
+    side, so that what they share can be read once.
+    """
+
+    group: int
+
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        """Each prompt's index and answer, in any order, as they are there.
+
+        Closing the iterator stops the reader; what it did not give is not done.
+        """
+        ...
+
+
 class Judge(Protocol):
     """Says whether an answer is right."""
 
@@ -355,6 +378,19 @@ class Judge(Protocol):
 
     def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
         """Judge ``answer``; missing evidence is a failed verdict, never a judged one."""
+        ...
+
+
+@runtime_checkable
+class GroupJudge(Judge, Protocol):
+    """A judge that judges many answers better than one after another; as :class:`GroupReader`."""
+
+    group: int
+
+    def judge_many(
+        self, items: Sequence[tuple[Instruction, Gold, Answer]]
+    ) -> Iterator[tuple[int, Verdict]]:
+        """Each item's index and verdict, in any order, as they are there."""
         ...
 
 

@@ -38,6 +38,18 @@ class EchoReader:
         return Answer(text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
 
 
+class GroupEcho(EchoReader):
+    """The echo, in groups and last one first; notes each group's questions in a file."""
+
+    name, group = "test_group", 10
+
+    def read_many(self, prompts):
+        with open(os.environ["TEST_GROUPS"], "a") as file:  # noqa: PTH123
+            print("\t".join(prompt.question for prompt in prompts), file=file)
+        for index in reversed(range(len(prompts))):
+            yield index, self.read(prompts[index])
+
+
 class WordJudge:
     """Correct where the answer holds the reference's last word; shy where it holds a nought."""
 
@@ -65,14 +77,29 @@ class LengthJudge:
         return Verdict("correct" if len(answer.text) % 2 == 0 else "incorrect")
 
 
+class GroupWords(WordJudge):
+    """The judge of words, in groups and last one first."""
+
+    name, group = "test_group_words", 7
+
+    def judge_many(self, items):
+        for index in reversed(range(len(items))):
+            yield index, self.judge(*items[index])
+
+
+READER_CLASSES = (EchoReader, GroupEcho)
+JUDGE_CLASSES = (WordJudge, LengthJudge, GroupWords)
+
+
 def enter():
-    """Register all three; the names entered, by registry."""
-    READERS.register("test_echo")(EchoReader)
-    JUDGES.register("test_words")(WordJudge)
-    JUDGES.register("test_even")(LengthJudge)
+    """Register all of them."""
+    for registry, classes in ((READERS, READER_CLASSES), (JUDGES, JUDGE_CLASSES)):
+        for one in classes:
+            registry.register(one.name)(one)
 
 
 def leave():
     """Take them out again."""
-    for registry, name in ((READERS, "test_echo"), (JUDGES, "test_words"), (JUDGES, "test_even")):
-        registry._factories.pop(name, None)
+    for registry, classes in ((READERS, READER_CLASSES), (JUDGES, JUDGE_CLASSES)):
+        for one in classes:
+            registry._factories.pop(one.name, None)

@@ -52,6 +52,12 @@ def test_rows_come_back_as_they_went(tmp_path: Path):
     assert list(made.table("rows")) == [row(i) for i in range(5)]
 
 
+def test_a_column_newer_than_the_file_reads_as_nulls(tmp_path: Path):
+    filled(tmp_path).compact()
+    newer = RowStore(tmp_path, {"rows": {**SCHEMA, "later": "BIGINT"}})
+    assert [(r["n"], r["later"]) for r in newer.select("rows")] == [(i, None) for i in range(5)]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)))
 def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float | None):

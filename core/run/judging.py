@@ -1,5 +1,8 @@
 """An answer before its judge, with the evidence joined as the protocol says.
 
+Answers for a judge that judges many at a time (:class:`core.types.GroupJudge`) wait in a pile of
+their own; other judges judge each answer at once.
+
 Missing evidence is a failed verdict. Only under ``evidence_join = "question_100"`` is the paper's
 fault done again: evidence was looked up by the first 100 characters of the question, a longer
 question found none, and its answer was judged against the text "nan" (PROTOCOL, Stage 2:
@@ -8,27 +11,24 @@ judging); such verdicts are marked.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from core.errors import MidchartError
 from core.protocol import Protocol
 from core.run.evidence import Question
-from core.run.rows import digest
-from core.types import Answer, Gold, Judge, Verdict
+from core.run.folder import now
+from core.run.groups import outcomes
+from core.run.job import Job, Row
+from core.run.reading import Asked
+from core.run.rows import VERDICTS, blank, digest, item_of
+from core.types import Answer, Gold, GroupJudge, Instruction, Judge, Verdict
 
 JOINED_CHARACTERS = 100
 NAN = "nan"
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A verdict, the hash of what the judge was given, and whether that was the text "nan"."""
-
-    verdict: Verdict
-    prompt_hash: str | None = None
-    nan_evidence: bool = False
 
 
 def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
@@ -41,21 +41,24 @@ def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
     return question.gold, False
 
 
-def _failed(reason: str) -> Judged:
-    return Judged(Verdict("failed", reason=reason))
+def _failed(reason: str) -> Verdict:
+    return Verdict("failed", reason=reason)
 
 
-def judge_answer(
-    judge: Callable[[], Judge],
-    question: Question,
-    answer: Mapping[str, Any],
-    protocol: Protocol,
-    reason_of: Callable[[BaseException], str],
-) -> Judged:
-    """The verdict on an answers row.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a judge is given of an answers row."""
 
-    ``judge`` makes the judge; ``reason_of`` words a failure. A failed answer, a question without
-    evidence and a judge that fails give a failed verdict with its reason.
+    gold: Gold
+    answer: Answer
+    prompt_hash: str
+    nan: bool
+
+
+def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -> Case | Verdict:
+    """What a judge is given, or the failed verdict on what cannot be judged.
+
+    That is a failed answer, and a question without evidence.
     """
     if answer["status"] != "ok":
         return _failed("the answer failed")
@@ -65,13 +68,99 @@ def judge_answer(
     text = answer["answer"] or ""
     if protocol.response_characters:
         text = text[: protocol.response_characters]
-    given = Answer(text, sources=tuple(answer["sources"] or ()))
     asked = question.instruction.question
     prompt_hash = digest(asked, gold.answer, "\n".join(gold.snippets), text)
-    try:
-        verdict = judge().judge(question.instruction, gold, given)
-    except Exception as error:  # noqa: BLE001 - becomes the verdict's reason
-        verdict = Verdict("failed", reason=reason_of(error))
-    if verdict.outcome == "failed" and not verdict.reason:
-        verdict = dataclasses.replace(verdict, reason="the judge failed without a reason")
-    return Judged(verdict, prompt_hash, nan)
+    return Case(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
+
+
+class Judging:
+    """All judging of a pass. ``there`` holds the items of verdicts that are there already."""
+
+    def __init__(self, job: Job, there: Container[str]) -> None:
+        self.job, self.there = job, there
+        self._piles: dict[str, list[tuple[Asked, str, Case]]] = {}
+
+    def judge(self, asked: Asked, answer: Mapping[str, Any]) -> None:
+        """Have an answers row judged by every judge that has not judged it."""
+        for label in self.job.plan.judges:
+            if self._item(asked, label) in self.there:
+                continue
+            case = case_of(asked.question, answer, self.job.protocol)
+            if isinstance(case, Verdict):
+                self._write(asked, answer["key"], label, case, None, 0.0)
+                continue
+            pile = self._piles.setdefault(label, [])
+            pile.append((asked, answer["key"], case))
+            if len(pile) >= self._group(label):
+                self._judge(label)
+
+    def finish(self) -> None:
+        """Judge what is left."""
+        for label, pile in self._piles.items():
+            if pile:
+                self._judge(label)
+
+    def _group(self, label: str) -> int:
+        try:
+            judge = self.job.judge(label)
+        except MidchartError:
+            return 1  # a judge that cannot be made fails each item with its reason
+        return judge.group if isinstance(judge, GroupJudge) else 1
+
+    def _judge(self, label: str) -> None:
+        pile, self._piles[label] = self._piles[label], []
+        items = [(asked.question.instruction, case.gold, case.answer) for asked, _, case in pile]
+        verdicts = outcomes(lambda: _judge_all(self.job.judge(label), items), len(pile), _failed)
+        begun = time.perf_counter()
+        with closing(verdicts):
+            for index, verdict in verdicts:
+                asked, key, case = pile[index]
+                if verdict.outcome == "failed" and not verdict.reason:
+                    verdict = replace(verdict, reason="the judge failed without a reason")
+                self._write(asked, key, label, verdict, case, time.perf_counter() - begun)
+                begun = time.perf_counter()
+
+    @staticmethod
+    def _item(asked: Asked, label: str) -> str:
+        return item_of(asked.entry, asked.question.instruction.id, asked.reader, label)
+
+    def _write(
+        self,
+        asked: Asked,
+        answer_key: str,
+        label: str,
+        verdict: Verdict,
+        case: Case | None,
+        seconds: float,
+    ) -> None:
+        item = self._item(asked, label)
+        row: Row = {
+            **blank(VERDICTS),
+            **asked.question.columns(),
+            "key": digest(answer_key, label, item),
+            "item": item,
+            "status": "failed" if verdict.outcome == "failed" else "ok",
+            "reason": verdict.reason or None,
+            "label": asked.entry.label,
+            "arm": asked.entry.name,
+            "k": asked.entry.k,
+            "reader": asked.reader,
+            "judge": label,
+            "answer_key": answer_key,
+            **{k: v for k, v in asdict(verdict).items() if k != "reason"},
+            "prompt_hash": case.prompt_hash if case is not None else None,
+            "nan_evidence": case.nan if case is not None else False,
+            "seconds": seconds,
+            "time": now(),
+        }
+        self.job.append("verdicts", row)
+
+
+def _judge_all(
+    judge: Judge, items: Sequence[tuple[Instruction, Gold, Answer]]
+) -> Iterator[tuple[int, Verdict]]:
+    if isinstance(judge, GroupJudge):
+        yield from judge.judge_many(items)
+        return
+    for index, item in enumerate(items):
+        yield index, judge.judge(*item)

@@ -5,7 +5,9 @@ skipped on resume. ``key`` names the content (the same, the prompt and the proto
 in its table, and equal in two runs exactly where the same reader was given the same prompt.
 ``status`` is ok or failed; a failed row has a ``reason`` and is dropped and retried on resume.
 ``band`` and ``middle`` are those of the evidence by the protocol's position, "unlocated" and null
-where the evidence was not found in the record.
+where the evidence was not found in the record. ``task_type``, ``domain`` and ``specialty`` are the
+instruction's own, so that tables need no cohort. A column that an older run's file lacks reads as
+null.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _COMMON: Schema = {
     "time_position": "DOUBLE",
     "band": "VARCHAR",
     "middle": "BOOLEAN",
+    "task_type": "VARCHAR",
+    "domain": "VARCHAR",
+    "specialty": "VARCHAR",
     "time": "VARCHAR",
 }
 
@@ -67,10 +72,15 @@ ANSWERS: Schema = {
     "sources": "VARCHAR[]",
     "read_tokens": "BIGINT",
     "output_tokens": "BIGINT",
+    "reused_tokens": "BIGINT",
     "seconds": "DOUBLE",
+    "peak_mb": "DOUBLE",
+    "failure_kind": "VARCHAR",
 }
 """One row an arm entry, instruction and reader. ``evidence_in_prompt``: a gold sentence was not
-only kept but stands in the prompt after packing."""
+only kept but stands in the prompt after packing. ``read_tokens``, ``reused_tokens``: the prompt in
+the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
+see :class:`core.types.Answer`."""
 
 VERDICTS: Schema = {
     **_COMMON,

@@ -83,15 +83,16 @@ def source(folder: Path, table: str, schema: Schema) -> str:
     moment, so where neither is seen Parquet is looked for once more.
     """
     parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
+    empty = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    empty = f"SELECT {empty} WHERE false"
+    # A column that is newer than the file reads as nulls.
+    compacted = f"({empty} UNION ALL BY NAME SELECT * FROM read_parquet({quoted(parquet)}))"
     if parquet.exists():
-        return f"read_parquet({quoted(parquet)})"
+        return compacted
     try:
         return json_source(journal, schema)
     except FileNotFoundError:
-        if parquet.exists():
-            return f"read_parquet({quoted(parquet)})"
-    empty = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
-    return f"(SELECT {empty} WHERE false)"
+        return compacted if parquet.exists() else f"({empty})"
 
 
 def query(sql: Callable[[], str], parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:

@@ -1,0 +1,150 @@
+"""From a selection to a row of answers: the prompt is built, read, and written down.
+
+Prompts for a reader that reads many at a time (:class:`core.types.GroupReader`) wait in a pile of
+their own until a group is worth reading; those of one patient are not parted for it. Other
+readers read each prompt at once. A row is appended as soon as its answer is there, so a worker
+that dies loses what was in flight and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from core.packing import build_prompt
+from core.run.evidence import Question
+from core.run.folder import now
+from core.run.groups import outcomes
+from core.run.job import Job, Row, reason_of
+from core.run.rows import ANSWERS, blank, digest, entry_text, item_of
+from core.run.spec import ArmEntry
+from core.types import Answer, GroupReader, Prompt, Reader, Selection
+
+LARGEST_PILE = 4
+"""Groups that a pile may hold before it is read although its patient is not at an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question put to a reader over an arm entry's selection; ``reader`` is its label."""
+
+    entry: ArmEntry
+    question: Question
+    reader: str
+
+    @property
+    def item(self) -> str:
+        """The name of this piece of work in the run."""
+        return item_of(self.entry, self.question.instruction.id, self.reader)
+
+
+class Reading:
+    """All reading of a pass. ``answered`` is called with every row once it is written."""
+
+    def __init__(self, job: Job, answered: Callable[[Asked, Row], None]) -> None:
+        self.job, self.answered = job, answered
+        self._piles: dict[str, list[tuple[Asked, Row, Prompt]]] = {}
+
+    def ask(self, asked: Asked, selection: Selection | None, selected: Row) -> None:
+        """Have a question read; ``selected`` are the columns that tell of the selection."""
+        row: Row = {**blank(ANSWERS), **selected, "reader": asked.reader}
+        if selection is None:
+            self._write(asked, row, None)
+            return
+        try:
+            reader = self.job.reader(asked.reader)
+            prompt = build_prompt(
+                asked.question.instruction.question,
+                selection,
+                self.job.protocol,
+                reader.window,
+                reader.count_tokens,
+            )
+        except Exception as error:  # noqa: BLE001 - becomes the row's reason
+            row |= {"status": "failed", "reason": reason_of(error)}
+            self._write(asked, row, None)
+            return
+        pile = self._piles.setdefault(asked.reader, [])
+        pile.append((asked, row, prompt))
+        group = _group(reader)
+        if group <= 1 or len(pile) >= LARGEST_PILE * group:
+            self._read(asked.reader)
+        else:
+            self.job.tell()
+
+    def end_of_record(self) -> None:
+        """Read every pile that is worth a group, now that a patient's prompts are all there."""
+        for label, pile in self._piles.items():
+            if pile and len(pile) >= _group(self.job.reader(label)):
+                self._read(label)
+
+    def finish(self) -> None:
+        """Read what is left."""
+        for label, pile in self._piles.items():
+            if pile:
+                self._read(label)
+
+    def _read(self, label: str) -> None:
+        pile, self._piles[label] = self._piles[label], []
+        reader = self.job.reader(label)
+        prompts = [prompt for _, _, prompt in pile]
+        begun = time.perf_counter()
+        answers = outcomes(lambda: _read_all(reader, prompts), len(pile), _failed)
+        with closing(answers):
+            for index, answer in answers:
+                asked, row, prompt = pile[index]
+                moment = time.perf_counter()
+                row |= {
+                    "status": answer.status,
+                    "reason": answer.reason or None,
+                    "answer": answer.text if answer.status == "ok" else None,
+                    "sources": list(answer.sources),
+                    "read_tokens": answer.prompt_tokens,
+                    "output_tokens": answer.output_tokens,
+                    "reused_tokens": answer.reused_tokens,
+                    "seconds": answer.seconds or moment - begun,
+                    "peak_mb": answer.peak_mb or None,
+                }
+                self._write(asked, row, prompt)
+                begun = time.perf_counter()
+
+    def _write(self, asked: Asked, row: Row, prompt: Prompt | None) -> None:
+        if prompt is not None:
+            row |= {
+                "prompt": prompt.text,
+                "prompt_hash": digest(prompt.text),
+                "prompt_tokens": prompt.tokens,
+                "cut": list(prompt.cut),
+                "question_survived": prompt.question_survived,
+                "evidence_in_prompt": asked.question.holds_evidence(
+                    line.sentence_id for line in prompt.context
+                ),
+            }
+        identity = (
+            entry_text(asked.entry),
+            asked.reader,
+            asked.question.instruction.id,
+            prompt.text if prompt is not None else "",
+            repr(self.job.protocol),
+        )
+        row |= {"key": digest(*identity), "item": asked.item, "time": now()}
+        self.job.append("answers", row)
+        self.answered(asked, row)
+
+
+def _group(reader: Reader) -> int:
+    return reader.group if isinstance(reader, GroupReader) else 1
+
+
+def _failed(reason: str) -> Answer:
+    return Answer("", "failed", reason)
+
+
+def _read_all(reader: Reader, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    if isinstance(reader, GroupReader):
+        yield from reader.read_many(prompts)
+        return
+    for index, prompt in enumerate(prompts):
+        yield index, reader.read(prompt)

@@ -1,0 +1,147 @@
+"""Readers and judges that take many at a time: nothing lost, nothing doubled, patients together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.run import cancel, report, resume, rows, start, status, wait
+from core.run.control import _children
+from core.run.groups import outcomes
+from tests import run_members
+from tests.run_helpers import ROOT, SITECUSTOMIZE, spec, wait_until, write_cohort
+
+OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("groups")
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        patch.setenv("PYTHONPATH", str(folder / "site"))
+        patch.setenv("TEST_GROUPS", str(folder / "groups"))
+        run_members.enter()
+        yield folder
+        run_members.leave()
+
+
+@pytest.fixture(scope="module")
+def cohort(place: Path) -> Path:
+    return write_cohort(place / "data" / "cohorts" / "tiny")
+
+
+@pytest.fixture
+def groups(place: Path) -> Path:
+    (place / "groups").write_text("")
+    return place / "groups"
+
+
+def grouped(cohort: Path) -> dict[str, object]:
+    return spec(cohort, readers=["test_group"], judges=["test_group_words"])
+
+
+def contents(run: str, table: str) -> list[dict[str, object]]:
+    found = rows(run, table)
+    assert len({row["key"] for row in found}) == len({row["item"] for row in found}) == len(found)
+    plain = [{k: v for k, v in row.items() if k not in OWN} for row in found]
+    return sorted(plain, key=lambda row: (str(row["label"]), str(row["instruction"])))
+
+
+@pytest.fixture(scope="module")
+def plain(cohort: Path) -> dict[str, list[dict[str, object]]]:
+    run = start(spec(cohort, judges=["test_words"]))
+    wait(run)
+    return {table: contents(run, table) for table in ("answers", "verdicts")}
+
+
+def test_groups_give_the_rows_that_one_by_one_gives_and_keep_patients_together(
+    cohort: Path, plain, groups: Path
+):
+    run = start(grouped(cohort))
+    wait(run)
+    for table in ("answers", "verdicts"):
+        assert contents(run, table) == plain[table]
+    # Four arms ask four questions of each of three patients: 16 prompts a patient, groups of 10.
+    read = [line.split("\t") for line in groups.read_text().splitlines()]
+    assert [len(group) for group in read] == [16, 16, 16]
+    overall = [r for r in report(run)["tables"]["accuracy"] if r["band"] == "overall"]
+    assert {(r["reader"], r["judge"], r["n"]) for r in overall} == {
+        ("test_group", "test_group_words", 12)
+    }
+
+
+def test_kills_in_the_middle_of_groups_lose_and_double_nothing(
+    cohort: Path, plain, groups: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
+    run = start(grouped(cohort))
+    kills, seen = 0, 0
+    while kills < 3:
+        wait_until(run, "running")
+        while status(run)["done"] < seen + 5:
+            time.sleep(0.005)
+        child = _children[run]
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        seen, kills = status(run)["done"], kills + 1
+        assert status(run)["status"] == "crashed"
+        resume(run)
+    wait(run)
+    for table in ("answers", "verdicts"):
+        assert contents(run, table) == plain[table]
+
+
+def test_cancel_is_obeyed_within_a_group(cohort: Path, groups: Path, monkeypatch):
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.05")
+    run = start(grouped(cohort))
+    while not status(run)["done"]:
+        time.sleep(0.005)
+    cancel(run)
+    wait_until(run, "cancelled")
+    assert 0 < len(rows(run, "answers")) < 16
+    assert len(groups.read_text().splitlines()) == 1
+
+
+@given(
+    st.lists(st.integers(0, 6), max_size=9),
+    st.sampled_from([None, RuntimeError("a text of the record")]),
+)
+def test_every_item_has_one_outcome_whatever_a_group_gives(order, error):
+    def begin():
+        for index in order:
+            yield index, f"answer {index}"
+        if error is not None:
+            raise error
+
+    found = list(outcomes(begin, 5, lambda reason: f"failed: {reason}"))
+    assert sorted(index for index, _ in found) == [0, 1, 2, 3, 4]
+    wrong = [i for i, index in enumerate(order) if index > 4 or index in order[:i]]
+    good = order[: wrong[0]] if wrong else order
+    for index, outcome in found:
+        assert outcome.startswith(f"answer {index}" if index in good else "failed: ")
+        assert "record" not in outcome
+
+
+def test_closing_closes_the_group():
+    closed = []
+
+    def begin():
+        try:
+            yield from ((i, i) for i in range(3))
+        finally:
+            closed.append(True)
+
+    going = outcomes(begin, 3, lambda reason: -1)
+    assert next(going) == (0, 0)
+    going.close()
+    assert closed == [True]
