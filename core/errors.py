@@ -7,9 +7,11 @@
     │   ├── UnknownName           a name no registry, cohort or run holds
     │   ├── DataError             a file or record that cannot be read
     │   ├── SpecError             a run's spec that cannot be planned
-    │   └── ProtocolError         a protocol field or value that does not exist or is not here yet
+    │   ├── ProtocolError         a protocol field or value that does not exist or is not here yet
+    │   └── MissingKey            a service's key that is not set
     ├── MissingModel              weights that are not on this machine     (exit status 2)
     ├── DataUseError              the cohort's data-use tag forbids it      (exit status 2)
+    │   └── EgressRefused         text of records would leave this machine without leave
     └── WorkFailed                the work itself failed                   (exit status 1)
 
 No message ever holds text of a record: file names, line numbers, field names and ids only.
@@ -62,12 +64,20 @@ class ProtocolError(InputError):
     """A protocol field or value that does not exist, or whose feature is not here yet."""
 
 
+class MissingKey(InputError):
+    """A service's key that is not set; says where it goes."""
+
+
 class MissingModel(InputError):
     """Weights that are not on this machine; says where they go and how to get them."""
 
 
 class DataUseError(InputError):
     """The cohort's data-use tag forbids what was asked."""
+
+
+class EgressRefused(DataUseError):
+    """Text of records would leave this machine, and not everything that must allow it does."""
 
 
 class WorkFailed(MidchartError):

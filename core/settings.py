@@ -3,12 +3,21 @@
 ``MIDCHART_DATA`` (default ``data/``), ``MIDCHART_CACHE`` (default ``cache/``) and
 ``MIDCHART_MODELS`` (default ``cache/models/``). Read afresh at each call, so tests and
 worker processes need no reload. Nothing is made here; writers make their folders.
+
+Keys of services (``ANTHROPIC_API_KEY``, ``MIDCHART_SERVED_KEY``) come from the environment or
+from Streamlit's secrets file (``.streamlit/secrets.toml`` beside app.py, then in the home folder;
+``MIDCHART_SECRETS`` names another). They are handed on as :class:`Secret`, which shows itself
+nowhere.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
+import tomllib
 from pathlib import Path
+
+from core.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds app.py."""
@@ -47,6 +56,71 @@ def cache_folder() -> Path:
 def models_folder() -> Path:
     """Where weights that the user brought are looked for first."""
     return _folder("MIDCHART_MODELS", cache_folder() / "models")
+
+
+def audit_file() -> Path:
+    """What left this machine or was allowed to: one line a use, only ever added to."""
+    return data_folder() / "audit.jsonl"
+
+
+def user() -> str:
+    """Who is at work, for the audit file: the account's name, or its number where it has none."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+class Secret:
+    """A key. It prints as dots wherever it lands; only :meth:`reveal` gives it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The key itself, for the one place that sends it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(•••)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a key is never written down")
+
+
+def secrets_files() -> tuple[Path, ...]:
+    """Where keys may lie, the first that has one wins."""
+    named = os.environ.get("MIDCHART_SECRETS", "").strip()
+    if named:
+        return (Path(named).expanduser(),)
+    return (ROOT / ".streamlit" / "secrets.toml", Path.home() / ".streamlit" / "secrets.toml")
+
+
+def secret(name: str) -> Secret | None:
+    """The key ``name`` from the environment or a secrets file; None where neither has it.
+
+    Raises InputError for a secrets file that cannot be read, without a word of what is in it.
+    """
+    value = os.environ.get(name, "").strip()
+    if value:
+        return Secret(value)
+    for path in secrets_files():
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{path}: cannot be read as TOML ({type(error).__name__}); mend it, or set {name} "
+                "in the environment"
+            ) from None
+        found = table.get(name)
+        if isinstance(found, str) and found.strip():
+            return Secret(found.strip())
+    return None
 
 
 def worker_environment() -> dict[str, str]:

@@ -1,0 +1,103 @@
+"""The one place where leaving this machine is decided. The answer is no, unless all says yes.
+
+Loopback addresses are free. Anything else needs both the cohort's data-use tag
+(``external_services_allowed``) and the user's explicit word, the host named in the run's spec
+(``allow_hosts``). A run asks before its folder is made and again in its worker; a reader or judge
+cannot open a connection without the :class:`Permit` that this module gives, and every request on
+that connection is held to the permitted address, so that no redirect or link that a server sends
+leads elsewhere. What was permitted is written to the audit file (:mod:`core.egress.audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from core.egress.address import Address, read_address, read_host
+from core.errors import EgressRefused
+from core.types import Manifest
+
+__all__ = ["CLOSED", "Address", "Gate", "Permit", "gate_of", "read_address", "read_host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Leave to call one address. Only :meth:`Gate.permit` makes one."""
+
+    address: Address
+
+    @property
+    def local(self) -> bool:
+        """Whether nothing leaves this machine."""
+        return self.address.local
+
+    def hold(self, request: Any) -> None:
+        """Refuse a request to any other address; a client's hook before each request.
+
+        ``request`` has a ``url`` with scheme, host and port (httpx's form). Raises EgressRefused.
+        """
+        url = request.url
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        asked = (url.scheme, url.host.strip("[]").lower(), port)
+        if asked != (self.address.scheme, self.address.host, self.address.port):
+            raise EgressRefused(
+                f"a request to another address than the permitted {self.address.host} was stopped; "
+                "redirects and links to other addresses are not followed"
+            )
+
+    def client(self) -> dict[str, Any]:
+        """Arguments that hold an httpx client to this permit.
+
+        No redirect is followed. The environment's proxies serve only addresses off this machine:
+        a loopback call through a proxy would leave it.
+        """
+        return {
+            "event_hooks": {"request": [self.hold]},
+            "follow_redirects": False,
+            "trust_env": not self.local,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a cohort's tag and a run's spec allow together.
+
+    cohort: its name, for messages. tagged: the tag's ``external_services_allowed``. hosts: those
+    the spec names in ``allow_hosts``.
+    """
+
+    cohort: str = ""
+    tagged: bool = False
+    hosts: frozenset[str] = frozenset()
+
+    def permit(self, url: str, where: str = "url") -> Permit:
+        """Leave to call ``url``, the option ``where`` of a member.
+
+        Raises InputError for what is no address, EgressRefused for one that is not allowed.
+        """
+        address = read_address(url, where)
+        if address.local:
+            return Permit(address)
+        host = address.host
+        if not self.tagged:
+            raise EgressRefused(
+                f"text of records may not go to {host}: the data-use tag of "
+                f"{self.cohort or 'the cohort'} says external_services_allowed = false; use an "
+                "address of this machine, or change the tag with a reason (python -m core data-use)"
+            )
+        if host not in self.hosts:
+            raise EgressRefused(
+                f"text of records may not go to {host} without your word: name it in the spec, "
+                f'allow_hosts = ["{host}"]'
+            )
+        return Permit(address)
+
+
+CLOSED = Gate()
+"""Loopback alone: what holds wherever nobody gave a gate."""
+
+
+def gate_of(manifest: Manifest, hosts: Iterable[str]) -> Gate:
+    """The gate of a cohort's tag and of the hosts that a spec names."""
+    return Gate(manifest.name, manifest.external_services_allowed, frozenset(hosts))

@@ -1,0 +1,59 @@
+"""The audit file: who let what leave the machine, when and where to, and who changed a tag, why.
+
+``data/audit.jsonl``, one line a use, only ever added to. It holds names, counts, hosts and
+reasons that people gave; never text of a record.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from core import settings
+from core.errors import InputError
+from core.ledger import add_line, read_lines
+
+
+def _write(event: str, **facts: Any) -> None:
+    when = datetime.now(UTC).isoformat(timespec="milliseconds")
+    add_line(
+        settings.audit_file(),
+        {"when": when, "who": settings.user(), "event": event, **facts},
+        lasting=True,
+    )
+
+
+def left(
+    *, run: str, cohort: str, host: str, encrypted: bool, purpose: str, records: int, items: int
+) -> None:
+    """Note that text of ``records`` records may now go to ``host``, for up to ``items`` calls.
+
+    ``purpose``: which reader or judge. Raises WorkFailed where it cannot be noted; then nothing
+    may be sent.
+    """
+    _write(
+        "left",
+        run=run,
+        cohort=cohort,
+        host=host,
+        encrypted=encrypted,
+        purpose=purpose,
+        records=records,
+        items=items,
+    )
+
+
+def tag_changed(*, cohort: str, field: str, before: Any, after: Any, reason: str) -> None:
+    """Note a change of a data-use tag; raises InputError without a reason."""
+    reason = " ".join(reason.split())
+    if len(reason) < 8:
+        raise InputError(
+            f"changing {field!r} of the data-use tag needs a reason in words: who allowed it, and "
+            "by which agreement"
+        )
+    _write("tag", cohort=cohort, field=field, before=before, after=after, reason=reason)
+
+
+def lines() -> list[dict[str, Any]]:
+    """All lines of the audit file, oldest first."""
+    return list(read_lines(settings.audit_file()))
