@@ -1,0 +1,118 @@
+"""Tiny models of the architectures the program uses, saved as the hub saves the real ones.
+
+No weights can be fetched by a test, so a test makes a model of the same architecture with random
+weights, saves it under a name the program looks for, and lets the program's own code load it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+CHAT_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TEXTS = (
+    "You are a clinical assistant. Based ONLY on the patient record below, answer the question "
+    "briefly. PATIENT RECORD: QUESTION: system user assistant",
+    "[2019-03-04] Patient takes metformin at a dose of 500 milligram twice daily. Glucose: 104 mg",
+    "[2021-11-30] Hemoglobin A1c: 7.2 %. Started lisinopril 10 mg for hypertension. Follow-up.",
+    "What dose of warfarin does the patient take? When was the last potassium measured? mmol/L",
+    "Assessment and plan: continue atorvastatin, amlodipine and omeprazole; recheck creatinine.",
+)
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def qwen_tokenizer(vocabulary: int = 512) -> Any:
+    """A byte-level BPE tokenizer of Qwen2's kind with its ChatML tokens, trained on a few lines."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import Qwen2Tokenizer
+
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(CHAT_TOKENS), initial_alphabet=alphabet, show_progress=False
+    )
+    trained.train_from_iterator(TEXTS * 3, trainer)
+    parts = json.loads(trained.to_str())["model"]
+    vocab = dict(sorted(parts["vocab"].items(), key=lambda item: item[1]))
+    for token in CHAT_TOKENS:
+        vocab[token] = len(vocab)
+    return Qwen2Tokenizer(
+        vocab=vocab,
+        merges=[tuple(merge) for merge in parts["merges"]],
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=["<|im_start|>", "<|im_end|>"],
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=131072,
+    )
+
+
+def make_qwen(
+    folder: Path,
+    seed: int = 0,
+    context: int = 32768,
+    hidden: int = 64,
+    layers: int = 2,
+    shard: str = "64KB",
+    talkative: float = 1.0,
+    **changes: Any,
+) -> Path:
+    """A Qwen2.5 of two layers in ``folder``, in shards with an index like the real one.
+
+    ``context`` is the longest text it was "trained" on (max_position_embeddings). Weights are
+    wide enough that answers differ, and ``<|im_end|>`` is likely enough that they end at
+    different lengths; ``talkative`` below 1 makes it rarer.
+    """
+    import torch
+    from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = qwen_tokenizer()
+    start, end = (tokenizer.convert_tokens_to_ids(token) for token in CHAT_TOKENS[1:])
+    pad = tokenizer.convert_tokens_to_ids(CHAT_TOKENS[0])
+    config = Qwen2Config(
+        **{
+            "vocab_size": len(tokenizer) + 8,  # rows beyond the tokenizer, as the real one has
+            "hidden_size": hidden,
+            "intermediate_size": 2 * hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": context,
+            "initializer_range": 0.3,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0},
+            "bos_token_id": pad,
+            "eos_token_id": end,
+            "dtype": "float32",
+            **changes,
+        }
+    )
+    random = torch.random.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        model = Qwen2ForCausalLM(config)
+    finally:
+        torch.random.set_rng_state(random)
+    with torch.no_grad():
+        model.lm_head.weight[end] *= 3.0 * talkative
+        model.lm_head.weight[[start, pad]] *= 0.1
+        model.lm_head.weight[len(tokenizer) :] = 0.0
+    # As Qwen2.5's own, sampling and all: a greedy reader must not follow it.
+    model.generation_config = GenerationConfig(
+        bos_token_id=pad,
+        pad_token_id=pad,
+        eos_token_id=[end, pad],
+        do_sample=True,
+        repetition_penalty=1.05,
+        temperature=0.7,
+        top_p=0.8,
+        top_k=20,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder, max_shard_size=shard)
+    tokenizer.save_pretrained(folder)
+    return folder
