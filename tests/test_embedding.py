@@ -115,10 +115,10 @@ def test_the_process_shares_one_embedder_a_cache(monkeypatch, tmp_path):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8))
-def test_what_was_added_is_read_by_others(tmp_path_factory, spans):
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8), st.integers(1, 8))
+def test_what_was_added_is_read_by_others(tmp_path_factory, spans, dim):
     folder = tmp_path_factory.mktemp("vectors")
-    data, writer, reader = rows(50), Vectors(folder, 8), Vectors(folder, 8)
+    data, writer, reader = rows(50, dim), Vectors(folder, dim), Vectors(folder, dim)
     known: set[int] = set()
     for start, length in spans:
         chosen = list(range(start, start + length))
@@ -218,12 +218,13 @@ def test_processes_and_threads_write_side_by_side(tmp_path):
     assert (tmp_path / "keys.bin").stat().st_size == 24 * 400
 
 
-def test_a_checksum_sees_any_changed_byte():
-    keys, vectors = np.zeros((1, 2), dtype="<u8"), rows(1)
+@pytest.mark.parametrize("dim", [8, 3, 1])
+def test_a_checksum_sees_any_changed_byte(dim):
+    keys, vectors = np.zeros((1, 2), dtype="<u8"), rows(1, dim)
     good = checksums(keys, vectors)[0]
-    assert checksums(keys, np.zeros((1, 8), np.float32))[0] != 0
-    for at in range(32):
+    assert checksums(keys, np.zeros((1, dim), np.float32))[0] != 0
+    for at in range(4 * dim):
         changed = bytearray(vectors.tobytes())
         changed[at] ^= 1 << (at % 8)
-        other = np.frombuffer(bytes(changed), np.float32).reshape(1, 8)
+        other = np.frombuffer(bytes(changed), np.float32).reshape(1, dim)
         assert checksums(keys, other)[0] != good

@@ -7,7 +7,6 @@ over the same records needs no model library at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import settings
-from core.embedding.minilm import MiniLM, Progress, width
+from core.embedding.minilm import MiniLM, width
 from core.text import one_line
-from core.vectors import KEY_BYTES, Vectors
+from core.vectors import Once, Progress
 from core.weights import MINILM, fingerprint, locate
 
 CHUNK = 2048
@@ -27,9 +26,9 @@ CHUNK = 2048
 class Embedder:
     """Embeds texts with the model called ``name``; vectors are kept under ``cache``.
 
-    ``id`` names the model and its weights' hash. ``encoded`` counts the texts this object sent
-    through the model. White space is folded first: MiniLM's tokenizer reads it as a word end
-    only, and so a sentence in a record and its line in a prompt share one vector.
+    ``id`` names the model and its weights' hash. White space is folded first: MiniLM's tokenizer
+    reads it as a word end only, and so a sentence in a record and its line in a prompt share one
+    vector.
 
     Raises MissingModel when the weights are not here or not the published ones.
     """
@@ -39,11 +38,8 @@ class Embedder:
         digest = fingerprint(self._found)
         self.name, self.id = name, f"{name}@{digest[:16]}"
         self.dim = width(self._found.folder)
-        self.encoded = 0
-        self._vectors = Vectors(
-            (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}", self.dim
-        )
-        self._named = blake2b(digest.encode(), digest_size=KEY_BYTES)
+        folder = (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}"
+        self._once = Once(folder, digest, self.dim, CHUNK)
         self._model: MiniLM | None = None
         self._lock = Lock()
 
@@ -52,29 +48,18 @@ class Embedder:
 
         ``progress`` is called with texts done and texts in all while the model works.
         """
-        own = {text: self._key(text) for text in dict.fromkeys(map(one_line, texts))}
-        here, vectors = self._vectors.read(list(own.values()))
-        missing = [i for i, found in enumerate(here) if not found]
-        if missing:
-            names, keys = list(own), list(own.values())
-            model = self._loaded()
-            for start in range(0, len(missing), CHUNK):
-                chunk = missing[start : start + CHUNK]
+        lines = [one_line(text) for text in texts]
 
-                def told(done: int, _: int, before: int = start) -> None:
-                    if progress is not None:
-                        progress(before + done, len(missing))
+        def make(missing: Sequence[int], told: Progress) -> NDArray[np.float32]:
+            return self._loaded().encode([lines[i] for i in missing], told)
 
-                vectors[chunk] = model.encode([names[i] for i in chunk], told)
-                self.encoded += len(chunk)
-                self._vectors.add([keys[i] for i in chunk], vectors[chunk])
-        place = {text: i for i, text in enumerate(own)}
-        return vectors[[place[one_line(text)] for text in texts]]
+        contents = [line.encode("utf-8", "surrogatepass") for line in lines]
+        return self._once.rows(contents, make, progress)
 
-    def _key(self, text: str) -> bytes:
-        named = self._named.copy()
-        named.update(text.encode("utf-8", "surrogatepass"))
-        return named.digest()
+    @property
+    def encoded(self) -> int:
+        """How many texts this object sent through the model."""
+        return self._once.made
 
     def _loaded(self) -> MiniLM:
         with self._lock:

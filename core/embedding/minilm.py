@@ -8,7 +8,7 @@ to encode. A test holds the two against each other.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import MissingModel
-
-Progress = Callable[[int, int], None]
-"""Called with texts done and texts in all."""
+from core.vectors import Progress
 
 LONGEST = 256
 """Tokens of a text that are read, where the folder does not say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.vectors.once import Make, Once, Progress
 from core.vectors.store import KEY_BYTES, Vectors
 
-__all__ = ["KEY_BYTES", "Vectors"]
+__all__ = ["KEY_BYTES", "Make", "Once", "Progress", "Vectors"]

@@ -33,20 +33,18 @@ def checksums(keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> NDArray
     it, a row of zeros has not 0, and thousands of rows take a millisecond. It guards against
     spoilt disks, not against people.
     """
-    words = np.concatenate([keys, np.ascontiguousarray(vectors, "<f4").view("<u8")], axis=1)
+    rows = np.ascontiguousarray(vectors, "<f4")
+    if rows.shape[1] % 2:  # words are eight bytes; an odd row ends in a zero
+        rows = np.hstack([rows, np.zeros((len(rows), 1), "<f4")])
+    words = np.concatenate([keys, rows.view("<u8")], axis=1)
     odd = np.arange(1, words.shape[1] + 1, dtype="<u8") * np.uint64(2 * 0x9E3779B97F4A7C15 % 2**64)
     return words @ (odd + np.uint64(1)) + np.uint64(0xD1B54A32D192ED03)
 
 
 class Vectors:
-    """The vectors of one model: rows of ``dim`` float32 by 16-byte keys, in ``folder``.
-
-    Raises ValueError for an odd ``dim``.
-    """
+    """The vectors of one model: rows of ``dim`` float32 by 16-byte keys, in ``folder``."""
 
     def __init__(self, folder: Path, dim: int) -> None:
-        if dim % 2:
-            raise ValueError(f"vectors of an even length are kept, not of {dim}")
         self.folder, self.dim = folder, dim
         self._row_bytes = 4 * dim
         self._lock = Lock()
