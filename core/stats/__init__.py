@@ -7,34 +7,70 @@ nothing is refused, not reported as 0.
 from __future__ import annotations
 
 from core.stats.agreement import (
+    ac1_interval,
+    ac1_of,
     cohen_kappa,
+    fleiss_kappa,
     gwet_ac1,
+    kappa_interval,
+    kappa_of,
     positive_agreement,
+    positive_of,
     raw_agreement,
+    raw_of,
+    repeat_agreement,
 )
-from core.stats.clustered import ClusteredBootstrap, clustered_bootstrap
+from core.stats.clustered import (
+    ClusteredBootstrap,
+    cluster_totals,
+    clustered_bootstrap,
+    clustered_intervals,
+    clustered_wilson,
+)
 from core.stats.intervals import (
     Interval,
     bootstrap_interval,
     bootstrap_proportion,
+    newcombe_independent,
     wilson_interval,
 )
-from core.stats.paired import holm_adjust, mcnemar_exact
+from core.stats.multiple import benjamini_hochberg, holm_adjust
+from core.stats.paired import CochranQ, cochran_q, mcnemar_exact, newcombe_paired
 from core.stats.permutation import PermutationTest, permutation_test
+from core.stats.power import connor_pairs, mcnemar_power, smallest_difference
 
 __all__ = [
     "ClusteredBootstrap",
+    "CochranQ",
     "Interval",
     "PermutationTest",
+    "ac1_interval",
+    "ac1_of",
+    "benjamini_hochberg",
     "bootstrap_interval",
     "bootstrap_proportion",
+    "cluster_totals",
     "clustered_bootstrap",
+    "clustered_intervals",
+    "clustered_wilson",
+    "cochran_q",
     "cohen_kappa",
+    "connor_pairs",
+    "fleiss_kappa",
     "gwet_ac1",
     "holm_adjust",
+    "kappa_interval",
+    "kappa_of",
     "mcnemar_exact",
+    "mcnemar_power",
+    "newcombe_independent",
+    "newcombe_paired",
     "permutation_test",
     "positive_agreement",
+    "positive_of",
     "raw_agreement",
+    "raw_of",
+    "repeat_agreement",
+    "smallest_difference",
     "wilson_interval",
 ]

@@ -1,4 +1,5 @@
-"""Clustered bootstrap of a mean in each bin: the curve's intervals (PROTOCOL, Experiment 1).
+"""Rows that come in clusters: bootstrap of a mean in each bin (the curve's intervals, PROTOCOL,
+Experiment 1), of any statistic of totals, and Wilson's interval for fewer rows than there seem.
 
 Rows of one (patient, question) are drawn together; bin edges are fixed beforehand and never cut
 again inside a resample. The readable version is ``tests/reference/bootstrap.py``; the one here
@@ -8,12 +9,19 @@ draws the same clusters and turns 5,000 resamples into two matrix products.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import checked_level, checked_resamples
+from core.stats.intervals import (
+    Interval,
+    checked_level,
+    checked_resamples,
+    wilson_interval,
+    wilson_of_share,
+)
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -77,18 +85,10 @@ def clustered_bootstrap(
     cell = members * bin_count + where
     sums = np.bincount(cell, weights=data, minlength=count * bin_count)
     rows = np.bincount(cell, minlength=count * bin_count)
-    both = np.hstack([sums.reshape(count, bin_count), rows.reshape(count, bin_count)])
+    both = np.hstack([sums.reshape(count, bin_count), rows.reshape(count, bin_count)]).astype(float)
 
-    means = np.empty((resamples, bin_count))
-    offsets = np.arange(0, BLOCK * count, count)[:, None]
-    places = np.empty((BLOCK, count), dtype=np.intp)
-    for first in range(0, resamples, BLOCK):
-        drawn = draw_clusters(count, rng)[: resamples - first]
-        size = len(drawn)
-        np.add(drawn, offsets[:size], out=places[:size])
-        times = np.bincount(places[:size].ravel(), minlength=size * count)
-        totals = times.reshape(size, count).astype(np.float64) @ both
-        means[first : first + size] = _ratio(totals[:, :bin_count], totals[:, bin_count:])
+    totals = cluster_totals(both, resamples, rng)
+    means = _ratio(totals[:, :bin_count], totals[:, bin_count:])
 
     per_bin = both[:, bin_count:]
     n = per_bin.sum(axis=0)
@@ -102,6 +102,73 @@ def clustered_bootstrap(
         means,
         level,
     )
+
+
+def cluster_totals(both: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+    """Totals of resampled clusters: float64 [resamples, m] of what clusters hold, [clusters, m].
+
+    Each resample draws as many clusters as there are, with replacement, and adds up their rows.
+    Any statistic of the totals (a share, a difference of shares, a kappa) is then resampled.
+    """
+    count = len(both)
+    found = np.empty((resamples, both.shape[1]))
+    offsets = np.arange(0, BLOCK * count, count)[:, None]
+    places = np.empty((BLOCK, count), dtype=np.intp)
+    for first in range(0, resamples, BLOCK):
+        drawn = draw_clusters(count, rng)[: resamples - first]
+        size = len(drawn)
+        np.add(drawn, offsets[:size], out=places[:size])
+        times = np.bincount(places[:size].ravel(), minlength=size * count)
+        found[first : first + size] = times.reshape(size, count).astype(np.float64) @ both
+    return found
+
+
+def clustered_intervals(draws: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Lower and upper percentile of each column of resampled statistics [resamples, m].
+
+    nan (a resample in which the statistic is not defined) is left out; nan for a column of nan.
+    """
+    return _percentiles(draws, checked_level(level))
+
+
+def clustered_wilson(
+    correct: int,
+    n: int,
+    clusters: int,
+    squares: float,
+    cross: float,
+    sizes: float,
+    level: float = 0.95,
+) -> Interval:
+    """Wilson interval of a share whose rows come in clusters, through the effective sample size.
+
+    Of each cluster's number right c and rows n (their sums are ``correct`` and ``n``), the sums
+    over clusters of c² (``squares``), c·n (``cross``) and n² (``sizes``) give the variance of the
+    ratio by linearisation; n is divided by that variance's excess over the one of independent
+    rows, never below 1, and by the excess of Student's t with clusters − 1 degrees of freedom.
+    Where none or all are right the excess is unknown and each cluster counts as one row. A lone
+    cluster says nothing about others: its interval is [0, 1]. Raises ValueError unless the sums
+    can be those of clusters.
+    Source: Korn and Graubard, Surv Methodol 24 (1998) 193–201 (effective size); Dean and Pagano,
+    J Surv Stat Methodol 3 (2015) 484–503 (with Wilson).
+    """
+    plain = wilson_interval(correct, n, level)
+    if not 1 <= clusters <= n or sizes < n or squares > cross or cross > sizes:
+        raise ValueError(f"{clusters} clusters of {n} rows cannot have these sums")
+    if clusters == 1:
+        return Interval(plain.estimate, 0.0, 1.0, level)
+    share = plain.estimate
+    if correct in (0, n):
+        size = float(clusters)
+    else:
+        excess = squares - 2 * share * cross + share * share * sizes
+        variance = max(0.0, excess) * clusters / (clusters - 1) / n**2
+        size = n / max(1.0, variance * n / (share * (1 - share)))
+    from scipy.special import stdtrit
+
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    size *= (z / float(stdtrit(clusters - 1, 0.5 + level / 2))) ** 2
+    return wilson_of_share(share, size, level)
 
 
 def draw_clusters(count: int, rng: np.random.Generator) -> NDArray[Any]:

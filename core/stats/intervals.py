@@ -1,13 +1,13 @@
-"""Intervals of one mean or one share: percentile bootstrap and Wilson.
+"""Intervals of one mean, one share or two: percentile bootstrap, Wilson, Newcombe.
 
-The two stand side by side in every table because they disagree where it matters: of 0 in 30 the
-bootstrap says [0, 0], Wilson says 0 to 11.4 % (PROTOCOL, Stage 2: judging).
+Bootstrap and Wilson stand side by side in every table because they disagree where it matters: of
+0 in 30 the bootstrap says [0, 0], Wilson says 0 to 11.4 % (PROTOCOL, Stage 2: judging).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -104,16 +104,36 @@ def wilson_interval(hits: int, n: int, level: float = 0.95) -> Interval:
     Raises ValueError unless 0 ≤ hits ≤ n and n ≥ 1. Source: Wilson, Probable inference, the law
     of succession, and statistical inference, JASA 22 (1927) 209–212.
     """
-    checked_level(level)
     _checked_share(hits, n)
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    share, shrink = hits / n, 1.0 + z * z / n
+    return wilson_of_share(hits / n, n, level)
+
+
+def wilson_of_share(share: float, n: float, level: float = 0.95) -> Interval:
+    """:func:`wilson_interval` of a share in [0, 1] of ``n`` rows, which need be no whole number."""
+    z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
+    shrink = 1.0 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # At the ends the bound is exactly the end; rounding must not push it past.
-    low = 0.0 if hits == 0 else max(0.0, centre - half)
-    high = 1.0 if hits == n else min(1.0, centre + half)
+    low = 0.0 if share == 0.0 else max(0.0, centre - half)
+    high = 1.0 if share == 1.0 else min(1.0, centre + half)
     return Interval(share, low, high, level)
+
+
+def newcombe_independent(
+    hits: int, n: int, other_hits: int, other_n: int, level: float = 0.95
+) -> Interval:
+    """Interval of the difference of two independent shares, first minus second.
+
+    Square-and-add of their Wilson intervals (Newcombe's method 10, without correction). Raises
+    ValueError as :func:`wilson_interval` does. Source: Newcombe, Interval estimation for the
+    difference between independent proportions, Statist Med 17 (1998) 873–890.
+    """
+    first, second = wilson_interval(hits, n, level), wilson_interval(other_hits, other_n, level)
+    difference = first.estimate - second.estimate
+    below = hypot(first.estimate - first.low, second.high - second.estimate)
+    above = hypot(first.high - first.estimate, second.estimate - second.low)
+    return Interval(difference, max(-1.0, difference - below), min(1.0, difference + above), level)
 
 
 def _checked_share(hits: int, n: int) -> None:

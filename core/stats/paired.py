@@ -1,18 +1,26 @@
-"""Two arms on the same questions: McNemar's exact test, and Holm's correction for many of them.
+"""Arms on the same questions: McNemar's exact test, Newcombe's interval, Cochran's Q over many.
 
-Both are exact in whole numbers, so that no table library is needed and no p value underflows.
+A question that both arms got right, or neither, says nothing about which is better; what counts
+is the questions that only one of them got right.
 """
 
 from __future__ import annotations
 
-from math import comb
+from dataclasses import dataclass
+from math import comb, sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from core.stats.intervals import Interval, wilson_interval
+
+WHOLE_NUMBERS = 1000
+"""Discordant pairs up to which McNemar's p is worked out in whole numbers."""
+SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Two-sided exact p value for paired 0/1 outcomes.
+    """Two-sided exact p value for paired 0/1 outcomes; never 0.
 
     ``only_first`` pairs where the first alone is right, ``only_second`` where the second alone
     is. Under no difference each is Binomial(sum, ½); without a discordant pair p is 1. Raises
@@ -22,21 +30,90 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     if only_first < 0 or only_second < 0:
         raise ValueError(f"discordant pairs are counts, not {only_first} and {only_second}")
     n, fewer = only_first + only_second, min(only_first, only_second)
-    tail = sum(comb(n, i) for i in range(fewer + 1))
-    return min(1.0, 2 * tail / 2**n)
+    if n <= WHOLE_NUMBERS:
+        tail = sum(comb(n, i) for i in range(fewer + 1))
+        return min(1.0, 2 * tail / 2**n)
+    from scipy.special import bdtr
+
+    return max(SMALLEST, min(1.0, 2.0 * float(bdtr(fewer, n, 0.5))))
 
 
-def holm_adjust(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Holm's step-down adjusted p values, float64 [m], in the order given.
+def newcombe_paired(
+    both: int, only_first: int, only_second: int, neither: int, level: float = 0.95
+) -> Interval:
+    """Interval of the difference of two paired shares, first minus second.
 
-    Raises ValueError for a value outside [0, 1]. Source: Holm, A simple sequentially rejective
-    multiple test procedure, Scand J Statist 6 (1979) 65–70.
+    Square-and-add of the two Wilson intervals with the pairs' correlation (Newcombe's method 10).
+    Raises ValueError for a negative count or no pair. Source: Newcombe, Improved confidence
+    intervals for the difference between binomial proportions based on paired data, Statist Med
+    17 (1998) 2635–2650; recommended by Fagerland, Lydersen and Laake, Statist Med 33 (2014) 2850.
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("p values are a row of numbers between 0 and 1")
-    order = np.argsort(p, kind="stable")
-    steps = p[order] * np.arange(p.size, 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
+    n = both + only_first + only_second + neither
+    if min(both, only_first, only_second, neither) < 0 or n < 1:
+        raise ValueError(
+            f"pairs are counts, at least one in all: {both}, {only_first}, {only_second}, {neither}"
+        )
+    first = wilson_interval(both + only_first, n, level)
+    second = wilson_interval(both + only_second, n, level)
+    difference = (only_first - only_second) / n
+    margins = (
+        (both + only_first)
+        * (only_second + neither)
+        * (both + only_second)
+        * (only_first + neither)
+    )
+    cross = both * neither - only_first * only_second
+    if cross > n / 2:
+        cross -= n / 2
+    elif cross > 0:
+        cross = 0
+    phi = cross / sqrt(margins) if margins else 0.0
+
+    def reach(a: float, b: float) -> float:
+        return sqrt(max(0.0, a * a - 2.0 * phi * a * b + b * b))
+
+    low = difference - reach(first.estimate - first.low, second.high - second.estimate)
+    high = difference + reach(first.high - first.estimate, second.estimate - second.low)
+    return Interval(difference, max(-1.0, low), min(1.0, high), level)
+
+
+@dataclass(frozen=True, slots=True)
+class CochranQ:
+    """Cochran's Q with its degrees of freedom, asymptotic p, questions, and how many tell."""
+
+    statistic: float
+    df: int
+    p: float
+    n: int
+    telling: int
+
+
+def cochran_q(outcomes: ArrayLike, times: ArrayLike | None = None) -> CochranQ:
+    """Whether k arms are all equally often right on the same questions.
+
+    ``outcomes`` 0/1 [rows, k], k ≥ 2; ``times`` [rows] says how often each row occurs (default
+    once), so that a million questions arrive as their distinct patterns. A question that all
+    arms or none got right tells nothing; without any that tells, Q is 0 and p is 1. The χ²
+    approximation wants about 24 cells of telling questions × arms or more. Raises ValueError for
+    wrong shapes. Source: Cochran, Biometrika 37 (1950) 256–266; Tate and Brown, JASA 65 (1970)
+    155–160 on its small samples.
+    """
+    table = np.asarray(outcomes, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
+        raise ValueError(f"outcomes are questions × two or more arms, not {table.shape}")
+    if not np.isin(table, (0.0, 1.0)).all():
+        raise ValueError("outcomes are 0 or 1")
+    weight = np.ones(len(table)) if times is None else np.asarray(times, dtype=np.float64)
+    if weight.shape != (len(table),) or (weight < 0).any():
+        raise ValueError(f"{len(table)} rows, but times of shape {weight.shape}")
+    k = table.shape[1]
+    columns, right = weight @ table, table.sum(axis=1)
+    n = int(weight.sum())
+    telling = int(weight[(right > 0) & (right < k)].sum())
+    spread = k * float(weight @ right) - float(weight @ right**2)
+    if spread == 0.0:
+        return CochranQ(0.0, k - 1, 1.0, n, telling)
+    q = (k - 1) * (k * float(columns @ columns) - float(columns.sum()) ** 2) / spread
+    from scipy.special import chdtrc
+
+    return CochranQ(q, k - 1, max(SMALLEST, float(chdtrc(k - 1, q))), n, telling)

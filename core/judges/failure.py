@@ -1,0 +1,114 @@
+"""How an answer fails, by stated rules: a kind for every answer, counted where a judge says wrong.
+
+The rules look at words alone and are tried in this order; the first that fits names the kind.
+*Specifics* of a text are its numbers and its words of three letters or more, lower-cased, without
+function words, without the question's own words, and without the date stamp of a context line.
+
+1. ``empty``: the answer holds no word and no number.
+2. ``refusal``: it declines to answer (:func:`core.judges.refusal.is_refusal`).
+3. ``continuation``: it carries the record on instead of answering. Its first line, or half of its
+   lines, begin with the date stamp of a context line or a heading of the prompt; or its prompt
+   had lost the question and it holds no specific word of the question. A reader that names the
+   line it quotes (the extractive one) quotes and does not continue.
+4. ``wrong value``: reference and answer both hold numbers other than dates, and share none.
+5. ``unsupported``: it holds specifics of its own, more of them than of the reference's, and more
+   than half of them stand nowhere in the context that the reader was given.
+6. ``wrong entity``: the same, but they stand in the context: the reader took a neighbour of the
+   evidence for the evidence.
+7. ``omission``: some specifics of the reference are there and others are not.
+8. ``other``: none of these; for instance all words of the reference are there and the judge still
+   says wrong, or a bare yes against a no.
+
+A rule of words cannot see meaning: the kinds are counts to start reading from, not a diagnosis.
+Kinds follow PROTOCOL, Stage 2 (failure taxonomy); the paper's own were assigned by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from core.judges.refusal import is_refusal
+from core.text import words
+
+FAILURE_KINDS = (
+    "empty",
+    "refusal",
+    "continuation",
+    "wrong value",
+    "unsupported",
+    "wrong entity",
+    "omission",
+    "other",
+)
+
+_STAMP = re.compile(r"\s*(?:[-*•]\s*)?\[(?:\d{4}-\d{2}-\d{2}|undated)\]\s*")
+_HEADING = re.compile(r"\s*(?:PATIENT RECORD|QUESTION)\s*:", re.IGNORECASE)
+_SPECIFIC = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]{3,}")
+_DATE = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b(?:19|20)\d\d\b")
+_FUNCTION = frozenset(
+    "the and was were has had have for with from this that these those his her she him their its "
+    "are not but who which what when where why how any all been being did does done can may will "
+    "would should could into onto over than then there here about also per our out your you they "
+    "them after before during while because both each other such only own same more most some "
+    "patient record records answer yes none".split()
+)
+
+
+def _specifics(text: str, question: frozenset[str]) -> frozenset[str]:
+    found = (m.group().replace(",", ".") for m in _SPECIFIC.finditer(text.lower()))
+    return frozenset(w for w in found if w not in _FUNCTION and w not in question)
+
+
+def _bare(text: str) -> str:
+    """A text without the date stamps at the beginning of its lines."""
+    return "\n".join(_STAMP.sub("", line, count=1) for line in text.splitlines())
+
+
+def _values(text: str) -> frozenset[str]:
+    """Numbers of a text that are no dates."""
+    plain = _DATE.sub(" ", text.lower())
+    found = (m.group().replace(",", ".") for m in _SPECIFIC.finditer(plain))
+    return frozenset(value for value in found if value[0].isdigit())
+
+
+def _continues(answer: str) -> bool:
+    lines = [line for line in answer.splitlines() if line.strip()]
+    carried = [bool(_STAMP.match(line) or _HEADING.match(line)) for line in lines]
+    return carried[0] or 2 * sum(carried) >= len(carried)
+
+
+def failure_kind(
+    question: str,
+    answer: str,
+    reference: str,
+    context: Iterable[str],
+    question_survived: bool = True,
+    quotes: bool = False,
+) -> str:
+    """The kind of failure that ``answer`` is if it is wrong: one of :data:`FAILURE_KINDS`.
+
+    ``reference`` is the reference answer (the evidence where there is none), ``context`` the
+    lines that the reader was given, ``question_survived`` whether its prompt still held the
+    question, ``quotes`` whether the reader named the lines it quotes.
+    """
+    if not words(answer):
+        return "empty"
+    if is_refusal(answer):
+        return "refusal"
+    asked = frozenset(words(question))
+    if not quotes and _continues(answer):
+        return "continuation"
+    own = _bare(answer)
+    if not question_survived and not (_specifics(question, frozenset()) & frozenset(words(own))):
+        return "continuation"
+    wanted, given = _values(reference) - asked, _values(own) - asked
+    if wanted and given and not wanted & given:
+        return "wrong value"
+    expected, said = _specifics(reference, asked), _specifics(own, asked)
+    found, foreign = expected & said, said - expected
+    if len(foreign) > len(found) and (not found or 2 * len(found) < len(expected)):
+        lines = "\n".join(context).lower()
+        held = {m.group().replace(",", ".") for m in _SPECIFIC.finditer(lines)}
+        return "unsupported" if 2 * len(foreign - held) > len(foreign) else "wrong entity"
+    return "omission" if found < expected and said else "other"

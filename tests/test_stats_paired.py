@@ -1,0 +1,309 @@
+"""Differences, power, many tests, agreement's intervals: against other libraries and print."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import false_discovery_control, ttest_1samp
+from statsmodels.stats.contingency_tables import cochrans_q
+from statsmodels.stats.inter_rater import cohens_kappa
+from statsmodels.stats.inter_rater import fleiss_kappa as their_fleiss
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+from core.stats import (
+    ac1_interval,
+    ac1_of,
+    benjamini_hochberg,
+    cluster_totals,
+    clustered_bootstrap,
+    clustered_intervals,
+    clustered_wilson,
+    cochran_q,
+    cohen_kappa,
+    connor_pairs,
+    fleiss_kappa,
+    gwet_ac1,
+    holm_adjust,
+    kappa_interval,
+    kappa_of,
+    mcnemar_exact,
+    mcnemar_power,
+    newcombe_independent,
+    newcombe_paired,
+    positive_agreement,
+    positive_of,
+    raw_agreement,
+    raw_of,
+    repeat_agreement,
+    smallest_difference,
+    wilson_interval,
+)
+
+CELLS = st.tuples(*[st.integers(0, 60)] * 4).filter(lambda cells: sum(cells) > 0)
+
+
+def rng(seed: int = 42) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_newcombe_for_pairs_is_the_published_example():
+    # Complete response before and after consolidation (Cavo et al. 2012: 59, 6, 16, 80), as
+    # printed by R's contingencytables, Newcombe_square_and_add_CI_paired_2x2.
+    found = newcombe_paired(59, 6, 16, 80)
+    assert (found.estimate, found.low, found.high) == pytest.approx(
+        (-0.0621, -0.1186, -0.0046), abs=5e-5
+    )
+
+
+@given(CELLS)
+def test_newcombe_for_pairs_holds_its_difference_and_mirrors(cells):
+    both, first, second, neither = cells
+    found = newcombe_paired(*cells)
+    mirrored = newcombe_paired(both, second, first, neither)
+    assert -1 <= found.low <= found.estimate <= found.high <= 1
+    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
+    # Right and wrong exchanged: the same difference, the other way round.
+    turned = newcombe_paired(neither, first, second, both)
+    assert turned.low == pytest.approx(found.low, abs=1e-12)
+
+
+def test_newcombe_for_pairs_covers_the_truth_as_often_as_it_says():
+    draw = rng(3)
+    share = (0.3, 0.25, 0.1, 0.35)
+    inside = 0
+    for cells in draw.multinomial(60, share, size=1000):
+        found = newcombe_paired(*map(int, cells))
+        inside += found.low <= 0.15 <= found.high
+    # 95 % ± 3 · 0.7 %, the error of 1,000 trials.
+    assert 0.93 <= inside / 1000 <= 0.975
+
+
+@given(st.integers(1, 80), st.integers(1, 80), st.data())
+def test_newcombe_for_two_samples_is_that_of_statsmodels(n, m, data):
+    a, b = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
+    found = newcombe_independent(a, n, b, m)
+    low, high = confint_proportions_2indep(a, n, b, m, method="newcomb", compare="diff")
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
+
+
+def test_mcnemar_of_many_pairs_is_that_of_whole_numbers_and_never_nought():
+    whole = min(1.0, 2 * sum(comb(1001, i) for i in range(461)) / 2**1001)
+    assert mcnemar_exact(460, 541) == pytest.approx(whole, rel=1e-9)
+    assert mcnemar_exact(500, 501) == pytest.approx(1.0)
+    assert 0 < mcnemar_exact(0, 5000) < 1e-300
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_benjamini_hochberg_is_that_of_scipy_and_below_holm(p):
+    ours = benjamini_hochberg(p)
+    assert ours == pytest.approx(false_discovery_control(p) if p else np.empty(0), abs=1e-12)
+    assert (ours <= holm_adjust(p) + 1e-12).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=30))
+def test_cochran_is_that_of_statsmodels(rows):
+    ours = cochran_q(rows)
+    table = np.array(rows, dtype=int)
+    patterns, times = np.unique(table, axis=0, return_counts=True)
+    assert cochran_q(patterns, times) == ours
+    if ours.telling == 0:
+        assert (ours.statistic, ours.p) == (0.0, 1.0)
+        return
+    theirs = cochrans_q(table)
+    assert (ours.statistic, ours.p) == pytest.approx((theirs.statistic, theirs.pvalue), abs=1e-9)
+    assert ours.df == 3
+    assert ours.n == len(rows)
+
+
+def test_power_is_what_testing_shows():
+    draw = rng(9)
+    cells = draw.multinomial(80, (0.25, 0.05, 0.7), size=4000)
+    seen = np.mean([mcnemar_exact(int(a), int(b)) <= 0.05 for a, b, _ in cells])
+    # Discordant .30, difference .20; 3 standard errors of 4,000 trials are .02.
+    assert mcnemar_power(80, 0.3, 0.2) == pytest.approx(seen, abs=0.02)
+
+
+def test_power_by_hand():
+    # All ten pairs discordant and pointing one way with chance .9: p ≤ .05 from 9 of 10 on
+    # (2·11/1024 = .021), so power = .9^10 + 10·.9^9·.1 and the other tail, .1^10 + 10·.1^9·.9.
+    hand = 0.9**10 + 10 * 0.9**9 * 0.1 + 0.1**10 + 10 * 0.1**9 * 0.9
+    assert mcnemar_power(10, 1.0, 0.8) == pytest.approx(hand, rel=1e-9)
+    # Five pairs cannot reach p ≤ .05 (2/32 = .0625).
+    assert mcnemar_power(5, 1.0, 1.0) == 0.0
+    assert mcnemar_power(100, 0.0, 0.0) == 0.0
+
+
+def test_power_without_a_difference_is_at_most_the_level():
+    for n in (6, 40, 1000):
+        assert mcnemar_power(n, 0.4, 0.0) <= 0.05
+
+
+def test_power_comes_near_the_normal_approximation_for_many_pairs():
+    pairs = connor_pairs(0.3, 0.04)
+    # Connor's formula (1.95996·√.3 + .84162·√(.3 − .0016))² / .0016:
+    # 1.95996 · .547723 = 1.07352, .84162 · .546260 = .45974; 1.53326² = 2.35089; / .0016 = 1469.3.
+    assert pairs == pytest.approx(1469.3, abs=0.1)
+    # The exact test is a little more careful than the approximation.
+    assert mcnemar_power(round(pairs), 0.3, 0.04) == pytest.approx(0.8, abs=0.015)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 300), st.floats(0, 1))
+def test_the_smallest_difference_has_the_power_and_less_has_not(n, discordant):
+    found = smallest_difference(n, discordant)
+    if found is None:
+        assert n <= 5
+        return
+    assert mcnemar_power(n, max(discordant, found), found) >= 0.8 - 1e-9
+    less = max(0.0, found - 1e-4)
+    assert mcnemar_power(n, max(discordant, less), less) <= 0.8 + 1e-6
+    # A stricter level (the first step of Holm over twelve tests) sees less.
+    stricter = smallest_difference(n, discordant, alpha=0.05 / 12)
+    assert stricter is None or stricter >= found - 1e-6
+
+
+def test_the_smallest_difference_of_a_million_pairs_is_quick_and_small():
+    assert 0 < smallest_difference(1_000_000, 0.2) < 0.002
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 2), min_size=1, max_size=40))
+def test_agreement_of_a_table_is_that_of_its_items(items):
+    first, second = map(list, zip(*items, strict=True))
+    table = np.zeros((3, 3))
+    np.add.at(table, (first, second), 1)
+    stacked = np.stack([table, table.T])
+    assert raw_of(stacked)[0] == pytest.approx(raw_agreement(first, second))
+    assert kappa_of(stacked)[1] == pytest.approx(cohen_kappa(first, second), nan_ok=True)
+    assert ac1_of(stacked)[0] == pytest.approx(gwet_ac1(first, second, 3))
+
+
+def test_positive_agreement_of_tables():
+    tables = [[[3, 1], [2, 10]], [[0, 0], [0, 4]]]
+    assert positive_of(tables) == pytest.approx([6 / 9, np.nan], nan_ok=True)
+    yes = [1] * 3 + [1] + [0] * 2 + [0] * 10
+    also = [1] * 3 + [0] + [1] * 2 + [0] * 10
+    assert positive_agreement(yes, also) == pytest.approx(6 / 9)
+
+
+ABSTRACTORS = [[13, 0, 0], [0, 20, 7], [0, 4, 56]]
+"""R irrCAC's cont3x3abstractors."""
+
+
+def test_kappa_and_its_interval_are_those_of_statsmodels_and_r():
+    found = kappa_interval(ABSTRACTORS)
+    theirs = cohens_kappa(np.array(ABSTRACTORS))
+    assert found.estimate == pytest.approx(0.7964094, abs=1e-7), "irrCAC kappa2.table"
+    assert (found.low, found.high) == pytest.approx((theirs.kappa_low, theirs.kappa_upp), abs=1e-9)
+
+
+def test_ac1_and_its_interval_are_those_of_r():
+    # irrCAC gwet.ac1.table(cont3x3abstractors): 0.8493305, SE 0.04321747.
+    found = ac1_interval(ABSTRACTORS)
+    half = (found.high - found.estimate) / 1.959964
+    assert found.estimate == pytest.approx(0.8493305, abs=1e-7)
+    assert half == pytest.approx(0.04321747, abs=5e-9)
+
+
+def test_kappa_without_a_second_category_is_refused():
+    with pytest.raises(ValueError, match="one category"):
+        kappa_interval([[5, 0], [0, 0]])
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=30))
+def test_repeats_agree_as_pairs_do(yes):
+    counts = np.array([[y, 4 - y] for y in yes])
+    by_hand = [
+        np.mean([a == b for i, a in enumerate(marks) for j, b in enumerate(marks) if i != j])
+        for marks in ([1] * y + [0] * (4 - y) for y in yes)
+    ]
+    assert repeat_agreement(counts) == pytest.approx(by_hand)
+    if 0 < sum(yes) < 4 * len(yes):
+        assert fleiss_kappa(counts) == pytest.approx(their_fleiss(counts))
+
+
+def test_an_item_judged_once_has_no_self_agreement():
+    assert repeat_agreement([[1, 0], [2, 0]]) == pytest.approx([np.nan, 1.0], nan_ok=True)
+    with pytest.raises(ValueError, match="equally often"):
+        fleiss_kappa([[1, 0], [2, 0]])
+
+
+def _sums(correct, n):
+    c, m = np.asarray(correct, float), np.asarray(n, float)
+    return int(c.sum()), int(m.sum()), len(c), float(c @ c), float(c @ m), float(m @ m)
+
+
+def test_clusters_of_one_row_are_wilson_up_to_student():
+    # Rows that are their own clusters: variance excess n/(n−1), then Student's t for the normal.
+    found = clustered_wilson(*_sums([1] * 200 + [0] * 300, [1] * 500))
+    plain = wilson_interval(200, 500)
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=2e-3)
+    assert found.low < plain.low
+
+
+def test_clusters_that_agree_within_are_as_few_rows_as_clusters():
+    # Twenty patients, each with ten equal answers: the effective n is near 20, not 200.
+    found = clustered_wilson(*_sums([10] * 8 + [0] * 12, [10] * 20))
+    few, many = wilson_interval(8, 20), wilson_interval(80, 200)
+    assert found.high - found.low > 0.95 * (few.high - few.low)
+    assert found.high - found.low > 2 * (many.high - many.low)
+    # None right: each cluster counts once. One cluster says nothing.
+    none = clustered_wilson(*_sums([0] * 10, [3] * 10))
+    assert none.low == 0.0
+    assert none.high > wilson_interval(0, 30).high
+    alone = clustered_wilson(*_sums([3], [5]))
+    assert (alone.low, alone.high) == (0.0, 1.0)
+
+
+def test_clustered_wilson_covers_where_plain_wilson_does_not():
+    draw = rng(11)
+    plain = clustered = 0
+    for _ in range(500):
+        # Patients' own shares vary (beta with mean .3): the intraclass correlation is .25.
+        share = draw.beta(0.9, 2.1, size=40)
+        right = draw.binomial(6, share)
+        sums = _sums(right, [6] * 40)
+        found, narrow = clustered_wilson(*sums), wilson_interval(*sums[:2])
+        clustered += found.low <= 0.3 <= found.high
+        plain += narrow.low <= 0.3 <= narrow.high
+    assert plain / 500 < 0.9
+    assert 0.92 <= clustered / 500 <= 0.98
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30))
+def test_clustered_wilson_holds_its_share(pairs):
+    rows = [(min(a, b), max(a, b)) for a, b in pairs if max(a, b) > 0]
+    if not rows:
+        return
+    found = clustered_wilson(*_sums(*zip(*rows, strict=True)))
+    assert 0 <= found.low <= found.estimate <= found.high <= 1
+
+
+def test_clustered_wilson_refuses_sums_that_cannot_be():
+    with pytest.raises(ValueError, match="cannot have"):
+        clustered_wilson(3, 5, 6, 3, 3, 5)
+
+
+def test_totals_of_clusters_are_those_of_the_clustered_bootstrap():
+    # Clusters of which each has a row: the same stream of numbers gives the same means.
+    draw = rng(2)
+    clusters = np.concatenate([np.arange(12), draw.integers(0, 12, 28)])
+    values = draw.integers(0, 2, 40).astype(float)
+    totals = np.stack([np.bincount(clusters, values), np.bincount(clusters)], axis=1)
+    drawn = cluster_totals(totals, 300, rng())
+    whole = clustered_bootstrap(values, clusters, np.zeros(40, dtype=int), 300, rng(), bin_count=1)
+    assert drawn[:, 0] / drawn[:, 1] == pytest.approx(whole.means[:, 0])
+    low, high = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
+    assert (low[0], high[0]) == pytest.approx((whole.low[0], whole.high[0]))
+
+
+def test_totals_of_clusters_vary_as_theory_says():
+    # The mean of 60 clusters' totals: resampled variance = population variance / 60.
+    data = rng(4).normal(size=(60, 1))
+    drawn = cluster_totals(data, 8000, rng())[:, 0] / 60
+    assert drawn.std() == pytest.approx(data.std() / np.sqrt(60), rel=0.03)
+    assert abs(ttest_1samp(drawn, data.mean()).statistic) < 4
