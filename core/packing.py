@@ -1,18 +1,23 @@
 """From a selection to what a reader is really given, with the question safe by construction.
 
 The context is budgeted in the reader's own tokens before the prompt is put together, so a prompt
-without its question and assistant header cannot be built. The published fault (build first, cut
-on the right) is a switch of the protocol and records what it cut (PROTOCOL, Stage 2: reading).
+without its question and assistant header cannot be built. Every line of the context is one line
+that begins with its date, and so is the question: nothing a record says can look like a part of
+the prompt. The published faults (build first, cut on the right; clip the full record's context)
+are switches of the protocol and record what they cut (PROTOCOL, Stage 2: reading).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
+from core.control_tokens import neutralise
 from core.errors import InputError
 from core.protocol import Protocol
-from core.text import neutralise, one_line
-from core.types import ContextLine, Prompt, Selection, Sentence
+from core.text import one_line
+from core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 HEAD = (
     "<|im_start|>system\nYou are a clinical assistant.<|im_end|>\n<|im_start|>user\n"
@@ -24,18 +29,40 @@ TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 CountTokens = Callable[[str], int]
 
 
+def day(time: datetime | None) -> str:
+    """The ISO date of a time, or "undated"."""
+    return time.date().isoformat() if time else "undated"
+
+
 def line_text(sentence: Sentence) -> str:
     """A sentence as a reader sees it: its ISO date and its text on one line."""
-    date = sentence.time.date().isoformat() if sentence.time else "undated"
-    return f"[{date}] {one_line(sentence.text)}"
+    return f"[{day(sentence.time)}] {one_line(sentence.text)}"
+
+
+def body(line: ContextLine) -> str:
+    """A context line without its date."""
+    return line.text.partition("] ")[2]
 
 
 def context_lines(selection: Selection) -> tuple[ContextLine, ...]:
-    """The selection's sentences as context lines, in the selection's order."""
+    """The selection's sentences, or what its arm wrote in their place, as context lines."""
+    if selection.lines is not None:
+        return tuple(replace(line, text=_clean(line.text)) for line in selection.lines)
     return tuple(
-        ContextLine(kept.sentence.id, neutralise(line_text(kept.sentence)))
-        for kept in selection.kept
+        ContextLine(kept.sentence.id, _clean(line_text(kept.sentence))) for kept in selection.kept
     )
+
+
+def context_texts(selection: Selection) -> list[str]:
+    """What a reader learns of the record, line by line, without dates and as the record has it."""
+    if selection.lines is not None:
+        return [body(line) for line in selection.lines]
+    return [kept.sentence.text for kept in selection.kept]
+
+
+def _clean(text: str) -> str:
+    """One line without control tokens, which every tokenizer can encode."""
+    return neutralise(one_line(text)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def build_prompt(
@@ -47,16 +74,40 @@ def build_prompt(
 ) -> Prompt:
     """The prompt for a question over a selection.
 
-    ``window`` is the reader's longest prompt plus answer, in tokens as ``count`` counts them.
-    Under truncation "context", lines are left out whole until the rest fits: for the arm
-    ``full`` from the side that the protocol does not keep, for others the lowest scores first
-    (recency lines last). Raises InputError when the question alone does not fit.
+    ``window`` is the reader's longest prompt plus answer, in tokens as ``count`` counts them; a
+    selection may ask for a shorter one. Under truncation "context", lines are left out whole
+    until the rest fits: for the arm ``full``, and for a context that its arm wrote, from the side
+    that the protocol does not keep; for others the lowest scores first (recency lines last).
+    Raises InputError when the question alone does not fit.
     """
-    lines = context_lines(selection)
-    question = neutralise(question)
+    if selection.window:
+        window = min(window, selection.window)
+    question = _clean(question)
+    everything = context_lines(selection)
+    lines = everything
+    if selection.arm == "full" and protocol.full_characters:
+        lines = _clipped(everything, protocol.full_characters, _sentences(selection))
     if protocol.truncation == "right":
-        limit = protocol.right_tokens_full if selection.arm == "full" else protocol.right_tokens
-        return _cut_right(question, lines, limit, count)
+        limit = protocol.right_tokens
+        if selection.arm == "full":
+            limit = selection.window or protocol.right_tokens_full
+        prompt = _cut_right(question, lines, min(limit, window), count, _sentences(selection))
+    else:
+        prompt = _budgeted(question, lines, selection, protocol, window, count)
+    shown = {line.sentence_id for line in prompt.context}
+    cut = tuple(line.sentence_id for line in everything if line.sentence_id not in shown)
+    return replace(prompt, cut=cut)
+
+
+def _budgeted(
+    question: str,
+    lines: Sequence[ContextLine],
+    selection: Selection,
+    protocol: Protocol,
+    window: int,
+    count: CountTokens,
+) -> Prompt:
+    """The context is cut to what the question leaves of the window."""
     frame = count(HEAD + MIDDLE + question + TAIL)
     room = window - protocol.answer_tokens - frame
     if room < 0:
@@ -66,25 +117,28 @@ def build_prompt(
         )
     if protocol.context_tokens:
         room = min(room, protocol.context_tokens)
+    order = _drop_order(selection, len(lines), protocol)
     # A newline may or may not be a token; one is reserved a line so the sum is an upper bound.
     costs = [count(line.text) + 1 for line in lines]
-    kept = _fit(costs, room, _drop_order(selection, protocol))
+    kept = _fit(costs, room, order)
     while True:
         shown = tuple(line for i, line in enumerate(lines) if i in kept)
-        text = HEAD + "\n".join(line.text for line in shown) + MIDDLE + question + TAIL
+        context = "\n".join(line.text for line in shown)
+        text = HEAD + context + MIDDLE + question + TAIL
         tokens = count(text)
-        if tokens + protocol.answer_tokens <= window or not kept:
-            break
-        # Tokenizers are not exactly additive: give way line by line until the whole fits.
-        kept = _fit(costs, sum(costs[i] for i in kept) - 1, _drop_order(selection, protocol))
-    cut = tuple(line.sentence_id for i, line in enumerate(lines) if i not in kept)
-    return Prompt(text, question, shown, tokens, cut, True)
+        excess = tokens + protocol.answer_tokens - window
+        if protocol.context_tokens:
+            excess = max(excess, count(context) - protocol.context_tokens)
+        if excess <= 0 or not kept:
+            return Prompt(text, question, shown, tokens)
+        # Tokenizers are not exactly additive: lines give way until the whole fits.
+        kept = _fit(costs, sum(costs[i] for i in kept) - excess, [i for i in order if i in kept])
 
 
-def _drop_order(selection: Selection, protocol: Protocol) -> list[int]:
-    """Indices of lines in the order in which they give way."""
-    indices = list(range(len(selection.kept)))
-    if selection.arm == "full":
+def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:
+    """Indices of ``n`` lines in the order in which they give way."""
+    indices = list(range(n))
+    if selection.arm == "full" or selection.lines is not None:
         return indices if protocol.full_side == "latest" else indices[::-1]
     worst = float("-inf")
 
@@ -97,7 +151,10 @@ def _drop_order(selection: Selection, protocol: Protocol) -> list[int]:
 
 
 def _fit(costs: Sequence[int], room: int, drop_order: Sequence[int]) -> set[int]:
-    kept, total = set(range(len(costs))), sum(costs)
+    """What of ``drop_order`` is left when enough of its head is dropped; at least one goes
+    where they do not fit."""
+    kept = set(drop_order)
+    total = sum(costs[i] for i in drop_order)
     for i in drop_order:
         if total <= room:
             break
@@ -107,26 +164,65 @@ def _fit(costs: Sequence[int], room: int, drop_order: Sequence[int]) -> set[int]
 
 
 def _cut_right(
-    question: str, lines: tuple[ContextLine, ...], limit: int, count: CountTokens
+    question: str,
+    lines: Sequence[ContextLine],
+    limit: int,
+    count: CountTokens,
+    sentences: Mapping[str, Sentence],
 ) -> Prompt:
     """The published fault: the finished prompt is cut on the right at ``limit`` tokens."""
     context = "\n".join(line.text for line in lines)
     text = HEAD + context + MIDDLE + question + TAIL
     tokens = count(text)
     if tokens <= limit:
-        return Prompt(text, question, lines, tokens)
+        return Prompt(text, question, tuple(lines), tokens)
     low, high = 0, len(text)
     while low < high:  # longest prefix within the limit; count is monotone in the prefix
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)
     text = text[:low]
-    shown: list[ContextLine] = []
-    end = len(HEAD)
-    for line in lines:
-        if end >= low:
-            break
-        shown.append(ContextLine(line.sentence_id, line.text[: low - end]))
-        end += len(line.text) + 1
-    cut = tuple(line.sentence_id for line in lines[len(shown) :])
+    shown = _clipped(lines, max(0, low - len(HEAD)), sentences)
     survived = len(HEAD) + len(context) + len(MIDDLE) + len(question) <= low
-    return Prompt(text, question, tuple(shown), count(text), cut, survived)
+    return Prompt(text, question, shown, count(text), question_survived=survived)
+
+
+def _sentences(selection: Selection) -> dict[str, Sentence]:
+    return {kept.sentence.id: kept.sentence for kept in selection.kept}
+
+
+def _clipped(
+    lines: Sequence[ContextLine], characters: int, sentences: Mapping[str, Sentence]
+) -> tuple[ContextLine, ...]:
+    """The lines that the first ``characters`` of the joined context hold, the last in part.
+
+    A line of which only the date is left is none.
+    """
+    shown: list[ContextLine] = []
+    for line in lines:
+        if characters <= 0:
+            break
+        if len(line.text) <= characters:
+            shown.append(line)
+        elif body(part := replace(line, text=line.text[:characters])).strip():
+            shown.append(replace(part, shown=_begun(part, sentences.get(line.sentence_id))))
+        characters -= len(line.text) + 1
+    return tuple(shown)
+
+
+def _begun(line: ContextLine, sentence: Sentence | None) -> tuple[Span, ...]:
+    """What of the record a line gives that was cut on the right.
+
+    A line has the visible characters of what it shows, in order; only white space may differ.
+    """
+    if sentence is None or line.shown == ():
+        return ()
+    left = sum(not character.isspace() for character in body(line))
+    begin, spans = sentence.span.start, list[Span]()
+    for span in line.shown if line.shown is not None else (sentence.span,):
+        end = span.start
+        while left and end < span.end:
+            left -= not sentence.text[end - begin].isspace()
+            end += 1
+        if end > span.start:
+            spans.append(Span(span.event, span.start, end))
+    return tuple(spans)

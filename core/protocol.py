@@ -35,6 +35,14 @@ class Protocol:
     truncation: "context" budgets the context first, so the question always survives; "right"
         cuts the finished prompt on the right, question and all (a published fault).
     right_tokens, right_tokens_full: where "right" cuts, for all arms and for ``full``.
+    full_characters: characters of its context that ``full`` shows, from the record's start; 0
+        means all (published: 32,000).
+    map_reduce: summaries that a prompt cannot hold are "folded" into summaries of summaries, or
+        left "flat" for the prompt to cut (published; it loses the question at 50 chunks).
+    llmlingua_characters: characters of the record's text that ``llmlingua2`` reads; 0 means all
+        (published: 80,000, so the end of long records was never seen).
+    llmlingua_threshold: words are kept by one threshold for the whole "record", or each "chunk"
+        of 512 tokens keeps the same share (as the published run's package does).
     evidence_join: evidence joined to answers by "id", or by a "question_100": the first 100
         characters of the question (a published fault; what finds no partner is judged on "nan").
     response_characters: characters of an answer the judge sees; 0 means all (published: 200).
@@ -58,6 +66,10 @@ class Protocol:
     truncation: Literal["context", "right"] = "context"
     right_tokens: int = 4096
     right_tokens_full: int = 16384
+    full_characters: int = 0
+    map_reduce: Literal["folded", "flat"] = "folded"
+    llmlingua_characters: int = 0
+    llmlingua_threshold: Literal["record", "chunk"] = "record"
     evidence_join: Literal["id", "question_100"] = "id"
     response_characters: int = 0
     resamples: int = 5000
@@ -91,6 +103,10 @@ PRESETS: Mapping[str, Protocol] = {
         unit="event",
         truncation="right",
         full_side="earliest",
+        full_characters=32_000,
+        map_reduce="flat",
+        llmlingua_characters=80_000,
+        llmlingua_threshold="chunk",
         context_tokens=0,
         evidence_join="question_100",
         response_characters=200,
@@ -124,6 +140,8 @@ MINIMUM: Mapping[str, int] = {
     "answer_tokens": 1,
     "right_tokens": 1,
     "right_tokens_full": 1,
+    "full_characters": 0,
+    "llmlingua_characters": 0,
     "response_characters": 0,
     "resamples": 100,
     "seed": 0,

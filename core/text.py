@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
 
+from core.control_tokens import neutralise as neutralise
 from core.protocol import Protocol
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 
@@ -25,7 +26,6 @@ _BOUNDARY = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=[A-Z0-9\"'(\[•-])")
 _ABBREVIATION = re.compile(
     r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|No|Nos|approx|e\.g|i\.e|etc|a\.m|p\.m|pt|pts|Inc|[A-Z])\.$"
 )
-_CHAT_TOKEN = re.compile(r"<(?=\|[^|<>]{1,60}\|>|/?(?:s|bos|eos|think|tool_call)>)", re.IGNORECASE)
 
 
 def words(text: str) -> list[str]:
@@ -191,15 +191,6 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
         )
         _recent.put(key, found)
     return found
-
-
-def neutralise(text: str) -> str:
-    """Take the power from chat-control tokens inside record text (``<|im_end|>``, ``</s>``).
-
-    The opening angle bracket becomes ``‹``; nothing else changes, so the text stays readable and
-    no tokenizer can take it for a control token.
-    """
-    return _CHAT_TOKEN.sub(lambda m: "‹" + m.group()[1:], text)
 
 
 def one_line(text: str) -> str:

@@ -159,11 +159,28 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One line of a reader's context: which sentence it shows and its text with its date.
+
+    ``shown``: what of the record the line gives word for word; None is its sentence, whole, and
+    no span at all is a line in other words than the record's (a summary), which is no evidence.
+    """
+
+    sentence_id: str
+    text: str
+    shown: tuple[Span, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The sentences an arm kept, in the order in which a reader sees them.
 
     ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm
-    wanted them; ``trace`` says how (order, candidates, side cut).
+    wanted them; ``trace`` says how (order, candidates, side cut). ``lines``: what the reader sees
+    in place of the sentences, where the arm writes its own context (compressed, summarised), each
+    with the id of a sentence it stands for; ``tokens`` is then theirs. ``window``: most tokens of
+    a prompt and its answer, as the reader counts them, where the arm allows fewer than the reader
+    (0: it does not).
     """
 
     record_id: str
@@ -173,6 +190,8 @@ class Selection:
     tokens: int
     cut: int = 0
     trace: tuple[tuple[str, str], ...] = ()
+    lines: tuple[ContextLine, ...] | None = None
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +225,6 @@ class Explanation:
         for term in self.terms:
             total += term.part
         return total
-
-
-@dataclass(frozen=True, slots=True)
-class ContextLine:
-    """One line of a reader's context: which sentence it shows and its text with its date."""
-
-    sentence_id: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,11 @@ def test_published_turns_every_fault_on_and_nothing_else():
     assert set(parse("published").differences()) == {
         "unit",
         "full_side",
+        "full_characters",
         "truncation",
+        "map_reduce",
+        "llmlingua_characters",
+        "llmlingua_threshold",
         "evidence_join",
         "response_characters",
         "hash",

@@ -1,0 +1,71 @@
+"""Record text that looks like a chat's control tokens loses the power of one.
+
+A note may hold ``<|im_end|>``, by accident or by design. What a reader is given must have one
+system, one user and one assistant part, whatever the record says, so every such token is told
+apart from the prompt's own by its first character. Tokenizers fold text before they look for
+tokens, so full-width forms, accents and invisible characters are looked through.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NAMES = (
+    r"s|bos|eos|pad|unk|mask|eot|eom|eod|think(?:ing)?|tools?|tool_(?:call|response)s?"
+    r"|function_calls?|system|user|assistant|human|image(?:_soft_token)?|audio|video"
+    r"|extra_id_\d{1,5}|unused_?\d{1,5}|0x[0-9a-f]{2}|(?:start|begin|end)_of_\w{1,20}"
+    r"|(?:start|end)_header_id|\w{1,30}_token"
+)
+_BRACKETED = r"inst|sys|system_prompt|available_tools|tool_(?:calls|results|content)|[gs]mask"
+_TOKEN = re.compile(
+    r"<(?=\s*\|[^|<>]{1,60}\|\s*>"  # <|im_start|>, <|eot_id|>, <｜begin▁of▁sentence｜>
+    rf"|\s*/?\s*(?:{_NAMES})\s*/?\s*>"  # <s>, </think>, <start_of_turn>
+    r"|<\s*/?\s*sys\s*>\s*>)"  # <<SYS>>
+    rf"|\[(?=\s*/?\s*(?:{_BRACKETED})\s*\])",  # [INST]
+    re.IGNORECASE,
+)
+OPENERS = "<\u226e\ufe64\uff1c[\ufe47\uff3b"
+"""Every character that some folding turns into an opening bracket of a token."""
+_OPENER = re.compile(f"[{re.escape(OPENERS)}]")
+_NOT_PLAIN = re.compile(r"[^\t\n -~]")
+_UNSEEN = frozenset({"Mn", "Me", "Cf", "Cc"})
+HARMLESS = {"<": "\u2039", "[": "\u27e6"}
+"""What stands for an opening bracket: ‹ and ⟦, which no folding turns back."""
+
+
+def neutralise(text: str) -> str:
+    """Take the power from chat-control tokens inside record text (``<|im_end|>``, ``</s>``).
+
+    The opening angle bracket becomes ``‹`` (the square one of ``[INST]`` ``⟦``); nothing else
+    changes, not even the length, so the text stays readable and no tokenizer can take it for a
+    control token.
+    """
+    while _OPENER.search(text):
+        changed = _once(text)
+        if changed == text:
+            break
+        text = changed
+    return text
+
+
+def _once(text: str) -> str:
+    if not _NOT_PLAIN.search(text):
+        return _TOKEN.sub(lambda match: HARMLESS[match.group()], text)
+    folded, origin = _folded(text)
+    characters = list(text)
+    for match in _TOKEN.finditer(folded):
+        characters[origin[match.start()]] = HARMLESS[match.group()]
+    return "".join(characters)
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """``text`` as the most eager tokenizer would fold it, and where each character came from."""
+    folded: list[str] = []
+    origin: list[int] = []
+    for i, character in enumerate(text):
+        for part in unicodedata.normalize("NFKD", character):
+            if part.isspace() or unicodedata.category(part) not in _UNSEEN:
+                folded.append(part)
+                origin.append(i)
+    return "".join(folded), origin
