@@ -45,6 +45,9 @@ class Question:
             "time_position": self.gold.time if self.gold else None,
             "band": UNLOCATED if at is None else band_of(at),
             "middle": None if at is None else is_middle(at),
+            "task_type": self.instruction.task_type or None,
+            "domain": self.instruction.domain or None,
+            "specialty": self.instruction.specialty or None,
         }
 
     def holds_evidence(self, ids: Iterable[str]) -> bool | None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from core.judges.failure import failure_kind
+from core.judges.offline import reference_of
 from core.packing import build_prompt
 from core.run.evidence import Question
 from core.run.folder import now
@@ -121,6 +123,7 @@ class Reading:
                 "evidence_in_prompt": asked.question.holds_evidence(
                     line.sentence_id for line in prompt.context
                 ),
+                "failure_kind": _failure_kind(asked.question, row, prompt),
             }
         identity = (
             entry_text(asked.entry),
@@ -136,6 +139,20 @@ class Reading:
 
 def _group(reader: Reader) -> int:
     return reader.group if isinstance(reader, GroupReader) else 1
+
+
+def _failure_kind(question: Question, row: Row, prompt: Prompt) -> str | None:
+    """What kind of failure an answer is if a judge says wrong; None without answer or gold."""
+    if row["answer"] is None or question.gold is None:
+        return None
+    return failure_kind(
+        question.instruction.question,
+        row["answer"],
+        reference_of(question.gold),
+        (line.text for line in prompt.context),
+        prompt.question_survived,
+        bool(row["sources"]),
+    )
 
 
 def _failed(reason: str) -> Answer:
