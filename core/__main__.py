@@ -126,6 +126,17 @@ def select(call: argparse.Namespace) -> None:
     print(f"{len(found['sentences'])} sentences, {found['tokens']} tokens")
 
 
+def train_gate(call: argparse.Namespace) -> None:
+    from core import api
+
+    made = api.make_gate(call.data, call.out, call.protocol, _meter("train-gate, epochs"))
+    if call.json:
+        _json(made)
+        return
+    for name in ("folder", "hash", "n", "split", "pairs", "temperature", "test_auroc"):
+        print(f"{name}: {_cell(made[name])}")
+
+
 def run(call: argparse.Namespace) -> None:
     from core import api
 
@@ -244,6 +255,11 @@ def _parser() -> _Parser:
     chosen.add_argument("--arm", required=True, metavar="NAME")
     chosen.add_argument("--k", type=_whole, default=None)
     chosen.add_argument("--protocol", default="corrected")
+
+    trained = command("train-gate", train_gate, "train a QCCS gate on a cohort's training patients")
+    trained.add_argument("data", metavar="DATA")
+    trained.add_argument("--out", metavar="DIR", help="default: a folder in the cache")
+    trained.add_argument("--protocol", default="corrected")
 
     ran = command("run", run, "do a run's spec (TOML)")
     ran.add_argument("spec", metavar="SPEC.toml")

@@ -16,9 +16,10 @@ from typing import Any
 
 from core import settings, weights
 from core.arms import ARMS
-from core.arms.scores import ArmScores, ScoreTable, explain, score_table, scored_arms
+from core.arms.scores import ArmScores, ScoreTable, explained, score_table, scored_arms
 from core.errors import DataError, InputError, UnknownName
 from core.evidence import band_of, gold_sentence_ids
+from core.gate.recipe import Epoch
 from core.judges import JUDGES
 from core.loaders import LOADERS
 from core.loaders.check import check_cohort
@@ -38,6 +39,7 @@ from core.run import (
     status,
     wait,
 )
+from core.run.gates import arm_options, train_gate
 from core.text import event_text, neutralise, sentences
 from core.types import (
     BANDS,
@@ -90,6 +92,7 @@ __all__ = [
     "instruction_for",
     "item",
     "judge",
+    "make_gate",
     "members",
     "models",
     "neutralise",
@@ -217,6 +220,39 @@ def prepare_demo(
     return make_clinical(folder, patients, events_per_patient, seed, progress)
 
 
+def make_gate(
+    data: str | Path,
+    out: str | Path | None = None,
+    protocol: str = "corrected",
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Train a QCCS gate on a cohort and say where it lies and how it did (``train-gate --json``).
+
+    Raises DataUseError where the cohort's tag forbids training, InputError where it has too few
+    patients or no reference answers.
+    """
+    cohort = open_data(data)
+    chosen = parse(protocol)
+    folder = (
+        Path(out) if out is not None else settings.cache_folder() / "gates" / cohort_key(cohort)
+    )
+
+    def told(epoch: Epoch, epochs: int) -> bool:
+        if progress is not None:
+            progress(epoch.epoch, epochs)
+        return True
+
+    gate = train_gate(cohort, chosen, folder, told)
+    return {
+        "folder": str(folder.resolve()),
+        "hash": gate.config.hashing.name,
+        "n": gate.config.hashing.n,
+        "temperature": gate.temperature,
+        "split": {part: len(getattr(gate.split, part)) for part in ("train", "validation", "test")},
+        **{name: gate.facts[name] for name in ("pairs", "curve", "test_auroc", "recipe")},
+    }
+
+
 def folders() -> dict[str, str]:
     """Where cohorts, runs, caches and models lie, for messages that name the exact path."""
     return {
@@ -268,9 +304,10 @@ def typed_question(record: Record, question: str) -> Instruction:
 
 
 def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
-    """An arm by name; the oracle is pinned to the cohort's located evidence."""
+    """An arm by name; the oracle is pinned to the cohort's located evidence, a gate that nobody
+    named is the house's own, trained on first use."""
     if name != "oracle":
-        return ARMS.build(name, protocol)
+        return ARMS.build(name, protocol, **arm_options(name, protocol, {}))
     gold: Mapping[str, Gold] = cohort.gold if cohort is not None else {}
 
     def pinned(instruction: Instruction) -> tuple[Span, ...]:
@@ -305,6 +342,16 @@ def scores(
     """
     made = [(name, partial(build_arm, cohort, name, protocol)) for name in arms]
     return score_table(record, instruction, made, protocol)
+
+
+def explain(
+    record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
+) -> Explanation | None:
+    """A sentence's score by ``arm`` taken apart; None where the arm has nothing to take apart.
+
+    Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
+    """
+    return explained(build_arm(None, arm, protocol), record, instruction, sentence_id)
 
 
 def ask(

@@ -47,7 +47,12 @@ class Protocol:
         characters of the question (a published fault; what finds no partner is judged on "nan").
     response_characters: characters of an answer the judge sees; 0 means all (published: 200).
     resamples, seed: bootstrap resamples and the seed of all randomness.
-    hash, hash_salt, gate_text, gate_positives, gate_negatives: see PROTOCOL, the QCCS gate.
+    hash: of the gate's n-grams; "salted" is the published fault: the gate is trained under one
+        salt and scores under another, as Python's own hash is salted anew in each process.
+    hash_salt: the salt of the scoring process under "salted"; training has salt 0.
+    gate_text: how much of a text the gate reads.
+    gate_positives: sentences sharing a content word with the answer, or the "first_3" that hold
+        a longer word of it as a substring. gate_negatives: "random" others or the "earliest".
     prediction_time: EHRSHOT events used are strictly before it, or up to and including it.
     """
 
@@ -111,6 +116,7 @@ PRESETS: Mapping[str, Protocol] = {
         evidence_join="question_100",
         response_characters=200,
         hash="salted",
+        hash_salt=1,
         gate_text="500_characters_128_ngrams",
         gate_positives="first_3",
         gate_negatives="earliest",
@@ -118,11 +124,6 @@ PRESETS: Mapping[str, Protocol] = {
 }
 
 LATER: Mapping[str, str] = {
-    "hash": "the QCCS gate",
-    "hash_salt": "the QCCS gate",
-    "gate_text": "the QCCS gate",
-    "gate_positives": "the QCCS gate",
-    "gate_negatives": "the QCCS gate",
     "prediction_time": "the EHRSHOT experiment",
 }
 """Fields whose feature is not in this version, and the feature they wait for.
@@ -145,6 +146,7 @@ MINIMUM: Mapping[str, int] = {
     "response_characters": 0,
     "resamples": 100,
     "seed": 0,
+    "hash_salt": 0,
 }
 
 

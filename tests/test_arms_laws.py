@@ -19,6 +19,7 @@ from core.errors import InputError
 from core.protocol import Protocol, parse
 from core.text import event_text, sentences
 from core.types import Budget, Event, Instruction, Record, Selection, Span
+from tests.gates import gate_folder
 
 START = datetime(2015, 1, 1)
 NAMES = ARMS.names()
@@ -44,8 +45,11 @@ def record_of(texts: list[str], kind: str = "note", name: str = "") -> Record:
 
 
 def build(name: str, record: Record, protocol: Protocol | None = None):
-    """The arm called ``name``; the oracle is pinned to the first half of every third event."""
+    """The arm called ``name``; the oracle is pinned to the first half of every third event, the
+    gate's weights are random."""
     protocol = protocol or Protocol()
+    if name == "qccs":
+        return ARMS.build(name, protocol, gate=gate_folder(protocol))
     if name != "oracle":
         return ARMS.build(name, protocol)
     spans = tuple(Span(e.order, 0, max(1, len(event_text(e)) // 2)) for e in record.events[::3])

@@ -7,13 +7,12 @@ loaders turn those into Skips, so that one bad file never takes the good ones wi
 from __future__ import annotations
 
 import errno
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from core.errors import DataError
+from core.files import replacing
 from core.types import Skip
 
 T = TypeVar("T")
@@ -95,17 +94,9 @@ def read_text(path: Path, name: str) -> str:
 def write_atomic(path: Path, text: str) -> None:
     """Write a file whole or not at all; raises DataError where that fails."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with replacing(path) as fresh:
+            fresh.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise _unwritten(error, path) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise _unwritten(error, path) from None
 
 

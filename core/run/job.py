@@ -17,6 +17,7 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.run.folder import Plan
+from core.run.gates import arm_options
 from core.run.members import MemberEntry
 from core.run.spec import READER, ArmEntry
 from core.store import RowStore
@@ -125,7 +126,7 @@ class Job:
             return gold.spans if gold is not None else ()
 
         def make() -> Arm:
-            options: dict[str, Any] = dict(entry.options)
+            options = arm_options(entry.name, self.protocol, entry.options)
             if entry.name == "oracle":
                 options["pinned"] = pinned
             if READER in options:

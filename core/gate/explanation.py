@@ -1,0 +1,54 @@
+"""Why a sentence got its score: each n-gram's part of it.
+
+The network is piecewise linear. Where the active ReLUs are held as they are for this very pair,
+the score is a sum: a part for every n-gram of the sentence, and a base from the question and the
+biases. The parts add up to the score exactly. They say what the score is made of, not what would
+happen without an n-gram; a test compares both (leave one out).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.gate.ngrams import gram_ids, lowered
+from core.gate.scorer import Scorer
+from core.types import Explanation, Term
+
+NOTE = (
+    "Each character n-gram's part of the score with the network's switches held as they are for "
+    "this sentence; the parts and the base add up to the score."
+)
+
+
+def slope(scorer: Scorer, question: str, text: str) -> tuple[NDArray[np.float64], float]:
+    """The score's slope along the first layer [width], and the score without the sentence's own
+    part of it: score = slope · (W_s s) + base."""
+    part = scorer.parts([text]).rows[0].astype(np.float64)
+    constant = scorer.question(question).astype(np.float64)
+    hidden = part + constant
+    through = np.eye(len(hidden))
+    offset = np.zeros(len(hidden))
+    for weight, bias in scorer.layers[1:]:
+        active = (hidden > 0).astype(np.float64)
+        step = weight.astype(np.float64) * active
+        through, offset = step @ through, step @ offset + bias
+        hidden = step @ hidden + bias
+    return through[0], float(through[0] @ constant + offset[0])
+
+
+def explain(scorer: Scorer, question: str, text: str) -> Explanation:
+    """The part of each distinct n-gram of ``text``, largest first, with the places it stands at."""
+    along, base = slope(scorer, question, text)
+    ids = gram_ids(scorer.hashing, text)
+    n = scorer.hashing.n
+    table = scorer.embedding.astype(np.float64) @ (scorer.of_sentence.T.astype(np.float64) @ along)
+    low = lowered(text)
+    parts: dict[str, float] = {}
+    places: dict[str, list[tuple[int, int]]] = {}
+    for i, id in enumerate(ids):
+        gram = low[i : i + n]
+        parts[gram] = parts.get(gram, 0.0) + float(table[id]) / len(ids)
+        places.setdefault(gram, []).append((i, i + n))
+    terms = (Term(gram, part, tuple(places[gram])) for gram, part in parts.items())
+    return Explanation(tuple(sorted(terms, key=lambda t: -abs(t.part))), base, NOTE)

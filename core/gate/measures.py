@@ -1,0 +1,84 @@
+"""How well a gate tells sentences apart: AUROC, score gap, calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+from scipy.stats import rankdata
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+
+def auroc(scores: Floats, labels: Floats) -> float:
+    """Area under the ROC curve by ranks, ties counted half; NaN where one class is missing."""
+    positive = np.asarray(labels) > 0.5
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m:
+        return float("nan")
+    ranks = rankdata(np.asarray(scores, dtype=np.float64))
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def score_gap(logits: Floats, labels: Floats) -> float:
+    """Mean probability of the positives minus that of the negatives; NaN where one is missing."""
+    positive = np.asarray(labels) > 0.5
+    if not positive.any() or positive.all():
+        return float("nan")
+    probability = expit(np.asarray(logits, dtype=np.float64))
+    return float(probability[positive].mean() - probability[~positive].mean())
+
+
+def fit_temperature(logits: Floats, labels: Floats) -> float:
+    """The temperature T > 0 that makes expit(logit / T) most likely (Guo et al. 2017, 4.2).
+
+    Fitted on pairs that trained nothing; 1 where there are none of one class.
+    """
+    x, y = np.asarray(logits, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if not len(y) or y.min() == y.max():
+        return 1.0
+
+    def loss(log_temperature: float) -> float:
+        z = x / np.exp(log_temperature)
+        return float(np.mean(np.logaddexp(0.0, z) - y * z))
+
+    found = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(found.x))
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A bin of predicted probability: its n, mean prediction and share of positives."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    observed: float
+
+
+def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[Bin]:
+    """The reliability curve over ten equal bins of probability; empty bins are left out."""
+    p = expit(np.asarray(logits, dtype=np.float64) / temperature)
+    place = np.minimum((p * 10).astype(int), 9)
+    y = np.asarray(labels, dtype=np.float64)
+    return [
+        Bin(
+            b / 10,
+            (b + 1) / 10,
+            int((place == b).sum()),
+            float(p[place == b].mean()),
+            float(y[place == b].mean()),
+        )
+        for b in range(10)
+        if (place == b).any()
+    ]
+
+
+def expected_calibration_error(bins: list[Bin]) -> float:
+    """Mean distance of prediction and observation over bins, weighted by n (Guo et al. 2017, 3)."""
+    n = sum(b.n for b in bins)
+    return sum(b.n * abs(b.predicted - b.observed) for b in bins) / n if n else float("nan")

@@ -1,0 +1,152 @@
+"""Text as bags of hashed character n-grams, the same in every process.
+
+Lower-cased text is cut into all its n-grams; each gets an id from 1 to ``buckets - 1`` by a named
+hash, and 0 stands for nothing (PROTOCOL, The QCCS gate). Many texts are done at once: an n-gram
+that stands a thousand times in a record is hashed once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+HashName = Literal["blake2", "crc32", "salted"]
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """How text becomes ids.
+
+    ``n`` is the length of an n-gram, ``buckets`` how many ids there are with 0. ``characters``
+    and ``ngrams`` limit how much of a text is read (0: all of it; published: 500 and 128).
+    ``salt`` takes part in the hash "salted" alone: the published gate used Python's ``hash()``,
+    which is salted anew in each process, and a salt of one's own makes that fault repeatable.
+    """
+
+    name: HashName = "blake2"
+    n: int = 3
+    buckets: int = 5000
+    salt: int = 0
+    characters: int = 0
+    ngrams: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bags:
+    """n-gram ids of m texts, one behind the other: text i owns
+    ``ids[offsets[i]:offsets[i + 1]]``; ``offsets`` has m + 1 entries."""
+
+    ids: Ids
+    offsets: Ids
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, rows: Ids) -> Bags:
+        """The bags of ``rows``, in that order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Bags(self.ids[np.repeat(self.offsets[rows], lengths) + within], offsets)
+
+
+def lowered(text: str) -> str:
+    """Lower case, character by character, so that an n-gram keeps its place in the text."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
+
+
+@lru_cache(maxsize=32)
+def _hasher(hashing: Hashing) -> Callable[[bytes], int]:
+    span = hashing.buckets - 1
+    if hashing.name == "crc32":
+        return lambda gram: 1 + zlib.crc32(gram) % span
+    key = f"salt {hashing.salt}".encode() if hashing.name == "salted" else b""
+
+    def blake(gram: bytes) -> int:
+        return 1 + int.from_bytes(blake2b(gram, digest_size=8, key=key).digest(), "little") % span
+
+    return blake
+
+
+def gram_ids(hashing: Hashing, text: str) -> list[int]:
+    """Ids of one text's n-grams, in reading order; a text shorter than ``n`` has none."""
+    if hashing.characters:
+        text = text[: hashing.characters]
+    text, n, bucket = lowered(text), hashing.n, _hasher(hashing)
+    grams = [text[i : i + n] for i in range(len(text) - n + 1)]
+    if hashing.ngrams:
+        grams = grams[: hashing.ngrams]
+    return [bucket(gram.encode("utf-8", "surrogatepass")) for gram in grams]
+
+
+def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
+    """The n-gram bags of many texts: :func:`gram_ids` of each, each distinct n-gram hashed once."""
+    n = hashing.n
+    read = [lowered(t[: hashing.characters] if hashing.characters else t) for t in texts]
+    counts = np.array([max(len(t) - n + 1, 0) for t in read], dtype=np.int64)
+    if hashing.ngrams:
+        counts = np.minimum(counts, hashing.ngrams)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    # Texts stand in one array of code points with n - 1 blanks between them; the n-grams that
+    # would span two texts are never gathered.
+    joined = "".join(t + " " * (n - 1) for t in read)
+    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    begins = np.concatenate([[0], np.cumsum([len(t) + n - 1 for t in read])])[:-1]
+    starts = np.repeat(begins - offsets[:-1], counts) + np.arange(offsets[-1])
+    if not len(starts):
+        return Bags(np.zeros(0, dtype=np.int64), offsets)
+    # Each character becomes its rank among those that occur, so an n-gram is one small number.
+    alphabet, ranks = np.unique(points, return_inverse=True)
+    size = len(alphabet)
+    if size**n >= 2**63:
+        flat = [i for t in texts for i in gram_ids(hashing, t)]
+        return Bags(np.array(flat, dtype=np.int64), offsets)
+    keys = np.zeros(len(points) - n + 1, dtype=np.int64)
+    for i in range(n):
+        keys = keys * size + ranks[i : len(points) - n + 1 + i]
+    keys = keys[starts]
+    distinct, inverse = _distinct(keys, size**n)
+    bucket = _hasher(hashing)
+    codes = np.empty((len(distinct), n), dtype="<u4")
+    rest = distinct
+    for i in range(n - 1, -1, -1):
+        rest, rank = np.divmod(rest, size)
+        codes[:, i] = alphabet[rank]
+    spelled = codes.tobytes().decode("utf-32-le", "surrogatepass")
+    of_distinct = np.fromiter(
+        (
+            bucket(spelled[i : i + n].encode("utf-8", "surrogatepass"))
+            for i in range(0, len(spelled), n)
+        ),
+        dtype=np.int64,
+        count=len(distinct),
+    )
+    return Bags(of_distinct[inverse], offsets)
+
+
+DENSE_KEYS = 1 << 24
+"""Up to this many possible n-grams a table finds the distinct ones; beyond it they are sorted."""
+
+
+def _distinct(keys: Ids, possible: int) -> tuple[Ids, Ids]:
+    """``np.unique`` with its inverse, without sorting where the keys are small numbers."""
+    if possible > DENSE_KEYS:
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        return distinct, inverse
+    there = np.zeros(possible, dtype=bool)
+    there[keys] = True
+    distinct = np.flatnonzero(there)
+    place = np.empty(possible, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[keys]

@@ -1,0 +1,43 @@
+"""The shape of a gate, without torch: what its weights are called and how large they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from core.gate.ngrams import Hashing
+
+Head = Literal["linear", "standard", "deep"]
+LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
+"""Hidden widths of each head (PROTOCOL, The QCCS gate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateConfig:
+    """The shape of a gate.
+
+    ``query``: whether it sees the question at all. A "linear" head adds a question's part to
+    every sentence alike, so its ranking does not depend on the question either.
+    """
+
+    hashing: Hashing = field(default_factory=Hashing)
+    dim: int = 64
+    head: Head = "standard"
+    query: bool = True
+    dropout: float = 0.2
+
+
+def widths(config: GateConfig) -> tuple[int, ...]:
+    """Widths of the layers: pooled input, hidden ones, 1."""
+    return ((2 if config.query else 1) * config.dim, *LAYERS[config.head], 1)
+
+
+def expected_shapes(config: GateConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of a gate, by name."""
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (config.hashing.buckets, config.dim)}
+    steps = widths(config)
+    for i, (before, after) in enumerate(pairwise(steps)):
+        shapes[f"layers.{i}.weight"] = (after, before)
+        shapes[f"layers.{i}.bias"] = (after,)
+    return shapes

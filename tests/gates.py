@@ -1,0 +1,36 @@
+"""A small gate with random weights, for tests that need a gate but no training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from core import settings
+from core.gate.checkpoint import CARD, Gate, save_gate
+from core.gate.examples import hashing_of
+from core.gate.shape import GateConfig, expected_shapes
+from core.gate.split import Split
+from core.protocol import Protocol
+
+SPLIT = Split(("p1", "p2"), ("p3",), ("p4",))
+
+
+def random_gate(config: GateConfig | None = None, seed: int = 0) -> Gate:
+    """A gate of any shape, its weights drawn anew from a seed."""
+    config = config or GateConfig()
+    rng = np.random.default_rng(seed)
+    weights = {
+        name: rng.normal(0, 0.3, shape).astype(np.float32)
+        for name, shape in expected_shapes(config).items()
+    }
+    return Gate(config, weights, SPLIT)
+
+
+def gate_folder(protocol: Protocol) -> str:
+    """The folder of a random gate that fits a protocol, made once in the cache folder."""
+    hashing = hashing_of(protocol)
+    folder = settings.cache_folder() / f"random-gate-{hashing.name}-{hashing.characters}"
+    if not (folder / CARD).exists():
+        save_gate(Path(folder), random_gate(GateConfig(hashing)))
+    return str(folder)
