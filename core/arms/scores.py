@@ -66,17 +66,15 @@ def scored_arms() -> dict[str, bool]:
     }
 
 
-def explain(
-    record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
+def explained(
+    arm: Any, record: Record, instruction: Instruction, sentence_id: str
 ) -> Explanation | None:
     """A sentence's score by ``arm`` taken apart; None where the arm has nothing to take apart.
 
-    Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
+    Raises UnknownName for a sentence that the arm does not rank.
     """
-    if not hasattr(ARMS.get(arm), "explain"):
-        return None
-    built: Any = ARMS.build(arm, protocol)
-    return built.explain(record, instruction, sentence_id)
+    explain = getattr(arm, "explain", None)
+    return None if explain is None else explain(record, instruction, sentence_id)
 
 
 def score_table(
