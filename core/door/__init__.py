@@ -1,0 +1,1 @@
+"""What the front door hands on: cohorts, questions, training, what is here. See core/api.py."""

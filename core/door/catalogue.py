@@ -1,0 +1,56 @@
+"""What this installation has: members of each family, weights, folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core import settings, weights
+from core.arms import ARMS
+from core.errors import UnknownName
+from core.judges import JUDGES
+from core.loaders import LOADERS
+from core.readers import READERS
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCard:
+    """A member of a family: an arm, reader, judge or loader. ``problem`` says why it is away."""
+
+    name: str
+    title: str
+    problem: str = ""
+
+
+def folders() -> dict[str, str]:
+    """Where cohorts, runs, caches and models lie, for messages that name the exact path."""
+    return {
+        "cohorts": str(settings.cohorts_folder()),
+        "runs": str(settings.runs_folder()),
+        "cache": str(settings.cache_folder()),
+        "models": str(settings.models_folder()),
+    }
+
+
+def members(family: str) -> list[MemberCard]:
+    """The members of "arm", "reader", "judge" or "loader", with what each needs and lacks."""
+    registries: Mapping[str, Any] = {
+        "arm": ARMS,
+        "reader": READERS,
+        "judge": JUDGES,
+        "loader": LOADERS,
+    }
+    if family not in registries:
+        raise UnknownName("family", family, registries)
+    cards: list[MemberCard] = []
+    for name in registries[family].names():
+        factory = registries[family].get(name)
+        needs = getattr(factory, "needs", None)
+        cards.append(MemberCard(name, factory.title, weights.problem(needs) if needs else ""))
+    return cards
+
+
+def models() -> list[dict[str, Any]]:
+    """Weights the program can use: which are here, which are missing, where they go."""
+    return weights.catalogue()

@@ -1,0 +1,114 @@
+"""Cohorts by name or path: found, kept open while their files are unchanged, checked, made."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import settings
+from core.errors import DataError, InputError, UnknownName
+from core.loaders.check import check_cohort
+from core.loaders.open import open_cohort
+from core.types import (
+    Cohort,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CohortCard:
+    """A cohort in ``data/cohorts``: its folder name, path, and why it cannot be opened if so."""
+
+    name: str
+    path: str
+    problem: str = ""
+
+
+_open: dict[str, tuple[tuple[Any, ...], Cohort]] = {}
+_lock = threading.RLock()
+OPEN_AT_ONCE = 4
+"""Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
+
+
+def _fingerprint(path: Path) -> tuple[Any, ...]:
+    """Changes when a file of the cohort is added, removed or written."""
+    if path.is_file():
+        stat = path.stat()
+        return (stat.st_mtime_ns, stat.st_size)
+    entries = sorted(p for p in path.rglob("*") if p.is_file())
+    return tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in entries)
+
+
+def open_data(data: str | Path) -> Cohort:
+    """The cohort at a path, or the one of that name in ``data/cohorts``.
+
+    Opened once and kept while its files are unchanged. Raises DataError where it cannot be read,
+    UnknownName where neither a path nor a cohort has the name.
+    """
+    path = Path(data).expanduser()
+    if not path.exists():
+        named = settings.cohorts_folder() / str(data)
+        if not named.exists():
+            if "/" in str(data) or path.suffix:
+                raise DataError(str(data), None, "there is no such file or folder")
+            raise UnknownName("cohort", str(data), [card.name for card in cohorts()])
+        path = named
+    path = path.resolve()
+    try:
+        fingerprint = _fingerprint(path)
+    except OSError as error:
+        raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    with _lock:
+        held = _open.get(str(path))
+        if held is None or held[0] != fingerprint:
+            held = (fingerprint, open_cohort(str(path)))
+            _open.pop(str(path), None)
+            _open[str(path)] = held
+            while len(_open) > OPEN_AT_ONCE:
+                _open.pop(next(iter(_open)))
+        return held[1]
+
+
+def cohorts() -> list[CohortCard]:
+    """Every cohort in ``data/cohorts``; one that cannot be opened says why."""
+    folder = settings.cohorts_folder()
+    if not folder.is_dir():
+        return []
+    cards: list[CohortCard] = []
+    for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+        try:
+            open_data(path)
+        except InputError as error:
+            cards.append(CohortCard(path.name, str(path), str(error)))
+        else:
+            cards.append(CohortCard(path.name, str(path)))
+    return cards
+
+
+def cohort_key(cohort: Cohort) -> str:
+    """A short opaque key for caches: changes with the cohort's files."""
+    return hashlib.blake2b(
+        repr((cohort.path, _fingerprint(Path(cohort.path)))).encode(), digest_size=8
+    ).hexdigest()
+
+
+def check(data: str | Path) -> dict[str, Any]:
+    """Read a whole cohort and say what is there, what was skipped and where (``check --json``)."""
+    return check_cohort(open_data(data))
+
+
+def prepare_demo(
+    out: str | Path | None = None,
+    patients: int = 40,
+    events_per_patient: int = 300,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``)."""
+    from core.synthetic.cohort import make_clinical
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
+    return make_clinical(folder, patients, events_per_patient, seed, progress)
