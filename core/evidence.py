@@ -14,7 +14,7 @@ import re
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.text import content_words, count_tokens, cut_note, event_text, words
-from core.types import BANDS, MIDDLE, Record, Sentence, Span
+from core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
 
 SHARE_WEIGHT, RATIO_WEIGHT = 0.6, 0.4
 LEAST_SCORE = 0.2
@@ -32,6 +32,8 @@ WINDOW = 1.5
 """Longest window around evidence that does not stand verbatim, in lengths of the evidence."""
 ALGORITHM = "locate-1"
 """Changes whenever the outcome of :func:`locate` would; caches on disk are keyed by it."""
+LEAST_SHOWN = 0.5
+"""Share of a sentence's evidence from which on a line that shows it in part holds it."""
 
 _EDGES = [i / 10 for i in range(1, 10)]
 _BINS = 128
@@ -251,6 +253,54 @@ def gold_sentence_ids(sentences: Iterable[Sentence], spans: Sequence[Span]) -> f
         for sentence in sentences
         if any(sentence.span.overlaps(span) for span in by_event.get(sentence.span.event, ()))
     )
+
+
+def evidence_parts(
+    sentences: Iterable[Sentence], spans: Sequence[Span]
+) -> dict[str, tuple[Span, ...]]:
+    """The pieces of the evidence that lie in each sentence, by sentence id; none is empty."""
+    parts: dict[str, tuple[Span, ...]] = {}
+    for sentence in sentences:
+        own = sentence.span
+        inside = tuple(
+            Span(own.event, max(own.start, s.start), min(own.end, s.end))
+            for s in spans
+            if own.overlaps(s)
+        )
+        if inside:
+            parts[sentence.id] = inside
+    return parts
+
+
+def evidence_in_lines(
+    lines: Iterable[ContextLine], parts: Mapping[str, Sequence[Span]]
+) -> dict[str, float] | None:
+    """Share of each sentence's evidence that lines of a context give word for word.
+
+    ``parts`` is what :func:`evidence_parts` gives; shares are of its characters, sentences that
+    no line shows are left out. None where a line is a summary: it may tell the evidence in other
+    words, so whether the context holds it is not known.
+    """
+    shares: dict[str, float] = {}
+    unknown = False
+    for line in lines:
+        if line.shown == ():
+            unknown = True
+        elif line.sentence_id in parts:
+            wanted = parts[line.sentence_id]
+            shares[line.sentence_id] = 1.0 if line.shown is None else _covered(wanted, line.shown)
+    return None if unknown else shares
+
+
+def _covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
+    """Share of the characters of ``wanted`` in ``shown``, which does not overlap itself."""
+    common = sum(
+        max(0, min(w.end, s.end) - max(w.start, s.start))
+        for w in wanted
+        for s in shown
+        if w.overlaps(s)
+    )
+    return common / sum(span.end - span.start for span in wanted)
 
 
 def lexical_hit(texts: Iterable[str], answer: str) -> bool:

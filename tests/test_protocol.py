@@ -27,6 +27,7 @@ def test_published_turns_every_fault_on_and_nothing_else():
         "evidence_join",
         "response_characters",
         "hash",
+        "hash_salt",
         "gate_text",
         "gate_positives",
         "gate_negatives",
@@ -47,7 +48,7 @@ def test_one_fault_at_a_time():
         ({"k": -1}, "the least is 0"),
         ({"k": True}, "takes a int"),
         ({"k": 2.0}, "takes a int"),
-        ({"hash": "salted"}, "the QCCS gate"),
+        ({"hash_salt": -1}, "the least is 0"),
         ({"prediction_time": "inclusive"}, "the EHRSHOT experiment"),
     ],
 )

@@ -7,14 +7,22 @@ the band "unlocated": it counts in "overall" and in no position band.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.evidence import band_of, gold_sentence_ids, is_middle, lexical_hit
+from core.evidence import (
+    LEAST_SHOWN,
+    band_of,
+    evidence_in_lines,
+    evidence_parts,
+    is_middle,
+    lexical_hit,
+)
+from core.packing import context_texts
 from core.protocol import Protocol
 from core.text import sentences
-from core.types import Cohort, Gold, Instruction, Record, Selection
+from core.types import Cohort, ContextLine, Gold, Instruction, Record, Selection, Span
 
 UNLOCATED = "unlocated"
 
@@ -22,12 +30,13 @@ UNLOCATED = "unlocated"
 @dataclass(frozen=True, slots=True)
 class Question:
     """An instruction with its gold. ``gold`` is None where the cohort has none; ``problem`` says
-    why it could not be read. ``gold_ids`` are the sentences that hold the evidence."""
+    why it could not be read. ``parts`` are the pieces of the evidence by the id of the sentence
+    that holds them."""
 
     instruction: Instruction
     cohort: Cohort
     gold: Gold | None
-    gold_ids: frozenset[str]
+    parts: Mapping[str, tuple[Span, ...]]
     position: float | None
     problem: str = ""
 
@@ -50,23 +59,40 @@ class Question:
             "specialty": self.instruction.specialty or None,
         }
 
-    def holds_evidence(self, ids: Iterable[str]) -> bool | None:
-        """Whether one of the sentences holds evidence; None where it is unlocated."""
-        return not self.gold_ids.isdisjoint(ids) if self.gold_ids else None
+    def held(self, lines: Iterable[ContextLine]) -> dict[str, float] | None:
+        """Share of the evidence in each of its sentences that lines give word for word.
+
+        None where that is not known: the evidence is unlocated, or a line is a summary.
+        """
+        return evidence_in_lines(lines, self.parts) if self.parts else None
+
+    def holds_evidence(self, lines: Iterable[ContextLine]) -> bool | None:
+        """Whether a line shows at least half of a sentence's evidence; None as :meth:`held`."""
+        shares = self.held(lines)
+        return None if shares is None else any(s >= LEAST_SHOWN for s in shares.values())
 
     def hits(self, selection: Selection) -> dict[str, Any]:
-        """Lexical hit and evidence-id hit of a selection (PROTOCOL, Stage 1)."""
-        ids = {kept.sentence.id for kept in selection.kept}
+        """Lexical hit and evidence-id hit of a selection (PROTOCOL, Stage 1).
+
+        What an arm wrote is judged by what it wrote, not by the sentences it stands for.
+        """
         answer = self.gold.answer if self.gold else ""
+        lines = selection.lines
+        if lines is None:
+            lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
+        shares = self.held(lines)
+        held = None if shares is None else [s >= LEAST_SHOWN for s in shares.values()]
         return {
-            "lexical": lexical_hit((k.sentence.text for k in selection.kept), answer)
-            if answer
-            else None,
-            "evidence": self.holds_evidence(ids),
-            "evidence_share": len(self.gold_ids & ids) / len(self.gold_ids)
-            if self.gold_ids
-            else None,
+            "lexical": lexical_hit(context_texts(selection), answer) if answer else None,
+            "evidence": None if held is None else any(held),
+            "evidence_share": None if held is None else sum(held) / len(self.parts),
+            "evidence_shown": None if shares is None else self._shown(shares),
         }
+
+    def _shown(self, shares: Mapping[str, float]) -> float:
+        """Share of all of the evidence's characters."""
+        lengths = {id: sum(s.end - s.start for s in spans) for id, spans in self.parts.items()}
+        return sum(lengths[id] * share for id, share in shares.items()) / sum(lengths.values())
 
 
 def question_of(
@@ -78,11 +104,11 @@ def question_of(
     """An instruction with its gold; what cannot be read is told in ``problem``, not raised."""
     try:
         gold = cohort.gold.get(instruction.id)
-        ids: frozenset[str] = frozenset()
+        parts: Mapping[str, tuple[Span, ...]] = {}
         if gold is not None and gold.spans:
             record = cohort.records[instruction.record_id]
-            ids = gold_sentence_ids(sentences(record, protocol), gold.spans)
+            parts = evidence_parts(sentences(record, protocol), gold.spans)
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
-        return Question(instruction, cohort, None, frozenset(), None, reason_of(error))
+        return Question(instruction, cohort, None, {}, None, reason_of(error))
     position = None if gold is None else (gold.order if protocol.position == "order" else gold.time)
-    return Question(instruction, cohort, gold, ids, position)
+    return Question(instruction, cohort, gold, parts, position)

@@ -120,9 +120,7 @@ class Reading:
                 "prompt_tokens": prompt.tokens,
                 "cut": list(prompt.cut),
                 "question_survived": prompt.question_survived,
-                "evidence_in_prompt": asked.question.holds_evidence(
-                    line.sentence_id for line in prompt.context
-                ),
+                "evidence_in_prompt": asked.question.holds_evidence(prompt.context),
                 "failure_kind": _failure_kind(asked.question, row, prompt),
             }
         identity = (

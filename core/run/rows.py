@@ -22,6 +22,7 @@ from core.store import Schema
 from core.types import Selection
 
 _KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
+_LINES = "STRUCT(id VARCHAR, text VARCHAR)[]"
 _TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
 
 _COMMON: Schema = {
@@ -47,6 +48,8 @@ _COMMON: Schema = {
 SELECTIONS: Schema = {
     **_COMMON,
     "selection": _KEPT,
+    "wording": "VARCHAR",
+    "lines": _LINES,
     "selection_tokens": "BIGINT",
     "selection_cut": "BIGINT",
     "selection_seconds": "DOUBLE",
@@ -54,10 +57,14 @@ SELECTIONS: Schema = {
     "lexical": "BOOLEAN",
     "evidence": "BOOLEAN",
     "evidence_share": "DOUBLE",
+    "evidence_shown": "DOUBLE",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
 reference (null without one). ``evidence``, ``evidence_share``: any, and what share, of the gold
-sentences was kept (null where the evidence is unlocated)."""
+sentences was kept (null where the evidence is unlocated). ``wording`` and ``lines``: where an arm
+wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
+sentence at least half of the evidence must be left (``evidence_shown`` is the share of its
+characters that is), and what a summary holds is not known: null."""
 
 ANSWERS: Schema = {
     **SELECTIONS,
@@ -127,6 +134,20 @@ def kept_rows(selection: Selection) -> list[dict[str, Any]]:
         }
         for kept in selection.kept
     ]
+
+
+def wording(selection: Selection) -> str:
+    """Whose words a reader sees: "sentences" of the record, "compressed" ones, or "summaries"."""
+    if selection.lines is None:
+        return "sentences"
+    return "summaries" if any(line.shown == () for line in selection.lines) else "compressed"
+
+
+def line_rows(selection: Selection) -> list[dict[str, str]] | None:
+    """What an arm wrote in place of its sentences, as a row holds it; None where it did not."""
+    if selection.lines is None:
+        return None
+    return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]
 
 
 def blank(schema: Schema) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 
 from core.run.evidence import Question
 from core.run.job import Job, Row, reason_of
-from core.run.rows import SELECTIONS, blank, kept_rows
+from core.run.rows import SELECTIONS, blank, kept_rows, line_rows, wording
 from core.run.spec import ArmEntry
 from core.types import Selection
 
@@ -32,6 +32,8 @@ def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | N
     row |= {
         "status": "ok",
         "selection": kept_rows(selection),
+        "wording": wording(selection),
+        "lines": line_rows(selection),
         "selection_tokens": selection.tokens,
         "selection_cut": selection.cut,
         "selection_seconds": time.perf_counter() - begun,
