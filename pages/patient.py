@@ -4,7 +4,7 @@ the reader made of it. The page lays out; everything it shows is worked out in `
 
 import streamlit as st
 
-from pages.ui import choose, guard, patient_state, patient_view
+from pages.ui import choose, guard, patient_state, patient_tabs, patient_view, scores_view
 
 guard.page("Patient")
 
@@ -20,17 +20,25 @@ patient_view.record_timeline(choice, views, found)
 panel = patient_view.evidence_panel(choice, views, found)
 
 st.subheader("More", anchor=False)
-given, compared, saved = st.tabs(
-    ["What the reader was given", "Two arms side by side", "Table and export"],
+scores, given, compared, saved = st.tabs(
+    [
+        "Scores of every sentence",
+        "What the reader was given",
+        "Two arms side by side",
+        "Table and export",
+    ],
     on_change="rerun",
     key="patient_more",
 )
+if scores.open:
+    with scores:
+        scores_view.section(choice, found)
 if given.open:
     with given:
-        patient_view.reader(choice, views, found)
+        patient_tabs.reader(choice, views, found)
 if compared.open:
     with compared:
-        patient_view.two_arms(choice, views, found)
+        patient_tabs.two_arms(choice, views, found)
 if saved.open:
     with saved:
-        patient_view.export(choice, views, found, panel)
+        patient_tabs.export(choice, views, found, panel)

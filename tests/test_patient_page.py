@@ -156,11 +156,3 @@ def test_the_other_tabs(page, tab):
         assert "only Recency only" in html or "only BM25" in html
     else:
         assert app.get("download_button")
-
-
-def test_why_shows_the_terms_of_a_score(page):
-    page.session_state["patient_more"] = "Two arms side by side"
-    page.session_state["patient_why"] = True
-    app = ask(page, "9001", "q1")
-    assert app.selectbox(key="patient_why_sentence").options
-    assert app.get("plotly_chart")

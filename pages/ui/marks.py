@@ -68,9 +68,14 @@ class Mark:
     extra: str = ""
 
 
+def visible(text: str) -> str:
+    """The text with control and direction-override characters shown as what they are."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def safe(text: str) -> str:
     """Record text as HTML text: tags inert, control and direction-override characters shown."""
-    return html.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n")))
+    return html.escape(visible(text.replace("\r\n", "\n")))
 
 
 def _cells(start: int, end: int, marks: Sequence[Mark]) -> list[tuple[int, int, Mark | None]]:

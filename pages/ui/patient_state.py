@@ -16,8 +16,11 @@ from core.errors import MidchartError
 from pages.ui import kept, state, timeline
 from pages.ui.kept import ArmView
 
-SLOW = frozenset({"dense", "mmr", "cross_encoder", "qccs", "llmlingua2", "map_reduce"})
-"""Arms whose first look at a record takes seconds."""
+TRAINED = frozenset({"qccs", "qccs_plus"})
+"""Arms that are trained on first use, which takes seconds, and are quick from then on."""
+READING = frozenset({"dense", "mmr", "cross_encoder", "llmlingua2", "map_reduce"})
+"""Arms whose first look at a record takes seconds, at a long one minutes."""
+SLOW = TRAINED | READING
 DEFAULT_ARMS = ("bm25", "dense", "recency", "oracle")
 MOST_ARMS = 4
 UNITS_AT_ONCE = 3000
@@ -179,7 +182,7 @@ def view(
 
 def long_wait(record: api.Record, units: int, arm: str) -> bool:
     """Whether an arm is so slow on this record that it waits until it is asked for."""
-    if arm not in SLOW or units <= UNITS_AT_ONCE:
+    if arm not in READING or units <= UNITS_AT_ONCE:
         return False
     return (record.digest, arm) not in st.session_state.get("patient_asked", set())
 
@@ -193,6 +196,49 @@ def ask_for(record: api.Record, arms: tuple[str, ...]) -> None:
 def is_ready(key: tuple[str, ...], arm: str) -> bool:
     """Whether an arm's view will come at once."""
     return arm not in SLOW or hash(key) in st.session_state.get("patient_ready", set())
+
+
+@st.cache_resource(max_entries=24, show_spinner="Scoring every sentence")
+def _scores(key: tuple[Any, ...], _args: tuple[Any, ...]) -> api.ScoreTable:
+    return api.scores(*_args)
+
+
+def scores(
+    cohort_key: str,
+    cohort: api.Cohort,
+    record: api.Record,
+    instruction: api.Instruction,
+    arms: tuple[str, ...],
+    protocol: api.Protocol,
+) -> api.ScoreTable:
+    """Every sentence's score by each of ``arms``."""
+    key = (cohort_key, record.digest, instruction.id, instruction.question, arms, repr(protocol))
+    return _scores(key, (cohort, record, instruction, arms, protocol))
+
+
+def open_event(record: api.Record, instruction: api.Instruction, event: int) -> None:
+    """Open an entry of the record for the rest of the session, until another is opened."""
+    st.session_state["patient_open"] = (record.digest, instruction.id, event)
+
+
+def opened_event(record: api.Record, instruction: api.Instruction) -> int | None:
+    """The number of the entry that was opened for this record and question."""
+    held = st.session_state.get("patient_open")
+    where = (record.digest, instruction.id)
+    if held is not None and held[:2] == where and held[2] < len(record.events):
+        return held[2]
+    return None
+
+
+def open_sentence(record: api.Record, instruction: api.Instruction, sentence_id: str) -> None:
+    """Open a sentence for the rest of the session, until another is opened."""
+    st.session_state["patient_sentence"] = (record.digest, instruction.id, sentence_id)
+
+
+def opened_sentence(record: api.Record, instruction: api.Instruction) -> str | None:
+    """The id of the sentence that was opened for this record and question."""
+    held = st.session_state.get("patient_sentence")
+    return held[2] if held is not None and held[:2] == (record.digest, instruction.id) else None
 
 
 @st.cache_data(max_entries=64, show_spinner="Explaining the score")

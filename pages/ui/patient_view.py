@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
 from pages.ui import (
     cards,
-    compare,
     evidence,
     kept,
     marks,
     patient_export,
     patient_state,
-    reader_view,
     state,
-    tables,
     theme,
     timeline,
 )
@@ -27,8 +22,6 @@ from pages.ui.choose import Choice
 from pages.ui.kept import ArmView, Piece
 
 WAITING = "Not run on this long record yet: it reads all of it once, which may take minutes."
-OPEN = "patient_open"
-"""Session key of the open event: (record digest, question id, event number)."""
 
 
 def looks(views: Sequence[ArmView]) -> list[timeline.Look]:
@@ -98,24 +91,23 @@ def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
 
 def open_event(choice: Choice, found: Sequence[Piece], view: ArmView | None) -> int | None:
     """The number of the open event: what was clicked, else the first dropped evidence."""
-    held = st.session_state.get(OPEN)
-    where = (choice.record.digest, choice.instruction.id)
-    if held is not None and held[:2] == where and held[2] < len(choice.record.events):
-        return held[2]
+    held = patient_state.opened_event(choice.record, choice.instruction)
+    if held is not None:
+        return held
     first = kept.first_event(found, view)
     return first if first is not None else len(choice.record.events) - 1
 
 
-def _clicked(key: str, digest: str, question_id: str) -> None:
+def _clicked(key: str, choice: Choice) -> None:
     event = timeline.opened(st.session_state[key].get("selection"))
     if event is not None:
-        st.session_state[OPEN] = (digest, question_id, event)
+        patient_state.open_event(choice.record, choice.instruction, event)
 
 
 def _step(choice: Choice, found: Sequence[Piece], event: int | None, forward: bool) -> None:
     to = evidence.step(found, event, forward)
     if to is not None:
-        st.session_state[OPEN] = (choice.record.digest, choice.instruction.id, to)
+        patient_state.open_event(choice.record, choice.instruction, to)
 
 
 def record_timeline(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> None:
@@ -150,7 +142,7 @@ def record_timeline(choice: Choice, views: Sequence[ArmView], found: Sequence[Pi
         key=key,
         alt=timeline.alt(views, found, len(choice.record.events)),
         config={"displaylogo": False, "displayModeBar": False},
-        on_select=lambda: _clicked(key, choice.record.digest, choice.instruction.id),
+        on_select=lambda: _clicked(key, choice),
         selection_mode="points",
     )
     words = ["Click a marker to open its entry.", "Hollow: kept only because recent."]
@@ -198,132 +190,3 @@ def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Pie
     st.html(marks.block(marks.legend(choice.protocol.unit) + body))
     unit, asked = choice.protocol.unit, choice.instruction.question
     return patient_export.panel_page(asked, view.title, body, unit, status)
-
-
-def _pick(label: str, views: Sequence[ArmView], key: str, index: int = 0) -> ArmView:
-    titles = {view.name: view for view in views}
-    name = st.selectbox(
-        label, list(titles), index=min(index, len(titles) - 1), key=key,
-        format_func=lambda n: titles[n].title,
-    )  # fmt: skip
-    return titles[name]
-
-
-def reader(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> None:
-    """What the reader was given and what it answered."""
-    there = [view for view in views if view.selection is not None]
-    if not there:
-        st.info("No arm has a selection to read.")
-        return
-    view = _pick("Context from", there, "patient_reader_arm")
-    title = {n: t for n, t, _ in state.members("reader")}.get(choice.reader, choice.reader)
-    if view.prompt is not None:
-        st.markdown(reader_view.budget_words(view))
-    st.html(reader_view.answer_html(view, choice.gold, title))
-    if choice.reader == "extractive":
-        st.caption(
-            "The extractive reader is a baseline without a language model: it copies the sentence "
-            "of its context that best fits the question, and never writes one."
-        )
-    gold = frozenset(i for p in found for i in p.ids)
-    st.html(reader_view.context_html(view, gold))
-    if view.prompt is not None:
-        raw = st.expander("The prompt, as built", on_change="rerun", key="patient_prompt")
-        if raw.open:
-            with raw:
-                st.code(view.prompt.text[:40_000], language=None, wrap_lines=True)
-
-
-def two_arms(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> None:
-    """Two arms side by side, and why a sentence got its score."""
-    there = [view for view in views if view.selection is not None]
-    if len(there) < 2:
-        st.info("Choose two arms or more to compare them.")
-        return
-    left, right = st.columns(2)
-    with left:
-        a = _pick("A", there, "patient_a")
-    with right:
-        b = _pick("B", there, "patient_b", 1)
-    gold = frozenset(i for p in found for i in p.ids)
-    units = api.sentences(choice.record, choice.protocol)
-    assert a.selection is not None and b.selection is not None
-    table = compare.rows(a.selection, b.selection, gold, units)
-    st.text(compare.count_words(table, a.title, b.title))
-    if st.toggle("Different only", key="patient_different"):
-        table = [row for row in table if row.who != compare.BOTH]
-    shown = table[: compare.MOST_ROWS]
-    if len(shown) < len(table):
-        st.caption(f"The first {len(shown)} of {len(table):,}; all are in the download below.")
-    colours = (theme.colour_of(a.name), theme.colour_of(b.name))
-    why(choice, [a, b])
-    st.html(compare.html_of(shown, a, b, colours))
-
-
-def why(choice: Choice, views: Sequence[ArmView]) -> None:
-    """Each term's part of a kept sentence's score."""
-    box = st.expander("Why was a sentence kept?", on_change="rerun", key="patient_why")
-    if not box.open:
-        return
-    with box:
-        view = _pick("Arm", views, "patient_why_arm")
-        assert view.selection is not None
-        scored = [k for k in view.selection.kept if k.score is not None]
-        scored = sorted(scored, key=lambda k: -(k.score or 0.0))[:200]
-        if not scored:
-            st.info(f"{view.title} keeps by recency alone; there is no score to explain.")
-            return
-        by_id = {k.sentence.id: k for k in scored}
-        chosen = st.selectbox(
-            "Sentence, best score first", list(by_id), key="patient_why_sentence",
-            format_func=lambda i: compare.place(by_id[i].sentence, choice.record),
-        )  # fmt: skip
-        try:
-            found = patient_state.explain(
-                choice.record, choice.instruction, view.name, chosen, choice.protocol
-            )
-        except MidchartError as error:
-            st.error(str(error))
-            return
-        score = by_id[chosen].score
-        terms = sorted(found.terms if found else (), key=lambda term: -term.part)
-        parts = [(term.text, term.part) for term in terms]
-        if not parts:
-            st.caption(f"Score {score:.4g}. {view.title} has no terms to take its score apart by.")
-            return
-        words = [term for term, _ in parts][::-1]
-        bars = go.Figure(
-            go.Bar(
-                x=[part for _, part in parts][::-1], y=[marks.safe(w) for w in words],
-                orientation="h", marker_color=theme.colour_of(view.name),
-                texttemplate="%{x:.3g}", textposition="auto",
-            )
-        )  # fmt: skip
-        bars.update_layout(height=70 + 26 * len(parts), yaxis_type="category")
-        bars.update_xaxes(title_text=f"Part of the score {score:.4g}")
-        theme.show(bars, f"Terms of the score {score:.4g}", "patient_why_figure")
-
-
-def export(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece], panel: str) -> None:
-    """The numbers as a table, and everything seen as files."""
-    tables.table(
-        cards.frame(views, found), "patient_arms", "Each arm's selection, evidence and answer"
-    )
-    stem = f"midchart_{choice.instruction.id}"
-    rows = patient_export.frame(choice.record, views, found, choice.protocol)
-    document = patient_export.as_json(
-        choice.record, choice.instruction, choice.gold, choice.protocol, choice.reader, views, found
-    )
-    files = [
-        ("Selections, CSV", tables.csv_bytes(rows), f"{stem}.csv", "text/csv"),
-        ("All that is seen, JSON", document, f"{stem}.json", "application/json"),
-        ("Prompts, text", patient_export.prompts(views), f"{stem}_prompts.txt", "text/plain"),
-        ("Evidence panel, HTML", panel, f"{stem}.html", "text/html"),
-    ]
-    st.caption("These files hold text of the record: keep them where the record may be kept.")
-    with st.container(horizontal=True, gap="small"):
-        for label, data, name, kind in files:
-            st.download_button(
-                label, data, name, kind, key=f"save_{name}", icon=":material/download:",
-                on_click="ignore", disabled=not data,
-            )  # fmt: skip

@@ -35,6 +35,7 @@ ORDER = (
     "cross_encoder",
     "llmlingua2",
     "map_reduce",
+    "qccs_plus",
 )
 """Arms in the order of the palette; controls are drawn hollow and grey beside them."""
 CONTROLS = ("recency", "random", "shortest")
