@@ -18,6 +18,8 @@ from core import settings
 from core.errors import MissingModel, UnknownName
 
 MINILM = "all-MiniLM-L6-v2"
+RELEVANCE = "ms-marco-MiniLM-L-6-v2"
+NLI = "nli-deberta-v3-small"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,16 @@ MODELS: dict[str, Model] = {
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         ),
         Model(
-            "ms-marco-MiniLM-L-6-v2",
+            RELEVANCE,
             "cross-encoder/ms-marco-MiniLM-L-6-v2",
             91,
             "arm cross_encoder",
-            later=True,
         ),
         Model(
-            "nli-deberta-v3-small",
+            NLI,
             "cross-encoder/nli-deberta-v3-small",
             568,
-            "semantic hits, NLI judge",
-            later=True,
+            "semantic hits",
         ),
         Model(
             "llmlingua-2-xlm-roberta-large-meetingbank",
@@ -81,19 +81,15 @@ MODELS: dict[str, Model] = {
             "arm llmlingua2",
             later=True,
         ),
-        Model(
-            "Qwen2.5-7B-Instruct",
-            "Qwen/Qwen2.5-7B-Instruct",
-            15240,
-            "reader of the paper, arm map_reduce",
-            later=True,
-        ),
-        Model(
-            "Qwen2.5-14B-Instruct",
-            "Qwen/Qwen2.5-14B-Instruct",
-            29550,
-            "second reader of the paper",
-            later=True,
+        *(
+            Model(f"Qwen2.5-{size}-Instruct", f"Qwen/Qwen2.5-{size}-Instruct", megabytes, user)
+            for size, megabytes, user in (
+                ("7B", 15231, "reader qwen, the reader of the paper"),
+                ("14B", 29540, 'reader qwen with model = "Qwen2.5-14B-Instruct"'),
+                ("3B", 6172, 'reader qwen with model = "Qwen2.5-3B-Instruct"'),
+                ("1.5B", 3087, 'reader qwen with model = "Qwen2.5-1.5B-Instruct"'),
+                ("0.5B", 988, 'reader qwen with model = "Qwen2.5-0.5B-Instruct"'),
+            )
         ),
     )
 }
@@ -167,6 +163,21 @@ def locate(name: str) -> Found:
     if found is None:
         raise MissingModel(problem(name))
     return found
+
+
+def locate_own(name: str) -> Found:
+    """As :func:`locate`, and also a folder under a name of its own in the models folder.
+
+    Raises MissingModel for a name of the catalogue, UnknownName for any other that is not there.
+    """
+    if name in MODELS:
+        return locate(name)
+    own = settings.models_folder() / name
+    if Path(name).name != name or name == ".." or not _is_model(own):
+        brought = settings.models_folder()
+        here = [p.name for p in brought.iterdir() if _is_model(p)] if brought.is_dir() else []
+        raise UnknownName("model", name, {*MODELS, *here})
+    return Found(Model(name, "", 0, "a model of your own"), own, "models folder")
 
 
 def catalogue() -> list[dict[str, Any]]:

@@ -1,0 +1,88 @@
+"""Which prompts are read together: those of like length, and those that open alike.
+
+Pure planning over token ids, longest first, the same for the same prompts. Prompts that share a
+long opening (the same record under ``full``, with different questions) form a group whose opening
+is read once; every other prompt goes by length. ``room`` bounds the padded tokens of a batch,
+answers included, which is what its key-value cache costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+LEAST_SHARED = 256
+"""Tokens from which on a common opening is worth a pass of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Batches of prompts (by index) whose first ``shared`` tokens are the same."""
+
+    shared: int
+    batches: tuple[tuple[int, ...], ...]
+
+
+def common(first: Ids, second: Ids) -> int:
+    """How many tokens two prompts have in common at their beginning."""
+    n = min(len(first), len(second))
+    differs = np.flatnonzero(first[:n] != second[:n])
+    return int(differs[0]) if len(differs) else n
+
+
+def plan(prompts: Sequence[Ids], answer: int, room: int, share: bool = True) -> list[Group]:
+    """Groups that hold each prompt once.
+
+    ``prompts`` are token ids, ``answer`` the tokens an answer may have. A prompt that is longer
+    than ``room`` stands alone. ``share`` False leaves openings unshared.
+    """
+    alike = _alike(prompts) if share else []
+    taken = {i for members, _ in alike for i in members}
+    rest = [i for i in range(len(prompts)) if i not in taken]
+    groups = [Group(shared, _cut(prompts, members, answer, room)) for members, shared in alike]
+    if rest:
+        groups.append(Group(0, _cut(prompts, rest, answer, room)))
+    return groups
+
+
+def _alike(prompts: Sequence[Ids]) -> list[tuple[list[int], int]]:
+    """Groups of two or more prompts and the tokens they share, at least half of the longest."""
+    order = sorted(range(len(prompts)), key=lambda i: prompts[i].tobytes())
+    found: list[tuple[list[int], int]] = []
+    members: list[int] = []
+    shared = 0
+    for i in order:
+        if members:
+            # One token must be left to read, or there would be no logits to answer from.
+            both = min(common(prompts[members[-1]], prompts[i]), len(prompts[i]) - 1)
+            both = min(both, shared, len(prompts[members[0]]) - 1)
+            longest = max(len(prompts[j]) for j in (*members, i))
+            if both >= LEAST_SHARED and 2 * both >= longest:
+                members.append(i)
+                shared = both
+                continue
+        _keep(found, members, shared)
+        members, shared = [i], len(prompts[i])
+    _keep(found, members, shared)
+    return found
+
+
+def _keep(found: list[tuple[list[int], int]], members: list[int], shared: int) -> None:
+    if len(members) > 1:
+        found.append((members, shared))
+
+
+def _cut(
+    prompts: Sequence[Ids], members: Sequence[int], answer: int, room: int
+) -> tuple[tuple[int, ...], ...]:
+    """Members by length, longest first, in batches of at most ``room`` padded tokens."""
+    batches: list[list[int]] = []
+    for i in sorted(members, key=lambda i: (-len(prompts[i]), i)):
+        if not batches or (len(batches[-1]) + 1) * (len(prompts[batches[-1][0]]) + answer) > room:
+            batches.append([])
+        batches[-1].append(i)
+    return tuple(tuple(batch) for batch in batches)

@@ -1,0 +1,163 @@
+"""Greedy answers to a batch of prompts: read, then one token a step for all that are not done.
+
+Prompts stand at the right edge of the batch (left padding). They are read in slices of bounded
+size, and of each only the last token's logits are worked out: a whole prompt's would be larger
+than its model (PROTOCOL, Stage 2: reading). The choice is the largest logit in float32, the
+lowest id among equals; sampling settings that come with the weights are not followed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from core.readers.local.batches import Ids
+from core.readers.local.cache import Frame, FramedCache
+
+
+@dataclass(slots=True)
+class Said:
+    """Tokens of an answer, without the one that ended it, and when it was done."""
+
+    ids: list[int] = field(default_factory=list[int])
+    seconds: float = 0.0
+
+
+@torch.inference_mode()
+def read_opening(model: Any, ids: Ids) -> FramedCache:
+    """A cache of one row that holds an opening of prompts."""
+    cache = FramedCache(model.config.num_hidden_layers, 1, len(ids))
+    tokens = torch.from_numpy(ids[None]).to(model.device)
+    positions = torch.arange(len(ids), device=model.device)[None]
+    model.model(tokens, position_ids=positions, past_key_values=cache, use_cache=True)
+    return cache
+
+
+@torch.inference_mode()
+def answer_batch(
+    model: Any,
+    prompts: Sequence[Ids],
+    new: int,
+    stop: frozenset[int],
+    slice_tokens: int,
+    opening: tuple[FramedCache, int] | None = None,
+) -> list[Said]:
+    """Answers of up to ``new`` tokens, in the order of ``prompts`` (longest first).
+
+    ``stop`` are the ids that end an answer. ``slice_tokens`` bounds the tokens of one pass while
+    reading; a longer prompt is read alone. ``opening`` is the cache of what all prompts open with
+    and how many tokens of it they share.
+    """
+    begun = time.perf_counter()
+    lengths = [len(ids) for ids in prompts]
+    width = max(lengths)
+    cache = FramedCache(model.config.num_hidden_layers, len(prompts), width + new)
+    if opening is not None:
+        cache.open_with(*opening, [width - length for length in lengths])
+    shared = opening[1] if opening is not None else 0
+    logits = [
+        _read(model, cache, prompts, rows, width, shared)
+        for rows in _slices(lengths, shared, slice_tokens)
+    ]
+    return _decode(model, cache, torch.cat(logits), lengths, new, stop, begun)
+
+
+def _slices(lengths: Sequence[int], shared: int, most: int) -> list[slice]:
+    """Consecutive rows whose padded tokens stay within ``most``, one row at least."""
+    found: list[slice] = []
+    first = 0
+    for row in range(1, len(lengths) + 1):
+        if row == len(lengths) or (row + 1 - first) * (lengths[first] - shared) > most:
+            found.append(slice(first, row))
+            first = row
+    return found
+
+
+def _read(
+    model: Any, cache: FramedCache, prompts: Sequence[Ids], rows: slice, width: int, shared: int
+) -> torch.Tensor:
+    """Read a slice of prompts into the cache; logits of their last tokens, [rows, vocabulary].
+
+    After a shared opening every row of the slice reads equally many tokens, its last ones: a
+    shorter row reads some of the opening again rather than padding that would overwrite it.
+    """
+    ids = prompts[rows]
+    longest = max(len(i) for i in ids)
+    reading = longest - shared
+    tokens = torch.zeros((len(ids), reading), dtype=torch.long)
+    positions = torch.zeros((len(ids), reading), dtype=torch.long)
+    mask = torch.zeros((len(ids), longest), dtype=torch.bool)
+    for row, one in enumerate(ids):
+        own = min(len(one), reading)
+        tokens[row, reading - own :] = torch.from_numpy(one[len(one) - own :])
+        positions[row, reading - own :] = torch.arange(len(one) - own, len(one))
+        mask[row, longest - len(one) :] = True
+    cache.frame = Frame(rows, width - longest, width - longest + shared)
+    padded = len(ids) > 1 and any(len(i) < longest for i in ids)
+    return _last_logits(model, cache, tokens, positions, mask if padded else None)
+
+
+def _last_logits(
+    model: Any,
+    cache: FramedCache,
+    tokens: torch.Tensor,
+    positions: torch.Tensor,
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """One forward pass; float32 logits of each row's last token."""
+    made = model(
+        input_ids=tokens.to(model.device),
+        attention_mask=None if mask is None else mask.to(model.device),
+        position_ids=positions.to(model.device),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return made.logits[:, -1].float()
+
+
+def _decode(
+    model: Any,
+    cache: FramedCache,
+    logits: torch.Tensor,
+    lengths: Sequence[int],
+    new: int,
+    stop: frozenset[int],
+    begun: float,
+) -> list[Said]:
+    said = [Said() for _ in lengths]
+    rows = list(range(len(lengths)))
+    """Rows of the batch: which answer each is; the cache may hold rows that are done."""
+    done: set[int] = set()
+    width = max(lengths)
+    mask = torch.zeros((len(lengths), width + new), dtype=torch.bool, device=model.device)
+    for row, length in enumerate(lengths):
+        mask[row, width - length :] = True
+    positions = torch.tensor(lengths, device=model.device)[:, None]
+    padded = min(lengths) < width
+    for step in range(new):
+        chosen = logits.argmax(-1)
+        for row, token in zip(rows, chosen.tolist(), strict=True):
+            if row in done:
+                continue
+            if token not in stop:
+                said[row].ids.append(token)
+            if token in stop or step == new - 1:
+                said[row].seconds = time.perf_counter() - begun
+                done.add(row)
+        if len(done) == len(said):
+            break
+        going = [at for at, row in enumerate(rows) if row not in done]
+        if 2 * len(going) <= len(rows):
+            cache.keep(going)
+            rows = [rows[at] for at in going]
+            kept = torch.tensor(going, device=model.device)
+            chosen, positions, mask = chosen[kept], positions[kept], mask[kept]
+        cache.frame = Frame(slice(0, len(rows)), 0, width + step)
+        seen = mask[:, : width + step + 1] if padded else None
+        logits = _last_logits(model, cache, chosen[:, None], positions + step, seen)
+    return said

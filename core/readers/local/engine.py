@@ -1,0 +1,289 @@
+"""A language model in memory: loaded once a process, read from in batches, one at a time.
+
+A prompt longer than the model was trained on is read by an engine of its own: the same weights
+with rotary positions stretched by YaRN (Peng et al. 2023, arXiv 2309.00071), as Qwen2.5's model
+card asks. Static YaRN changes every answer, so prompts within the trained length never see it.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import torch
+
+from core.errors import WorkFailed
+from core.readers.local.batches import Ids, plan
+from core.readers.local.cache import FramedCache
+from core.readers.local.decode import Said, answer_batch, read_opening
+from core.readers.local.press import press_answers
+
+YARN_FACTOR = 4.0
+GPU_SLICE, CPU_SLICE = 8192, 1024
+"""Tokens of one pass while reading: enough to fill the device, no more memory than it takes."""
+CPU_ROOM = 16_384
+MEMORY_SHARE = 0.8
+"""Share of the accelerator's free memory that batches may fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer's token ids, or why there is none; costs as :class:`core.types.Answer` has them."""
+
+    ids: tuple[int, ...]
+    reason: str = ""
+    seconds: float = 0.0
+    reused: int = 0
+    peak_mb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How prompts are to be read.
+
+    ``new``: most tokens of an answer. ``stop``: ids that end one. ``stretched``: with YaRN.
+    ``room``: padded tokens of a batch, 0 for what memory allows. ``share``: read a common
+    opening once. ``press``, ``ratio``: key-value compression and the share it drops.
+    """
+
+    new: int
+    stop: frozenset[int]
+    stretched: bool = False
+    room: int = 0
+    share: bool = True
+    press: str = ""
+    ratio: float = 0.5
+
+
+class Opening:
+    """What prompts of a group open with, read once; it gives way where memory is short."""
+
+    def __init__(self, cache: FramedCache, tokens: int) -> None:
+        self.cache: FramedCache | None = cache
+        self.tokens = tokens
+
+    def held(self) -> tuple[FramedCache, int] | None:
+        """The cache and its length, if it is still there."""
+        return None if self.cache is None else (self.cache, self.tokens)
+
+
+class Engine:
+    """The model of a folder, on the accelerator where there is one, spread by accelerate."""
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        self.lock = RLock()
+        self.gpu = torch.cuda.is_available()
+        self.dtype = _dtype(dtype, self.gpu)
+        self.model = _load(folder, self.dtype, self.gpu)
+        self._plain = self.model.model.rotary_emb
+        self._stretched: Any = None
+        self._room = 0
+
+    @contextmanager
+    def positions(self, stretched: bool) -> Generator[None]:
+        """The model with plain or stretched rotary positions, for this thread alone."""
+        with self.lock:
+            if stretched and self._stretched is None:
+                self._stretched = _stretch(self._plain, self.model.config)
+            self.model.model.rotary_emb = self._stretched if stretched else self._plain
+            try:
+                yield
+            finally:
+                self.model.model.rotary_emb = self._plain
+
+    def read(self, prompts: Sequence[Ids], way: Way) -> Generator[tuple[int, Reply]]:
+        """Each prompt's index and reply, batch by batch, longest prompts first."""
+        if way.press:
+            for index, ids in enumerate(prompts):
+                yield index, self._tried([ids], [index], way, None)[0][1]
+            return
+        room = self._room_of(way, max((len(ids) for ids in prompts), default=0))
+        for group in plan(prompts, way.new, room, way.share):
+            opening = self._opening(prompts[group.batches[0][0]][: group.shared], way)
+            for at, batch in enumerate(group.batches):
+                chosen = [prompts[i] for i in batch]
+                yield from self._tried(chosen, list(batch), way, opening, first=at == 0)
+
+    def _opening(self, ids: Ids, way: Way) -> Opening | None:
+        if not len(ids):
+            return None
+        try:
+            with self.positions(way.stretched):
+                return Opening(read_opening(self.model, ids), len(ids))
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            self._tidy()
+            return None  # every prompt then reads it by itself, and says so where that fails too
+
+    def _tried(
+        self,
+        prompts: list[Ids],
+        indices: list[int],
+        way: Way,
+        opening: Opening | None,
+        first: bool = True,
+    ) -> list[tuple[int, Reply]]:
+        """Replies to a batch; one that does not fit into memory is halved, and at last fails."""
+        try:
+            return self._batch(prompts, indices, way, opening, first)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+        if len(prompts) == 1 and opening is not None and opening.cache is not None:
+            opening.cache = None
+            self._tidy()
+            return self._tried(prompts, indices, way, opening, first)
+        self._tidy()
+        if len(prompts) == 1:
+            return [(indices[0], Reply((), self._too_long(len(prompts[0]))))]
+        half = (len(prompts) + 1) // 2
+        self._room = half * (len(prompts[0]) + way.new)
+        return [
+            *self._tried(prompts[:half], indices[:half], way, opening, first),
+            *self._tried(prompts[half:], indices[half:], way, opening, False),
+        ]
+
+    def _batch(
+        self,
+        prompts: list[Ids],
+        indices: list[int],
+        way: Way,
+        opening: Opening | None,
+        first: bool,
+    ) -> list[tuple[int, Reply]]:
+        held = opening.held() if opening is not None else None
+        with self.positions(way.stretched):
+            if self.gpu:
+                torch.cuda.reset_peak_memory_stats()
+            if way.press:
+                said = press_answers(self.model, prompts, way.new, way.stop, way.press, way.ratio)
+            else:
+                most = GPU_SLICE if self.gpu else CPU_SLICE
+                said = answer_batch(self.model, prompts, way.new, way.stop, most, held)
+            peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
+        shared = held[1] if held is not None else 0
+        return [
+            (i, _reply(one, 0 if first and at == 0 else shared, peak))
+            for at, (i, one) in enumerate(zip(indices, said, strict=True))
+        ]
+
+    def _room_of(self, way: Way, longest: int) -> int:
+        """Padded tokens a batch may have: the user's word, or what free memory holds."""
+        if way.room:
+            return way.room
+        if not self.gpu:
+            return self._room or CPU_ROOM
+        config = self.model.config
+        wide = self.dtype.itemsize
+        kept = 2 * wide * config.num_hidden_layers * config.num_key_value_heads * _head(config)
+        # While it is read a token holds its hidden states and the gated layer's three.
+        passing = wide * (3 * config.intermediate_size + 6 * config.hidden_size)
+        free = sum(_free(device) for device in range(torch.cuda.device_count()))
+        room = int((MEMORY_SHARE * free - passing * max(GPU_SLICE, longest)) / kept)
+        return min(room, self._room) if self._room else room
+
+    def _tidy(self) -> None:
+        gc.collect()
+        if self.gpu:
+            torch.cuda.empty_cache()
+
+    def _too_long(self, tokens: int) -> str:
+        where = "the accelerator" if self.gpu else "this machine"
+        return (
+            f"a prompt of {tokens:,} tokens does not fit into the memory of {where}; use a smaller "
+            "model, or give the protocol fewer context_tokens"
+        )
+
+
+def _reply(said: Said, reused: int, peak_mb: float) -> Reply:
+    return Reply(tuple(said.ids), "", said.seconds, reused, peak_mb)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on an accelerator or on a CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def _free(device: int) -> int:
+    free, _ = torch.cuda.mem_get_info(device)
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + cached
+
+
+def _head(config: Any) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def _dtype(name: str, gpu: bool) -> torch.dtype:
+    """The type of weights: bfloat16 where the device computes in it, float32 elsewhere."""
+    if name != "auto":
+        return getattr(torch, name)
+    if gpu:
+        return torch.bfloat16
+    able = torch.cpu.get_capabilities()
+    fast = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return torch.bfloat16 if fast else torch.float32
+
+
+def _load(folder: Path, dtype: torch.dtype, gpu: bool) -> Any:
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # its bar would spoil a report
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            dtype=dtype,
+            device_map="auto" if gpu else None,
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+        )
+    except (OSError, ValueError) as error:
+        # These name files and settings of the folder, never a text that is read.
+        raise WorkFailed(f"{folder}: the weights cannot be loaded ({_line(error)})") from None
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    return model.eval()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _stretch(plain: Any, config: Any) -> Any:
+    """Rotary positions of a config of its own, stretched by YaRN to four times its length."""
+    longer = copy.deepcopy(config)
+    longer.rope_parameters = {
+        "rope_type": "yarn",
+        "rope_theta": config.rope_parameters["rope_theta"],
+        "factor": YARN_FACTOR,
+        "original_max_position_embeddings": config.max_position_embeddings,
+    }
+    longer.max_position_embeddings = int(YARN_FACTOR * config.max_position_embeddings)
+    return type(plain)(config=longer).to(plain.inv_freq.device)
+
+
+_engines: dict[tuple[str, str], Engine] = {}
+_loading = RLock()
+
+
+def shared_engine(folder: Path, dtype: str) -> Engine:
+    """The engine of a folder, loaded once a process however many readers use it."""
+    with _loading:
+        key = (str(folder), dtype)
+        if key not in _engines:
+            _engines[key] = Engine(folder, dtype)
+        return _engines[key]
