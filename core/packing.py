@@ -28,6 +28,9 @@ TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 
 CountTokens = Callable[[str], int]
 
+REFILLS = 2
+"""How often lines that were cut are tried again in what the first cut left free."""
+
 
 def day(time: datetime | None) -> str:
     """The ISO date of a time, or "undated"."""
@@ -75,13 +78,14 @@ def build_prompt(
     """The prompt for a question over a selection.
 
     ``window`` is the reader's longest prompt plus answer, in tokens as ``count`` counts them; a
-    selection may ask for a shorter one. Under truncation "context", lines are left out whole
+    selection may have one of its own. Under truncation "context", lines are left out whole
     until the rest fits: for the arm ``full``, and for a context that its arm wrote, from the side
     that the protocol does not keep; for others the lowest scores first (recency lines last).
-    Raises InputError when the question alone does not fit.
+    Raises InputError when the question alone does not fit, and when the reader's window would cut
+    a context for which the selection has a longer one.
     """
-    if selection.window:
-        window = min(window, selection.window)
+    own = selection.window
+    longest, window = window, min(window, own or window)
     question = _clean(question)
     everything = context_lines(selection)
     lines = everything
@@ -90,12 +94,18 @@ def build_prompt(
     if protocol.truncation == "right":
         limit = protocol.right_tokens
         if selection.arm == "full":
-            limit = selection.window or protocol.right_tokens_full
+            limit = own or protocol.right_tokens_full
         prompt = _cut_right(question, lines, min(limit, window), count, _sentences(selection))
     else:
         prompt = _budgeted(question, lines, selection, protocol, window, count)
     shown = {line.sentence_id for line in prompt.context}
     cut = tuple(line.sentence_id for line in everything if line.sentence_id not in shown)
+    if cut and own > longest:
+        raise InputError(
+            f"the arm {selection.arm!r} has a window of {own} tokens and the reader one of "
+            f"{longest}, which would cut this context; give the reader a longer one, or the arm a "
+            "shorter one"
+        )
     return replace(prompt, cut=cut)
 
 
@@ -120,19 +130,34 @@ def _budgeted(
     order = _drop_order(selection, len(lines), protocol)
     # A newline may or may not be a token; one is reserved a line so the sum is an upper bound.
     costs = [count(line.text) + 1 for line in lines]
-    kept = _fit(costs, room, order)
-    while True:
+
+    def put_together(kept: set[int]) -> tuple[Prompt, int]:
+        """The prompt of these lines, and by how many tokens it is too long."""
         shown = tuple(line for i, line in enumerate(lines) if i in kept)
         context = "\n".join(line.text for line in shown)
-        text = HEAD + context + MIDDLE + question + TAIL
-        tokens = count(text)
-        excess = tokens + protocol.answer_tokens - window
+        prompt = Prompt(
+            text := HEAD + context + MIDDLE + question + TAIL, question, shown, count(text)
+        )
+        excess = prompt.tokens + protocol.answer_tokens - window
         if protocol.context_tokens:
             excess = max(excess, count(context) - protocol.context_tokens)
-        if excess <= 0 or not kept:
-            return Prompt(text, question, shown, tokens)
-        # Tokenizers are not exactly additive: lines give way until the whole fits.
+        return prompt, excess
+
+    kept = _fit(costs, room, order)
+    prompt, excess = put_together(kept)
+    # Tokenizers are not exactly additive: lines give way until the whole fits.
+    while excess > 0 and kept:
         kept = _fit(costs, sum(costs[i] for i in kept) - excess, [i for i in order if i in kept])
+        prompt, excess = put_together(kept)
+    for _ in range(REFILLS):
+        more = _fit(costs, sum(costs[i] for i in kept) - excess, order)
+        if len(more) <= len(kept):
+            break
+        fuller, over = put_together(more)
+        if over > 0:
+            break
+        kept, prompt, excess = more, fuller, over
+    return prompt
 
 
 def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:

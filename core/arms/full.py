@@ -1,28 +1,51 @@
-"""Full: the whole record, cut only where a budget or the reader's window makes it.
+"""Full: the whole record, cut only where a budget, a window or the reader's own makes it.
 
 ``k`` is ignored. Which side gives way is the protocol's ``full_side`` and is reported: the
 published run kept the earliest tokens, so the end of long records was never read (PROTOCOL,
 Arms). Under a token budget one unbroken stretch from that side is kept; the recency buffer has
-no privilege here, as packing gives it none.
+no privilege here, as packing gives it none. ``window`` sets full contexts of several lengths
+beside each other, as in ``{ name = "full", window = 32768 }``.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 
 from core.arms import ARMS
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, Positions
-from core.types import Instruction
+from core.errors import InputError
+from core.protocol import Protocol
+from core.types import Budget, Instruction, Record, Selection
 
 
 @ARMS.register("full")
 class Full(ScoredArm):
-    """Every sentence, each with score 1."""
+    """Every sentence, each with score 1.
+
+    ``window``: most tokens of the prompt and its answer, as the reader counts them; 0 is all that
+    the reader's own window holds. Raises InputError for a negative one.
+    """
 
     name, title = "full", "Full record"
     recency_first = False
     contiguous = True
+
+    def __init__(self, protocol: Protocol, window: int = 0) -> None:
+        super().__init__(protocol)
+        if type(window) is not int or window < 0:
+            raise InputError(
+                f"the arm 'full' has a window of {window!r}; it takes a whole number of tokens, "
+                "such as 16384, or 0 for the reader's own"
+            )
+        self.window = window
+
+    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
+        """Everything the cutoff and ``budget.tokens`` allow; packing cuts it to the window."""
+        selection = super().select(record, instruction, budget)
+        return dataclasses.replace(selection, window=self.window)
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         return np.ones(len(pool.sentences))
@@ -33,4 +56,5 @@ class Full(ScoredArm):
         return kept_first, self.score(pool, instruction)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
-        return (("side kept", self.protocol.full_side),)
+        window = (("window", f"{self.window} tokens"),) if self.window else ()
+        return (("side kept", self.protocol.full_side), *window)
