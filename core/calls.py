@@ -7,10 +7,11 @@ and types alone, never from what the service wrote, as that may quote a record o
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from random import Random
@@ -20,14 +21,26 @@ from core.errors import EgressRefused, MidchartError, WorkFailed
 
 A = TypeVar("A")
 B = TypeVar("B")
+BEAT_S = 1.0
+"""How often a waiting caller is asked whether it still wants to wait."""
 
 
 class CallFailed(WorkFailed):
-    """A call that came to nothing; ``again``: another try may help, after ``wait_s`` if said."""
+    """A call that came to nothing.
 
-    def __init__(self, reason: str, again: bool = False, wait_s: float | None = None) -> None:
+    again: another try may help, after ``wait_s`` if said. billed: the service may have done the
+    work and may charge for it.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        again: bool = False,
+        wait_s: float | None = None,
+        billed: bool = False,
+    ) -> None:
         super().__init__(reason)
-        self.again, self.wait_s = again, wait_s
+        self.again, self.wait_s, self.billed = again, wait_s, billed
 
 
 class Abandoned(WorkFailed):
@@ -79,7 +92,7 @@ class Caller:
                     raise
                 if tried == self.patience.retries:
                     tries = f" ({tried + 1} tries)" if tried else ""
-                    raise CallFailed(f"{failed}{tries}") from None
+                    raise CallFailed(f"{failed}{tries}", billed=failed.billed) from None
                 if failed.wait_s is not None:
                     self._obey(failed)
                 self._pause(self._backoff(tried))
@@ -107,12 +120,17 @@ class Caller:
 
 
 def each(
-    items: Sequence[A], work: Callable[[A], B], workers: int, stop: threading.Event
-) -> Iterator[tuple[int, B | MidchartError]]:
+    items: Sequence[A],
+    work: Callable[[A], B],
+    workers: int,
+    stop: threading.Event,
+    beat: Callable[[], None] = lambda: None,
+) -> Generator[tuple[int, B | MidchartError]]:
     """``work`` on every item, ``workers`` at a time: (index, result) as they finish.
 
     A MidchartError is given as the result of its item; any other error of ``work`` is raised
-    here. Leaving the iterator early sets ``stop``; what is under way is left to end by itself.
+    here. ``beat`` is called while nothing finishes and may raise to end the wait. Leaving the
+    iterator early sets ``stop``; what is under way is left to end by itself.
     """
     todo: queue.SimpleQueue[tuple[int, A]] = queue.SimpleQueue()
     ready: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
@@ -135,12 +153,20 @@ def each(
         threading.Thread(target=labour, name="call", daemon=True).start()
     try:
         for _ in items:
-            index, result, error = ready.get()
+            index, result, error = _next(ready, beat)
             if error is not None and not isinstance(error, MidchartError):
                 raise error
             yield index, error if error is not None else result
     finally:
         stop.set()
+
+
+def _next(ready: queue.SimpleQueue[B], beat: Callable[[], None]) -> B:
+    while True:
+        try:
+            return ready.get(timeout=BEAT_S)
+        except queue.Empty:
+            beat()
 
 
 def retry_after(headers: Any) -> float | None:
@@ -218,18 +244,34 @@ def failure(error: BaseException, service: str) -> CallFailed:
         )
     names = {cls.__name__ for cls in type(error).__mro__}
     if "APITimeoutError" in names or "TimeoutException" in names or isinstance(error, TimeoutError):
-        return CallFailed(f"{service} did not answer in time", True)
+        return CallFailed(f"{service} did not answer in time", True, billed=True)
     if "APIConnectionError" in names or "TransportError" in names or isinstance(error, OSError):
         cause = type(error.__cause__ or error).__name__
-        return CallFailed(f"{service} cannot be reached ({cause})", True)
+        billed = not cause.startswith("Connect")  # no connection, no work
+        return CallFailed(f"{service} cannot be reached ({cause})", True, billed=billed)
     if "APIResponseValidationError" in names or isinstance(error, ValueError):
         return broken(service)
     return CallFailed(f"the call to {service} failed ({kind})")
 
 
+def told_failure(kind: str, service: str) -> CallFailed:
+    """A failure that a service tells by an error type of the Claude API, not by a status."""
+    status = _TYPES.get(kind, 500)
+    return CallFailed(f"{service} {_STATUS[status]} ({status})")
+
+
+def quiet_clients() -> None:
+    """Keep the clients' own logging silent: at level debug it writes prompts and headers.
+
+    Called after a client's package is imported, as the import itself may turn logging on.
+    """
+    for name in ("anthropic", "openai", "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 def broken(service: str) -> CallFailed:
     """An answer that is cut off or not in the form it should have; another try may help."""
-    return CallFailed(f"{service} sent a broken answer", True)
+    return CallFailed(f"{service} sent a broken answer", True, billed=True)
 
 
 def _error_type(error: BaseException) -> str:

@@ -248,7 +248,8 @@ class Answer:
     """A reader's answer. ``status`` is ok or failed (then ``reason``); ``sources`` are the ids
     of context sentences it stands on, where the reader knows them. ``reused_tokens`` are those of
     ``prompt_tokens`` that were not read anew; ``seconds`` is from the prompt's turn to its answer;
-    ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, while it was made (0: unknown).
+    ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, while it was made (0: unknown);
+    ``how`` by which of a reader's ways it was made, where it has more than one.
     """
 
     text: str
@@ -260,22 +261,39 @@ class Answer:
     seconds: float = 0.0
     reused_tokens: int = 0
     peak_mb: float = 0.0
+    how: str = ""
 
 
 Outcome = Literal["correct", "incorrect", "unparsed", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call of a judge's model used: the model that answered, tokens read (``cached_tokens``
+    of them from its cache) and written, the price in US dollars (None: not known), and how the
+    model was called (alone or in a batch, at which temperature)."""
+
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A judge's verdict.
 
-    ``raw`` is what the judge said, word for word; ``reason`` why it failed.
+    ``raw`` is what the judge said, word for word; ``reason`` why it failed; ``usage`` what its
+    model used (None for a judge that is a rule).
     """
 
     outcome: Outcome
     refusal: bool = False
     raw: str = ""
     reason: str = ""
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from core.egress import CLOSED, Gate, read_address
 from core.errors import InputError, MidchartError
 from core.protocol import Protocol
 from core.readers import READERS
-from core.readers.openai_server import OpenAIServer, Reply
-from core.readers.token_estimate import counter
+from core.readers.remote.openai_server import OpenAIServer, Reply
+from core.readers.remote.token_estimate import counter
 from core.types import Answer, Prompt
 
 KEY = "MIDCHART_SERVED_KEY"
@@ -36,10 +36,11 @@ class Served:
     url: the server, ``http://127.0.0.1:8000/v1``. model: its name there. concurrency: calls at a
     time. timeout: seconds a call may take. retries: tries after the first, with backoff. window:
     longest prompt and answer in tokens (0: the server tells). path: "completions" or "chat" alone,
-    or "auto", completions where the server has it. tokenizer: see :mod:`.token_estimate`.
+    or "auto", completions where the server has it. tokenizer: see
+    :mod:`core.readers.remote.token_estimate`.
 
     The key, where the server wants one, is ``MIDCHART_SERVED_KEY`` of the environment or of
-    Streamlit's secrets. ``gate`` and ``watch`` are the run's: without a gate only loopback is
+    Streamlit's secrets. ``egress`` and ``watch`` are the run's: without the first only loopback is
     called; ``watch`` is asked, while answers are waited for, whether to go on.
     """
 
@@ -57,11 +58,11 @@ class Served:
         window: int = 0,
         path: str = "auto",
         tokenizer: str = "",
-        gate: Gate = CLOSED,
+        egress: Gate = CLOSED,
         watch: Callable[[], None] = lambda: None,
     ) -> None:
         self.check(protocol, url, model, concurrency, timeout, retries, window, path)
-        self.protocol, self.gate, self.url = protocol, gate, url
+        self.protocol, self.egress, self.url = protocol, egress, url
         self.model, self.path, self.timeout = model, path, timeout
         self.group = max(4 * concurrency, 16)
         self.count_tokens = counter(tokenizer)
@@ -119,7 +120,7 @@ class Served:
 
     def _server(self) -> OpenAIServer:
         if self._connected is None:
-            permit = self.gate.permit(self.url)
+            permit = self.egress.permit(self.url)
             self._connected = OpenAIServer(
                 permit, settings.secret(KEY), self.model, self.path, self.timeout
             )

@@ -7,6 +7,7 @@
     items/           answers and verdicts, or selections: JSONL while it runs, Parquet after
     events.jsonl     started, progress, cancelled, failed, finished
     log.txt          what the worker printed: places of faults, never text of a record
+    judging/         what judges that cost money spent and asked for, a file a judge
     lock             held (flock) by the worker while it lives
     cancel           somebody asked to stop;  cancelled  the worker obeyed
     done.json        finished: counts and times
@@ -51,6 +52,7 @@ class Plan:
     options: Mapping[str, Any]
     planned: int
     raw: Mapping[str, Any]
+    allow_hosts: tuple[str, ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -123,6 +125,7 @@ class RunFolder:
             spec.get("options", {}),
             raw["planned"],
             raw,
+            tuple(spec.get("allow_hosts", ())),
         )
 
     def store(self, kind: str) -> RowStore:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from core import settings
 from core.arms import ARMS
+from core.egress import CLOSED, Gate
 from core.errors import MidchartError
 from core.judges import JUDGES
 from core.readers import READERS
@@ -65,16 +66,24 @@ class Job:
     """A run in hand. ``progress`` is called after every item and may stop the pass.
 
     ``folder`` is the run's own, for files beside its rows (checkpoints). ``done`` and ``failed``
-    count the rows that are there.
+    count the rows that are there. ``note`` is told in words how a long wait stands. ``egress``
+    decides what may leave this machine (:mod:`core.run.leaving`).
     """
 
     def __init__(
-        self, plan: Plan, cohort: Cohort, store: RowStore, progress: Progress, folder: Path
+        self,
+        plan: Plan,
+        cohort: Cohort,
+        store: RowStore,
+        progress: Progress,
+        folder: Path,
+        note: Callable[[str], None] = lambda _: None,
+        egress: Gate = CLOSED,
     ) -> None:
         self.plan, self.cohort, self.store, self.folder = plan, cohort, store, folder
         self.protocol = plan.protocol
         self.done = self.failed = 0
-        self._progress = progress
+        self._progress, self._note, self.egress = progress, note, egress
         self._built: dict[tuple[str, str], Any] = {}
 
     def there(self, table: str, columns: str = "item") -> dict[str, Row]:
@@ -95,6 +104,12 @@ class Job:
         """Tell how far the pass is; raises Stopped when told to stop."""
         if not self._progress(self.done, self.failed):
             raise Stopped
+
+    def watch(self, text: str = "") -> None:
+        """Tell how a long wait stands (or nothing); raises Stopped when told to stop."""
+        if text:
+            self._note(text)
+        self.tell()
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
         """Write a row down and tell; raises Stopped, WorkFailed for a full disk."""
@@ -150,6 +165,11 @@ class Job:
     def _make(self, registry: Registry[T], entry: MemberEntry) -> T:
         """A reader or judge with its options and what it asks of the run (members.GIVEN)."""
         asked = inspect.signature(registry.get(entry.name)).parameters
-        have = {"manifest": self.cohort.manifest, "run": self.folder.name}
+        have = {
+            "egress": self.egress,
+            "folder": self.folder,
+            "label": entry.label,
+            "watch": self.watch,
+        }
         given = {name: value for name, value in have.items() if name in asked}
         return registry.build(entry.name, self.protocol, **entry.options, **given)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import MidchartError
@@ -73,26 +73,39 @@ def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -
     return Case(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A verdict to get: on which answer, of which judge (its label), for the how manieth time."""
+
+    asked: Asked
+    answer_key: str
+    judge: str
+    repeat: int
+
+
 class Judging:
     """All judging of a pass. ``there`` holds the items of verdicts that are there already."""
 
     def __init__(self, job: Job, there: Container[str]) -> None:
         self.job, self.there = job, there
-        self._piles: dict[str, list[tuple[Asked, str, Case]]] = {}
+        self._piles: dict[str, list[tuple[Wanted, Case]]] = {}
 
     def judge(self, asked: Asked, answer: Mapping[str, Any]) -> None:
         """Have an answers row judged by every judge that has not judged it."""
-        for label in self.job.plan.judges:
-            if self._item(asked, label) in self.there:
-                continue
-            case = case_of(asked.question, answer, self.job.protocol)
-            if isinstance(case, Verdict):
-                self._write(asked, answer["key"], label, case, None, 0.0)
-                continue
-            pile = self._piles.setdefault(label, [])
-            pile.append((asked, answer["key"], case))
-            if len(pile) >= self._group(label):
-                self._judge(label)
+        for entry in self.job.plan.judge_entries:
+            for repeat in range(entry.repeats):
+                if self._item(asked, entry.label, repeat) not in self.there:
+                    self._pile(Wanted(asked, answer["key"], entry.label, repeat), answer)
+
+    def _pile(self, wanted: Wanted, answer: Mapping[str, Any]) -> None:
+        case = case_of(wanted.asked.question, answer, self.job.protocol)
+        if isinstance(case, Verdict):
+            self._write(wanted, case, None, 0.0)
+            return
+        pile = self._piles.setdefault(wanted.judge, [])
+        pile.append((wanted, case))
+        if len(pile) >= self._group(wanted.judge):
+            self._judge(wanted.judge)
 
     def finish(self) -> None:
         """Judge what is left."""
@@ -109,35 +122,28 @@ class Judging:
 
     def _judge(self, label: str) -> None:
         pile, self._piles[label] = self._piles[label], []
-        items = [(asked.question.instruction, case.gold, case.answer) for asked, _, case in pile]
+        items = [(w.asked.question.instruction, case.gold, case.answer) for w, case in pile]
         verdicts = outcomes(lambda: _judge_all(self.job.judge(label), items), len(pile), _failed)
         begun = time.perf_counter()
         with closing(verdicts):
             for index, verdict in verdicts:
-                asked, key, case = pile[index]
+                wanted, case = pile[index]
                 if verdict.outcome == "failed" and not verdict.reason:
                     verdict = replace(verdict, reason="the judge failed without a reason")
-                self._write(asked, key, label, verdict, case, time.perf_counter() - begun)
+                self._write(wanted, verdict, case, time.perf_counter() - begun)
                 begun = time.perf_counter()
 
     @staticmethod
-    def _item(asked: Asked, label: str) -> str:
-        return item_of(asked.entry, asked.question.instruction.id, asked.reader, label)
+    def _item(asked: Asked, label: str, repeat: int) -> str:
+        return item_of(asked.entry, asked.question.instruction.id, asked.reader, label, repeat)
 
-    def _write(
-        self,
-        asked: Asked,
-        answer_key: str,
-        label: str,
-        verdict: Verdict,
-        case: Case | None,
-        seconds: float,
-    ) -> None:
-        item = self._item(asked, label)
+    def _write(self, wanted: Wanted, verdict: Verdict, case: Case | None, seconds: float) -> None:
+        asked, used = wanted.asked, verdict.usage
+        item = self._item(asked, wanted.judge, wanted.repeat)
         row: Row = {
             **blank(VERDICTS),
             **asked.question.columns(),
-            "key": digest(answer_key, label, item),
+            "key": digest(wanted.answer_key, wanted.judge, item),
             "item": item,
             "status": "failed" if verdict.outcome == "failed" else "ok",
             "reason": verdict.reason or None,
@@ -145,14 +151,26 @@ class Judging:
             "arm": asked.entry.name,
             "k": asked.entry.k,
             "reader": asked.reader,
-            "judge": label,
-            "answer_key": answer_key,
-            **{k: v for k, v in asdict(verdict).items() if k != "reason"},
+            "judge": wanted.judge,
+            "answer_key": wanted.answer_key,
+            "outcome": verdict.outcome,
+            "refusal": verdict.refusal,
+            "raw": verdict.raw,
             "prompt_hash": case.prompt_hash if case is not None else None,
             "nan_evidence": case.nan if case is not None else False,
             "seconds": seconds,
+            "repeat": wanted.repeat,
             "time": now(),
         }
+        if used is not None:
+            row |= {
+                "model": used.model,
+                "read_tokens": used.input_tokens,
+                "reused_tokens": used.cached_tokens,
+                "output_tokens": used.output_tokens,
+                "cost_usd": used.cost_usd,
+                "how": used.how,
+            }
         self.job.append("verdicts", row)
 
 

@@ -5,11 +5,12 @@ itself, before anything is written. A member may offer two class methods for tha
 
 ``check(protocol, **options)`` refuses what cannot be done on this machine (weights, a package, a
 key) without loading anything; a member without it is made once where it has options.
-``admit(manifest, **options)`` refuses what the cohort's data-use tag forbids; it is asked when
-the cohort is open and before the run's folder is made.
+``addresses(**options)`` says which servers it would call; whether it may is asked when the cohort
+is open, before the run's folder is made and again by its worker (:mod:`core.run.leaving`).
 
 What a constructor asks for under one of the names in :data:`GIVEN` is given by the run, and no
-spec can set it: ``manifest`` is the cohort's data-use tag, ``run`` the run's id.
+spec can set it: ``egress`` decides what may leave this machine, ``folder`` is the run's own,
+``label`` the entry's, ``watch`` tells how a long wait stands and raises when the run is stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from core.errors import InputError, MissingModel, SpecError, UnknownName
 from core.protocol import Protocol
 from core.registry import Registry
 
-GIVEN = frozenset({"protocol", "pinned", "embedder", "manifest", "run"})
+GIVEN = frozenset({"protocol", "pinned", "embedder", "egress", "folder", "label", "watch"})
 """Constructor arguments that the run fills in, so that a spec cannot."""
 
 
@@ -39,6 +40,11 @@ class MemberEntry:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     label: str = ""
+
+    @property
+    def repeats(self) -> int:
+        """Verdicts that each answer gets of a judge."""
+        return int(self.options.get("repeats", 1))
 
     @classmethod
     def read(cls, written: str | Mapping[str, Any]) -> MemberEntry:

@@ -9,13 +9,11 @@ from typing import Any
 
 from core import settings
 from core.errors import DataError
-from core.judges import JUDGES
 from core.loaders.open import open_cohort
-from core.readers import READERS
 from core.run.kinds import KINDS
-from core.run.members import MemberEntry
+from core.run.leaving import destinations, permit
 from core.run.provenance import content_digest, versions
-from core.run.spec import READER, Spec
+from core.run.spec import Spec
 from core.types import Cohort, Instruction
 
 
@@ -55,12 +53,13 @@ def plan(spec: Spec) -> dict[str, Any]:
     """The document ``spec.json`` for a spec.
 
     Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
-    run needs, DataUseError where its data-use tag forbids what a reader or judge would do.
+    run needs, DataUseError where text of its records would go where it may not.
     """
     path = find_data(spec.data, spec.base)
     cohort = open_cohort(str(path))
     instructions = chosen(cohort, spec.limit)
-    _admit(spec, cohort)
+    found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
+    permit(found, cohort.manifest, spec.allow_hosts)
     items = KINDS.build(spec.kind).planned(spec, cohort, instructions)
     return {
         "spec": {
@@ -72,6 +71,7 @@ def plan(spec: Spec) -> dict[str, Any]:
             "judges": [asdict(entry) for entry in spec.judges],
             "limit": spec.limit,
             "options": dict(spec.options),
+            "allow_hosts": list(spec.allow_hosts),
         },
         "protocol": spec.protocol.as_dict(),
         "cohort": {
@@ -84,17 +84,6 @@ def plan(spec: Spec) -> dict[str, Any]:
         "instructions": len(instructions),
         "planned": items,
     }
-
-
-def _admit(spec: Spec, cohort: Cohort) -> None:
-    """Let every reader and judge refuse what the cohort's data-use tag forbids."""
-    arms_readers = [e.options[READER] for e in spec.arms if READER in e.options]
-    readers = [*spec.readers, *(MemberEntry.read(reader) for reader in arms_readers)]
-    for registry, entries in ((READERS, readers), (JUDGES, spec.judges)):
-        for entry in entries:
-            admit = getattr(registry.get(entry.name), "admit", None)
-            if admit is not None:
-                admit(cohort.manifest, **entry.options)
 
 
 def _data_use(cohort: Cohort) -> Mapping[str, Any]:

@@ -108,6 +108,7 @@ class Reading:
                     "reused_tokens": answer.reused_tokens,
                     "seconds": answer.seconds or moment - begun,
                     "peak_mb": answer.peak_mb or None,
+                    "how": answer.how or None,
                 }
                 self._write(asked, row, prompt)
                 begun = time.perf_counter()

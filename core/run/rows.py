@@ -82,6 +82,7 @@ ANSWERS: Schema = {
     "reused_tokens": "BIGINT",
     "seconds": "DOUBLE",
     "peak_mb": "DOUBLE",
+    "how": "VARCHAR",
     "failure_kind": "VARCHAR",
 }
 """One row an arm entry, instruction and reader. ``evidence_in_prompt``: a gold sentence was not
@@ -101,9 +102,20 @@ VERDICTS: Schema = {
     "prompt_hash": "VARCHAR",
     "nan_evidence": "BOOLEAN",
     "seconds": "DOUBLE",
+    "repeat": "BIGINT",
+    "model": "VARCHAR",
+    "read_tokens": "BIGINT",
+    "reused_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "cost_usd": "DOUBLE",
+    "how": "VARCHAR",
 }
-"""One row an answer and judge. ``prompt_hash``: of what the judge was given (question, reference,
-response). ``nan_evidence``: judged against the text "nan" (protocol fault question_100)."""
+"""One row an answer, judge and repeat. ``prompt_hash``: of what the judge was given (question,
+reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
+question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
+same text, which tell how a judge agrees with itself. From ``model`` on: what a judge that is a
+language model used (null for a rule); ``read_tokens`` count those it found in its cache, which
+are ``reused_tokens``."""
 
 
 def digest(*parts: str) -> str:
@@ -118,9 +130,12 @@ def entry_text(entry: ArmEntry) -> str:
     return json.dumps([entry.name, entry.k, entry.recency, entry.tokens, options])
 
 
-def item_of(entry: ArmEntry, instruction_id: str, reader: str = "", judge: str = "") -> str:
+def item_of(
+    entry: ArmEntry, instruction_id: str, reader: str = "", judge: str = "", repeat: int = 0
+) -> str:
     """The name of a piece of work in a run."""
-    return digest(entry_text(entry), instruction_id, reader, judge)
+    again = (str(repeat),) if repeat else ()
+    return digest(entry_text(entry), instruction_id, reader, judge, *again)
 
 
 def kept_rows(selection: Selection) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from core.arms import ARMS
-from core.errors import SpecError, UnknownName
+from core.egress import read_host
+from core.errors import InputError, SpecError, UnknownName
 from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
@@ -30,7 +31,7 @@ from core.run.members import (
 )
 from core.types import Budget
 
-FIELDS = ("name", "kind", "data", "protocol", "seed", "limit")
+FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "allow_hosts")
 LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
     "curve": "the position curve",
@@ -68,7 +69,7 @@ class Spec:
     """What a run is to do.
 
     ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
-    file's folder.
+    file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Spec:
     limit: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     base: str = ""
+    allow_hosts: tuple[str, ...] = ()
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
@@ -132,7 +134,20 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         protocol=protocol,
         limit=_whole(table, "limit", 1) if "limit" in table else None,
         options=kind.options(table, protocol),
+        allow_hosts=_hosts(table),
     )
+
+
+def _hosts(table: Mapping[str, Any]) -> tuple[str, ...]:
+    found: list[str] = []
+    for host in _list(table, "allow_hosts", False):
+        if not isinstance(host, str):
+            raise SpecError(f"'allow_hosts' of the spec holds {host!r}; it takes names of hosts")
+        try:
+            found.append(read_host(host))
+        except InputError as error:
+            raise SpecError(f"'allow_hosts' of the spec: {error}") from None
+    return tuple(found)
 
 
 def _text(table: Mapping[str, Any], name: str) -> str:

@@ -76,6 +76,7 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         state = state_of(folder)
         done, failed = counts(folder, raw["spec"]["kind"], state)
     failure = last_event(folder, "failed") if state == "crashed" else None
+    note = last_event(folder, "note") if state in ("running", "cancelling") else None
     return {
         "run": folder.id,
         "name": raw["spec"]["name"],
@@ -88,6 +89,7 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         "data": raw["cohort"]["path"],
         "created": raw["created"],
         "reason": failure["reason"] if failure else "",
+        "note": note["text"] if note else "",
     }
 
 
@@ -101,7 +103,8 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     """Where a run stands, or all runs, newest first; raises UnknownName.
 
     ``done`` counts answers and verdicts (or selections) that are there without fault, ``failed``
-    those with a reason; together they reach ``planned``.
+    those with a reason; together they reach ``planned``. ``reason``: why a worker died; ``note``:
+    what a running one waits for, in words.
     """
     if run is not None:
         return _status(find_run(run))

@@ -17,6 +17,8 @@ from core.loaders.open import open_cohort
 from core.run.folder import RunFolder, find_run, now, take_lock, write_json
 from core.run.job import Job, Stopped, reason_of
 from core.run.kinds import KINDS
+from core.run.leaving import destinations, note, permit
+from core.run.planning import chosen
 from core.run.provenance import versions
 from core.store import Journal, Lock
 
@@ -44,7 +46,20 @@ def do_run(folder: RunFolder) -> str:
     begun = time.monotonic()
     try:
         store.reopen()
-        job = Job(plan, open_cohort(plan.data), store, progress, folder.path)
+        cohort = open_cohort(plan.data)
+        asked = chosen(cohort, plan.limit)
+        leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
+        egress = permit(leaving, cohort.manifest, plan.allow_hosts)
+        note(folder.id, cohort.manifest.name, leaving, asked)
+        job = Job(
+            plan,
+            cohort,
+            store,
+            progress,
+            folder.path,
+            lambda text: tell("note", text=text),
+            egress,
+        )
         try:
             job.begin()
             KINDS.build(plan.kind).execute(job)

@@ -37,7 +37,8 @@ class AnswersRun(Kind):
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
-        return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + len(spec.judges))
+        verdicts = sum(judge.repeats for judge in spec.judges)
+        return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
 
     def execute(self, job: Job) -> None:
         _Pass(job).run()
@@ -83,8 +84,9 @@ class _Pass:
         return any(
             item_of(entry, instruction.id, reader) not in self.answers
             or any(
-                item_of(entry, instruction.id, reader, judge) not in self.verdicts
-                for judge in self.job.plan.judges
+                item_of(entry, instruction.id, reader, judge.label, repeat) not in self.verdicts
+                for judge in self.job.plan.judge_entries
+                for repeat in range(judge.repeats)
             )
             for reader in self.job.plan.readers
         )

@@ -1,0 +1,1 @@
+"""Language models as judges: what they are asked, the services that run them, what they cost."""

@@ -1,0 +1,81 @@
+"""A language model as a judge: the protocol's prompt, the strict word, and what never is asked.
+
+A failed answer and a question without evidence are failed verdicts; an empty answer is incorrect
+without a call. The full question and the full response go into the prompt, the same for every arm
+(or the first ``protocol.response_characters`` of the response).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from core.errors import MidchartError
+from core.judges.model.engine import Engine, Request, Said
+from core.judges.model.yes_no import BLIND, ONE_WORD, SIGHTED, evidence_of, fill, read_yes_no
+from core.judges.refusal import is_refusal
+from core.protocol import Protocol
+from core.text import words
+from core.types import Answer, Gold, Instruction, Verdict
+
+Item = tuple[Instruction, Gold, Answer]
+
+
+class LanguageJudge:
+    """A judge over an engine. ``sighted``: it is shown the evidence. ``one_word``: a blind prompt
+    ends with the demand for one word, as the sighted one does."""
+
+    def __init__(
+        self, protocol: Protocol, engine: Engine, sighted: bool, one_word: bool = False
+    ) -> None:
+        self.protocol, self.engine, self.sighted = protocol, engine, sighted
+        self.group = engine.group
+        template = SIGHTED if sighted else BLIND + (f"\n\n{ONE_WORD}" if one_word else "")
+        start, rest = template.split("{response}")
+        self._start, self._rest = start, rest
+
+    def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
+        """Judge one answer."""
+        return next(iter(self.judge_many([(instruction, gold, answer)])))[1]
+
+    def judge_many(self, items: Sequence[Item]) -> Iterator[tuple[int, Verdict]]:
+        """Each item's index and verdict, as they come in."""
+        asked: list[tuple[int, Request]] = []
+        for index, item in enumerate(items):
+            request = self.request(item)
+            if isinstance(request, Verdict):
+                yield index, request
+            else:
+                asked.append((index, request))
+        if asked:
+            with closing(self.engine.ask_many([request for _, request in asked])) as answers:
+                for place, said in answers:
+                    index = asked[place][0]
+                    yield index, _verdict(said, items[index][2])
+
+    def request(self, item: Item) -> Request | Verdict:
+        """What the model is asked about an item, or the verdict on what it is not asked about."""
+        instruction, gold, answer = item
+        if answer.status == "failed":
+            why = f" ({answer.reason})" if answer.reason else ""
+            return Verdict("failed", reason=f"no answer{why}")
+        parts = {"question": instruction.question}
+        if self.sighted:
+            parts["evidence"] = evidence_of(gold)
+            if not parts["evidence"]:
+                return Verdict("failed", reason="the question has no evidence")
+        text = answer.text
+        if self.protocol.response_characters:
+            text = text[: self.protocol.response_characters]
+        if not words(text):
+            return Verdict("incorrect", raw="the answer is empty")
+        return Request(fill(self._start, **parts), text + fill(self._rest, **parts))
+
+
+def _verdict(said: Said | MidchartError, answer: Answer) -> Verdict:
+    refusal = is_refusal(answer.text)
+    if not isinstance(said, Said):
+        return Verdict("failed", refusal, reason=str(said))
+    if said.declined:
+        return Verdict("unparsed", refusal, "(the model's service declined)", usage=said.usage)
+    return Verdict(read_yes_no(said.text), refusal, said.text, usage=said.usage)

@@ -1,0 +1,116 @@
+"""The options that judges with a language model share, checked without a connection."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+from core import settings
+from core.egress import read_address
+from core.errors import InputError, MissingKey
+from core.judges.model.claude_api import Asking
+from core.judges.model.prices import price_of
+from core.settings import Secret
+
+CLAUDE = "https://api.anthropic.com"
+HAIKU = "claude-haiku-4-5-20251001"
+CLAUDE_KEY, SERVED_KEY = "ANTHROPIC_API_KEY", "MIDCHART_SERVED_KEY"
+MAX_TOKENS = 16
+"""Enough for one word, and for a few more to see what was said in its place."""
+
+
+def claude_key(local: bool) -> Secret | None:
+    """The key of the Claude API; a gateway on this machine (``local``) may need none.
+
+    Raises MissingKey.
+    """
+    key = settings.secret(CLAUDE_KEY)
+    if key is None and not local:
+        raise MissingKey(
+            f"{CLAUDE_KEY} is not set; put it in the environment or in .streamlit/secrets.toml"
+        )
+    return key
+
+
+def served_key() -> Secret | None:
+    """The key of an on-site server, where it wants one."""
+    return settings.secret(SERVED_KEY)
+
+
+def check_numbers(
+    judge: str, concurrency: int, retries: int, max_tokens: int, timeout: float, repeats: int
+) -> None:
+    """Raise InputError for a number out of its range."""
+    for name, value, least, most in (
+        ("concurrency", concurrency, 1, 256),
+        ("retries", retries, 0, 100),
+        ("max_tokens", max_tokens, 1, 64_000),
+        ("repeats", repeats, 1, 100),
+    ):
+        if type(value) is not int or not least <= value <= most:
+            raise InputError(
+                f"{name!r} of the judge {judge!r} is a whole number from {least} to {most:,}"
+            )
+    if not 0 < timeout < 86_400:
+        raise InputError(f"'timeout' of the judge {judge!r} is a number of seconds above 0")
+
+
+def check_claude(
+    judge: str, model: str, base_url: str, budget_usd: float, price_in: float, price_out: float
+) -> None:
+    """Raise InputError or MissingKey for options with which Claude cannot be asked."""
+    if not model:
+        raise InputError(f"'model' of the judge {judge!r} is empty; the default is {HAIKU}")
+    address = read_address(base_url, "base_url")
+    price = price_of(model, price_in, price_out)
+    if budget_usd < 0 or not budget_usd < 1e9:
+        raise InputError(f"'budget_usd' of the judge {judge!r} is US dollars, 0 for no limit")
+    if budget_usd and price is None:
+        raise InputError(
+            f"no price of {model} is known, so a budget cannot be kept: give the judge {judge!r} "
+            "'price_in' and 'price_out', US dollars per million tokens"
+        )
+    claude_key(address.local)
+
+
+def asking(
+    model: str, max_tokens: int, timeout: float, price_in: float, price_out: float, stream: bool
+) -> Asking:
+    """How Claude is asked, by these options."""
+    return Asking(model, max_tokens, timeout, price_of(model, price_in, price_out), stream)
+
+
+def check_served(judge: str, url: str, model: str) -> None:
+    """Raise InputError where an on-site model cannot be found by these options."""
+    if not url:
+        raise InputError(
+            f"the judge {judge!r} needs 'url', its server's address, like http://127.0.0.1:8000/v1"
+        )
+    read_address(url)
+    if not model:
+        raise InputError(f"the judge {judge!r} needs 'model', the model's name on its server")
+
+
+def check_no_claude(judge: str, model: str, batch: bool, budget_usd: float, url: str) -> None:
+    """Raise InputError for options of Claude given beside an on-site server."""
+    given = {
+        "model": model == HAIKU,
+        "batch": batch,
+        "budget_usd": bool(budget_usd),
+        "base_url": url != CLAUDE,
+    }
+    wrong = [name for name, is_claudes in given.items() if is_claudes]
+    if wrong == ["model"]:
+        raise InputError(f"the judge {judge!r} with 'url' needs 'model', its name on that server")
+    if wrong:
+        raise InputError(
+            f"{', '.join(wrong)} of the judge {judge!r} belong to Claude; leave them out beside "
+            "'url'"
+        )
+
+
+def book(folder: Path | None, label: str) -> Path | None:
+    """The file in which a judge of a run keeps what it spent and asked for; None outside a run."""
+    if folder is None:
+        return None
+    return folder / "judging" / f"{blake2b(label.encode(), digest_size=8).hexdigest()}.jsonl"
