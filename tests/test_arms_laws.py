@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from core.arms import ARMS
 from core.errors import InputError
+from core.pairs import RELEVANCE
 from core.protocol import Protocol, parse
 from core.text import event_text, sentences
 from core.types import Budget, Event, Instruction, Record, Selection, Span
+from tests import pair_models
 from tests.gates import gate_folder
 
 START = datetime(2015, 1, 1)
@@ -28,9 +30,13 @@ TAKES_ALL = {"full"}
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of the session's own, shared by all tests and by the processes they start."""
+    """A cache of the session's own, shared by all tests and by the processes they start, and
+    small models in place of weights that no machine has by itself."""
+    models = tmp_path_factory.mktemp("models")
+    pair_models.bert(models / RELEVANCE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MIDCHART_MODELS", str(models))
         yield
 
 

@@ -107,7 +107,7 @@ def test_the_catalogue_lists_what_is_here_and_what_is_not(tmp_path, monkeypatch)
     rows = {row["name"]: row for row in weights.catalogue()}
     assert rows[MINILM]["here"] and not rows[MINILM]["later"]
     absent = rows["ms-marco-MiniLM-L-6-v2"]
-    assert (absent["here"], absent["how"], absent["later"]) == (False, "", True)
+    assert (absent["here"], absent["how"], absent["later"]) == (False, "", False)
     assert absent["where"] == str(tmp_path / "models" / "ms-marco-MiniLM-L-6-v2")
     json.dumps(list(rows.values()))
 

@@ -1,0 +1,57 @@
+"""Cross-encoder: BM25's best sentences, put in order by a model that reads question and sentence
+together (PROTOCOL, Arms: BM25 top 50, ms-marco-MiniLM-L-6-v2, 20 kept).
+
+What BM25 does not bring up is never seen by the model, so k beyond the shortlist keeps no more.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from core.arms import ARMS
+from core.arms.base import ScoredArm, Scores, Trace, top_k
+from core.arms.bm25_family import index_of
+from core.arms.candidates import Candidates, Positions
+from core.pairs import RELEVANCE, relevance, shared
+from core.protocol import Protocol
+from core.text import words
+from core.types import Instruction
+
+SHORTLIST = 50
+"""Sentences that BM25 hands on."""
+
+
+@ARMS.register("cross_encoder")
+class CrossEncoder(ScoredArm):
+    """The k sentences of highest logit among BM25's ``shortlist`` best.
+
+    Raises MissingModel when the weights are not here, ValueError for an empty shortlist.
+    """
+
+    name, title = "cross_encoder", "Cross-encoder (of BM25's 50)"
+    needs: ClassVar[str] = RELEVANCE
+
+    def __init__(self, protocol: Protocol, shortlist: int = SHORTLIST) -> None:
+        super().__init__(protocol)
+        if type(shortlist) is not int or shortlist < 1:
+            raise ValueError(f"'shortlist' is {shortlist!r}; it takes a whole number from 1")
+        self.shortlist = shortlist
+        self.scorer = shared(self.needs)
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        """The model's logit of each sentence of the shortlist, −∞ for the others."""
+        bm25 = index_of(pool).scores(words(instruction.question))
+        read = top_k(bm25, self.shortlist)
+        scores = np.full(len(pool.sentences), -np.inf)
+        texts = [pool.sentences[i].text for i in read.tolist()]
+        scores[read] = relevance(self.scorer, instruction.question, texts)
+        return scores
+
+    def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
+        return super().rank(pool, instruction, min(k, self.shortlist))
+
+    def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
+        read = min(self.shortlist, len(pool.sentences))
+        return (("model", self.scorer.id), ("read by the model", str(read)))

@@ -1,0 +1,105 @@
+"""Pairs to a model's outputs, each pair scored once ever: on disk by the hash of model and pair.
+
+One selection's pairs are the next one's: arms keep the same sentences, and questions are asked
+again. So pairs are de-duplicated, looked up, and only what is new is sent through the model,
+sorted by length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import settings
+from core.pairs.model import Pair, PairModel, labels_of, refuse_tokenizer
+from core.pairs.precision import Precision, hardware
+from core.text import one_line
+from core.vectors import Once, Progress
+from core.weights import fingerprint, locate
+
+CHUNK = 512
+"""Pairs scored between two writes; what is lost when a process is killed."""
+DECIMALS = 6
+"""Scores are rounded to so many decimals: further ones differ between libraries and machines."""
+
+
+class PairScorer:
+    """Scores pairs with the cross-encoder called ``name``; outputs are kept under ``cache``.
+
+    ``labels`` are the model's outputs in order; ``id`` names model, weights and precision, which
+    are told apart on disk too. ``scored`` counts the pairs this object sent through the model.
+    White space is folded first. Raises MissingModel when the weights are not here or lack a part.
+    """
+
+    def __init__(self, name: str, cache: Path | None = None) -> None:
+        found = locate(name)
+        digest = fingerprint(found)
+        self.name, self.labels = name, labels_of(found.folder)
+        refuse_tokenizer(found.folder)
+        device, self.precision = hardware()
+        self._at: tuple[str, Precision] = device, self.precision
+        self.id = f"{name}@{digest[:16]}/{self.precision}"
+        self._folder = found.folder
+        kept = (cache or settings.cache_folder()) / "pairs"
+        self._once = Once(
+            kept / f"{name}-{digest[:16]}-{self.precision}", digest, len(self.labels), CHUNK
+        )
+        self._model: PairModel | None = None
+        self._lock = Lock()
+
+    @property
+    def scored(self) -> int:
+        """How many pairs this object sent through the model."""
+        return self._once.made
+
+    def outputs(
+        self, pairs: Sequence[Pair], progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """Raw outputs of ``pairs`` [n, labels], float32; equal pairs have equal outputs.
+
+        ``progress`` is called with pairs done and pairs in all while the model works. Raises
+        WorkFailed where the model gives no numbers.
+        """
+        folded = [(one_line(first), one_line(second)) for first, second in pairs]
+        order = sorted(range(len(folded)), key=lambda i: len(folded[i][0]) + len(folded[i][1]))
+        sorted_pairs = [folded[i] for i in order]
+
+        def make(missing: Sequence[int], told: Progress) -> NDArray[np.float32]:
+            return self._loaded().logits([sorted_pairs[i] for i in missing], told)
+
+        rows = self._once.rows([_content(pair) for pair in sorted_pairs], make, progress)
+        out = np.empty_like(rows)
+        out[order] = rows
+        return out
+
+    def _loaded(self) -> PairModel:
+        with self._lock:
+            if self._model is None:
+                self._model = PairModel(self._folder, *self._at)
+            return self._model
+
+
+def _content(pair: Pair) -> bytes:
+    """Both texts in one, so that no two pairs spell the same content."""
+    first, second = (text.encode("utf-8", "surrogatepass") for text in pair)
+    return b"%d:" % len(first) + first + second
+
+
+_shared: dict[tuple[str, str, Path], PairScorer] = {}
+_shared_lock = Lock()
+
+
+def shared(name: str) -> PairScorer:
+    """The process's one scorer for these weights and this cache folder; raises MissingModel.
+
+    Arms are built anew for every question; the model is not.
+    """
+    key = (name, str(locate(name).folder), settings.cache_folder())
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = PairScorer(name)
+        return _shared[key]
