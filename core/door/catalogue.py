@@ -13,14 +13,21 @@ from core.judges import JUDGES
 from core.loaders import LOADERS
 from core.readers import READERS
 
+IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
+
 
 @dataclass(frozen=True, slots=True)
 class MemberCard:
-    """A member of a family: an arm, reader, judge or loader. ``problem`` says why it is away."""
+    """A member of a family: an arm, reader, judge or loader.
+
+    ``problem`` says why it is away. ``calls``: it calls a server, so it works in a run alone, whose
+    spec says which one and lets text go there; it is away everywhere else.
+    """
 
     name: str
     title: str
     problem: str = ""
+    calls: bool = False
 
 
 def folders() -> dict[str, str]:
@@ -46,8 +53,9 @@ def members(family: str) -> list[MemberCard]:
     cards: list[MemberCard] = []
     for name in registries[family].names():
         factory = registries[family].get(name)
-        needs = getattr(factory, "needs", None)
-        cards.append(MemberCard(name, factory.title, weights.problem(needs) if needs else ""))
+        needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
+        problem = weights.problem(needs) if needs else IN_RUNS if calls else ""
+        cards.append(MemberCard(name, factory.title, problem, calls))
     return cards
 
 
