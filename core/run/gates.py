@@ -77,15 +77,23 @@ class Lessons:
     test: Pairs
 
 
+def split_of(cohort: Cohort, protocol: Protocol) -> Split:
+    """The split of a cohort's patients that have questions with a reference.
+
+    Raises DataUseError where its tag forbids training, InputError where it has too few patients.
+    """
+    refuse_untrainable(cohort)
+    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
+    return split_patients(having, protocol.seed)
+
+
 def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
     """Split a cohort by patients and draw the pairs of each part.
 
     Raises DataUseError where its tag forbids training, InputError where it has too few patients
     or no pairs.
     """
-    refuse_untrainable(cohort)
-    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
-    split = split_patients(having, protocol.seed)
+    split = split_of(cohort, protocol)
     drawn = [
         pairs(asked_of(cohort, ids, protocol), protocol, np.random.default_rng([protocol.seed, i]))
         for i, ids in enumerate((split.train, split.validation, split.test))

@@ -36,7 +36,6 @@ LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
     "curve": "the position curve",
     "needles": "controlled needle runs",
-    "gate": "the QCCS gate",
     "forecast": "the EHRSHOT experiment",
 }
 BUDGET_FIELDS = ("k", "recency", "tokens")

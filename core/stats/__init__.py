@@ -20,6 +20,7 @@ from core.stats.agreement import (
     raw_of,
     repeat_agreement,
 )
+from core.stats.auroc import clustered_auroc
 from core.stats.clustered import (
     ClusteredBootstrap,
     cluster_totals,
@@ -50,6 +51,7 @@ __all__ = [
     "bootstrap_interval",
     "bootstrap_proportion",
     "cluster_totals",
+    "clustered_auroc",
     "clustered_bootstrap",
     "clustered_intervals",
     "clustered_wilson",

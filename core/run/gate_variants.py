@@ -1,0 +1,107 @@
+"""Which gates a run of kind ``gate`` trains: the ablations of the paper, and its faults one by one.
+
+PROTOCOL, The QCCS gate. A variant belongs to one or more groups; a spec chooses among the groups,
+and a gate that two of them need (the standard one) is trained once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from core.gate.examples import hashing_of
+from core.gate.recipe import Recipe
+from core.gate.shape import GateConfig, Head
+from core.protocol import Protocol
+
+GROUPS = ("ablation", "query", "loss", "faults")
+NGRAMS = (2, 3, 4)
+DIMS = (32, 64, 128)
+HEADS: tuple[Head, ...] = ("linear", "standard", "deep")
+PROCESSES = (1, 2, 3)
+"""Salts under which a salted gate is scored: three other processes than the one it learned in."""
+CORRECTED: Mapping[str, str] = {
+    "hash": "blake2",
+    "gate_text": "whole",
+    "gate_positives": "all",
+    "gate_negatives": "random",
+}
+FAULTS: Mapping[str, Mapping[str, str]] = {
+    "salted hash": {"hash": "salted"},
+    "first 3 positives": {"gate_positives": "first_3"},
+    "earliest negatives": {"gate_negatives": "earliest"},
+    "500 characters, 128 n-grams": {"gate_text": "500_characters_128_ngrams"},
+}
+ALL_FAULTS = "all four"
+NO_FAULT = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A gate to train.
+
+    ``changes`` are protocol fields of its own; ``fault`` is the fault it shows ("none" for the
+    corrected gate where it stands beside faults, empty for one that does not). ``loss`` is bce or
+    focal; ``groups`` what it serves.
+    """
+
+    name: str
+    groups: frozenset[str]
+    ngram: int = 3
+    dim: int = 64
+    head: Head = "standard"
+    query: bool = True
+    loss: str = "bce"
+    fault: str = ""
+    changes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def protocol(self, base: Protocol) -> Protocol:
+        """The protocol this gate is trained under: ``base``, its fault's switches turned on."""
+        if not self.fault:
+            return base
+        return dataclasses.replace(base, **{**CORRECTED, **self.changes})
+
+    def config(self, base: Protocol) -> GateConfig:
+        """The gate's shape."""
+        return GateConfig(
+            hashing_of(self.protocol(base), self.ngram), self.dim, self.head, self.query
+        )
+
+    def recipe(self, base: Protocol, epochs: int) -> Recipe:
+        """How it is trained."""
+        loss = "focal" if self.loss == "focal" else "bce"
+        return Recipe(epochs=epochs, loss=loss, seed=base.seed)
+
+    def salts(self, base: Protocol) -> tuple[int, ...]:
+        """Under which salts it is scored; 0 is that of the process it was trained in."""
+        return (0, *PROCESSES) if self.protocol(base).hash == "salted" else (0,)
+
+
+def _name(ngram: int = 3, dim: int = 64, head: str = "standard") -> str:
+    return f"n={ngram} dim={dim} {head}"
+
+
+def variants(groups: Iterable[str], protocol: Protocol) -> list[Variant]:
+    """The variants of some groups, the standard gate first, each once."""
+    standard = Variant(_name(), frozenset({"ablation", "query", "loss"}))
+    every = [standard]
+    for ngram, dim, head in product(NGRAMS, DIMS, HEADS):
+        one = Variant(_name(ngram, dim, head), frozenset({"ablation"}), ngram, dim, head)
+        if one.name != standard.name:
+            every.append(one)
+    every.append(Variant(_name() + " without query", frozenset({"query"}), query=False))
+    every.append(Variant(_name() + " focal", frozenset({"loss"}), loss="focal"))
+    # Faults start from the corrected gate; under a protocol with faults it is one of its own.
+    faults = frozenset({"faults"})
+    if all(getattr(protocol, name) == value for name, value in CORRECTED.items()):
+        every[0] = dataclasses.replace(standard, groups=standard.groups | faults, fault=NO_FAULT)
+    else:
+        every.append(Variant(f"{_name()} corrected", faults, fault=NO_FAULT))
+    for fault, changes in FAULTS.items():
+        every.append(Variant(f"fault: {fault}", faults, fault=fault, changes=changes))
+    together = {name: value for changes in FAULTS.values() for name, value in changes.items()}
+    every.append(Variant(f"fault: {ALL_FAULTS}", faults, fault=ALL_FAULTS, changes=together))
+    chosen = frozenset(groups)
+    return [one for one in every if one.groups & chosen]
