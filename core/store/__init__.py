@@ -12,8 +12,10 @@ from core.store.journal import Journal, drop, repair
 from core.store.lock import Lock, held
 from core.store.query import Schema, query, source
 from core.store.rows import RowStore
+from core.store.snapshot import Ask, snapshot
 
 __all__ = [
+    "Ask",
     "Journal",
     "Lock",
     "RowStore",
@@ -24,5 +26,6 @@ __all__ = [
     "query",
     "reopen",
     "repair",
+    "snapshot",
     "source",
 ]

@@ -20,8 +20,8 @@ from core.run.reading import Asked, Reading
 from core.run.rows import ANSWERS, VERDICTS, item_of
 from core.run.selecting import select
 from core.run.spec import ArmEntry, Spec
-from core.run.tables import accuracy, agreement, failures, hit_miss, paired, unlocated
 from core.run.tables_recall import recall, tokens
+from core.run.tables_stage2 import stage2
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction, Selection
 
@@ -46,13 +46,8 @@ class AnswersRun(Kind):
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return {
             "recall": recall(store, plan),
-            "accuracy": accuracy(store, plan),
             "tokens": tokens(store, plan),
-            "hit_miss": hit_miss(store, plan),
-            "paired": paired(store, plan),
-            "agreement": agreement(store, plan),
-            "unlocated": unlocated(store, plan),
-            "failures": failures(store, plan),
+            **stage2(store, plan),
         }
 
 

@@ -14,7 +14,7 @@ from core.run.planning import by_record, chosen
 from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
 from core.run.spec import Spec
-from core.run.tables import failures
+from core.run.tables_failures import failures
 from core.run.tables_recall import recall, tokens
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction

@@ -1,0 +1,175 @@
+"""How far judges agree, with each other and with themselves.
+
+Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement always stand together (with few
+answers right kappa is near 0 however well two judges agree), each with an interval by resampling
+patients: a patient's answers, under all arms, belong together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.run.folder import Plan
+from core.run.tables import Table, entry_columns, generator, known, literal
+from core.stats import (
+    ac1_of,
+    cluster_totals,
+    clustered_intervals,
+    kappa_of,
+    positive_of,
+    raw_of,
+    repeat_agreement,
+)
+from core.store import Ask
+
+CELLS = ("both_yes", "only_first", "only_second", "neither")
+MEASURES = {
+    "raw": raw_of,
+    "kappa": kappa_of,
+    "ac1": ac1_of,
+    "positive_agreement": positive_of,
+}
+Totals = NDArray[np.float64]
+
+
+def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict[int, Totals]]:
+    """(label, reader) → patient → how often both, the first, the second or neither said yes."""
+    found: dict[tuple[str, str], dict[int, Totals]] = defaultdict(dict)
+    rows = ask(
+        f"""
+        WITH pairs AS (
+            SELECT a.label, a.reader, a.patient, a.correct AS x, b.correct AS y
+            FROM judged a JOIN judged b USING (answer_key, label, reader)
+            WHERE a.judge = {literal(first)} AND b.judge = {literal(second)}
+                AND a.correct IS NOT NULL AND b.correct IS NOT NULL
+        ), cells AS (
+            SELECT label, reader, patient, count(*) FILTER (x AND y) AS both_yes,
+                count(*) FILTER (x AND NOT y) AS only_first,
+                count(*) FILTER (y AND NOT x) AS only_second,
+                count(*) FILTER (NOT x AND NOT y) AS neither
+            FROM pairs GROUP BY ALL
+        )
+        SELECT label, reader, list(patient ORDER BY patient) AS patients,
+            {", ".join(f"list({cell} ORDER BY patient) AS {cell}" for cell in CELLS)}
+        FROM cells GROUP BY ALL
+        """
+    )
+    for row in rows:
+        counts = np.array([row[cell] for cell in CELLS], dtype=np.float64).T
+        found[row["label"], row["reader"]] = dict(zip(row["patients"], counts, strict=True))
+    return found
+
+
+def _measures(patients: dict[int, Totals], plan: Plan, *name: str) -> dict[str, Any]:
+    """The counts, and each measure with its interval; null where it is not defined."""
+    table = np.array([patients[patient] for patient in sorted(patients)]).reshape(-1, 4)
+    counts = table.sum(axis=0)
+    row: dict[str, Any] = {"n": int(counts.sum()), "patients": len(table)}
+    row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
+    drawn = None
+    if len(table) > 1:
+        draws = cluster_totals(table, plan.protocol.resamples, generator(plan, "agreement", *name))
+        drawn = draws.reshape(-1, 2, 2)
+    for measure, of in MEASURES.items():
+        row[measure] = known(float(of(counts.reshape(2, 2)))) if len(table) else None
+        low = high = None
+        if drawn is not None and row[measure] is not None:
+            ends = clustered_intervals(of(drawn)[:, None])
+            low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+        row |= {f"{measure}_low": low, f"{measure}_high": high}
+    return row
+
+
+def _together(parts: list[dict[int, Totals]]) -> dict[int, Totals]:
+    """Counts of several arms, patient by patient."""
+    sums: dict[int, Totals] = {}
+    for part in parts:
+        for patient, counts in part.items():
+            sums[patient] = sums.get(patient, np.zeros(4)) + counts
+    return sums
+
+
+def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
+    """How far each two judges agree where both said correct or incorrect.
+
+    Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge).
+    """
+    whole: Table = []
+    by_arm: Table = []
+    found = {pair: _by_patient(ask, *pair) for pair in combinations(plan.judges, 2)}
+    for reader in plan.readers:
+        for (first, second), cells in found.items():
+            pair = {"reader": reader, "first": first, "second": second}
+            arms = [(entry, cells.get((entry.label, reader), {})) for entry in plan.arms]
+            together = _together([part for _, part in arms])
+            whole.append(pair | _measures(together, plan, reader, first, second))
+            by_arm += [
+                entry_columns(entry)
+                | pair
+                | _measures(part, plan, reader, first, second, entry.label)
+                for entry, part in arms
+            ]
+    return whole, by_arm
+
+
+def self_agreement(ask: Ask, plan: Plan) -> Table:
+    """How far a judge that was asked repeatedly agrees with itself: none where none was.
+
+    ``agreement``: of an answer's repeats, the share of pairs that are equal, meaned over answers
+    (all arms), with an interval by resampling patients; ``unanimous``: the share of answers whose
+    repeats are all equal. Unparsed and failed verdicts are left out.
+    """
+    patterns: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in ask(
+        """
+        WITH items AS (
+            SELECT reader, judge, answer_key, record,
+                count(*) FILTER (outcome = 'correct') AS yes,
+                count(*) FILTER (outcome = 'incorrect') AS no
+            FROM said GROUP BY ALL
+        )
+        SELECT reader, judge, patient, yes, no, count(*) AS times
+        FROM items JOIN patients USING (record) WHERE yes + no >= 2 GROUP BY ALL ORDER BY ALL
+        """
+    ):
+        patterns[row["reader"], row["judge"]].append(row)
+    rows: Table = []
+    for reader in plan.readers:
+        for judge in plan.judges:
+            seen = patterns.get((reader, judge))
+            if not seen:
+                continue
+            counts = np.array([[row["yes"], row["no"]] for row in seen], dtype=np.float64)
+            times = np.array([row["times"] for row in seen], dtype=np.float64)
+            equal = repeat_agreement(counts)
+            _, patients = np.unique([row["patient"] for row in seen], return_inverse=True)
+            totals = np.stack(
+                [np.bincount(patients, times * equal), np.bincount(patients, times)],
+                1,
+                dtype=np.float64,
+            )
+            low = high = None
+            if len(totals) > 1:
+                name = ("self_agreement", reader, judge)
+                drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
+                ends = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
+                low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            rows.append(
+                {
+                    "reader": reader,
+                    "judge": judge,
+                    "n": int(times.sum()),
+                    "patients": len(totals),
+                    "repeats": float(times @ counts.sum(axis=1) / times.sum()),
+                    "unanimous": float(times[equal == 1.0].sum() / times.sum()),
+                    "agreement": float(times @ equal / times.sum()),
+                    "agreement_low": low,
+                    "agreement_high": high,
+                }
+            )
+    return rows
