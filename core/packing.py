@@ -98,8 +98,7 @@ def build_prompt(
         prompt = _cut_right(question, lines, min(limit, window), count, _sentences(selection))
     else:
         prompt = _budgeted(question, lines, selection, protocol, window, count)
-    shown = {line.sentence_id for line in prompt.context}
-    cut = tuple(line.sentence_id for line in everything if line.sentence_id not in shown)
+    cut = prompt.cut + tuple(line.sentence_id for line in everything[len(lines) :])
     if cut and own > longest:
         raise InputError(
             f"the arm {selection.arm!r} has a window of {own} tokens and the reader one of "
@@ -135,9 +134,9 @@ def _budgeted(
         """The prompt of these lines, and by how many tokens it is too long."""
         shown = tuple(line for i, line in enumerate(lines) if i in kept)
         context = "\n".join(line.text for line in shown)
-        prompt = Prompt(
-            text := HEAD + context + MIDDLE + question + TAIL, question, shown, count(text)
-        )
+        text = HEAD + context + MIDDLE + question + TAIL
+        cut = tuple(line.sentence_id for i, line in enumerate(lines) if i not in kept)
+        prompt = Prompt(text, question, shown, count(text), cut)
         excess = prompt.tokens + protocol.answer_tokens - window
         if protocol.context_tokens:
             excess = max(excess, count(context) - protocol.context_tokens)
@@ -207,8 +206,9 @@ def _cut_right(
         low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)
     text = text[:low]
     shown = _clipped(lines, max(0, low - len(HEAD)), sentences)
+    cut = tuple(line.sentence_id for line in lines[len(shown) :])
     survived = len(HEAD) + len(context) + len(MIDDLE) + len(question) <= low
-    return Prompt(text, question, shown, count(text), question_survived=survived)
+    return Prompt(text, question, shown, count(text), cut, survived)
 
 
 def _sentences(selection: Selection) -> dict[str, Sentence]:

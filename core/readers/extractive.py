@@ -38,6 +38,7 @@ class Extractive:
     name: str = "extractive"
     title: str = "Extractive baseline (non-generative)"
     needs: ClassVar[str] = MINILM
+    generative: ClassVar[bool] = False
 
     def __init__(
         self, protocol: Protocol, window: int = 32_768, embedder: Embedder | None = None

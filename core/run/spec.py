@@ -243,12 +243,19 @@ def _arm(value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]) -> Ar
 def _reader_of(
     arm: str, value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]
 ) -> MemberEntry:
-    """The reader an arm works with: its own option, or else the run's first."""
-    if value is not None:
-        return read_member(value, "readers", READERS, protocol)
-    if not readers:
-        raise SpecError(
-            f"the arm {arm!r} works with a reader, and this run has none; "
-            f'name one: {{ name = "{arm}", reader = "{READERS.names()[0]}" }}'
-        )
-    return readers[0]
+    """The reader an arm works with: its own option, or else the run's first that writes."""
+    named = readers if value is None else (read_member(value, "readers", READERS, protocol),)
+    for entry in named:
+        if _writes(entry.name):
+            return entry
+    able = [name for name in READERS.names() if _writes(name)]
+    found = ", ".join(repr(entry.name) for entry in named)
+    raise SpecError(
+        f"the arm {arm!r} works with a reader that writes, and "
+        + (f"{found} only picks lines of its prompt" if named else "this run has none")
+        + f'; name one: {{ name = "{arm}", reader = "{able[0]}" }}. Valid: {", ".join(able)}'
+    )
+
+
+def _writes(reader: str) -> bool:
+    return getattr(READERS.get(reader), "generative", True)

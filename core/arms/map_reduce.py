@@ -1,0 +1,287 @@
+"""Map-reduce: chunks of 30 events are summarised, and the question is put to the summaries.
+
+PROTOCOL, Arms. Nothing of the record is kept word for word, so no sentence counts as kept and
+what a summary holds of the evidence is not known. Summaries that the prompt cannot hold are
+folded into summaries of summaries until it can, whatever the record's length; under the
+published ``map_reduce = "flat"`` they are not, and the prompt loses its end at about 50 chunks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import ClassVar
+
+from core.arms import ARMS
+from core.arms.candidates import Candidates, candidates
+from core.arms.summaries import Summaries, Summary
+from core.errors import InputError
+from core.packing import HEAD, MIDDLE, TAIL, body, build_prompt, day, line_text
+from core.protocol import Protocol
+from core.text import count_tokens
+from core.types import Budget, ContextLine, Instruction, Prompt, Reader, Record, Selection, Sentence
+
+CHUNK = 30
+"""Events of a chunk (PROTOCOL, Arms)."""
+FILL = 0.9
+"""How full a prompt folding aims at: summaries differ in length, and to fold anew costs more."""
+SUMMARISE = (
+    "Summarize this part of the patient record in a few sentences. Keep every diagnosis, "
+    "medication with its dose, result with its value and unit, procedure and plan, each with its "
+    "date. Add nothing that is not written above."
+)
+FOLD = (
+    "These are summaries of consecutive parts of one patient record. Combine them into one "
+    "summary of a few sentences. Keep every diagnosis, medication with its dose, result with its "
+    "value and unit, procedure and plan, each with its date. Add nothing that is not written above."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of the record: a line of it or a summary, and the time it goes from and to."""
+
+    line: ContextLine
+    begins: datetime | None
+    ends: datetime | None
+
+
+@dataclass(slots=True)
+class Work:
+    """What the summaries of one selection took."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    empty: int = 0
+    folds: int = 0
+
+
+@ARMS.register("map_reduce")
+class MapReduce:
+    """Summaries of the whole record in place of its sentences.
+
+    ``reader`` writes them, each of at most ``protocol.answer_tokens`` tokens; ``events`` is the
+    size of a chunk. ``k`` and ``recency`` are ignored. Raises InputError without a reader or for
+    one that cannot write.
+    """
+
+    name: str = "map_reduce"
+    title: str = "Map-reduce (summaries)"
+    by_relevance: ClassVar[bool] = False
+
+    def __init__(
+        self, protocol: Protocol, reader: Reader | None = None, events: int = CHUNK
+    ) -> None:
+        self.check(protocol, events)
+        if reader is None:
+            raise InputError(
+                "the arm 'map_reduce' works with a reader that writes its summaries; it is for "
+                'runs: arms = [{ name = "map_reduce", reader = "qwen" }]'
+            )
+        if not getattr(reader, "generative", True):
+            raise InputError(
+                f"the arm 'map_reduce' takes a reader that writes; {reader.name!r} writes nothing "
+                "of its own, so it cannot summarise"
+            )
+        self.protocol, self.reader, self.events = protocol, reader, events
+        self._summaries = Summaries(reader, protocol)
+
+    @classmethod
+    def check(cls, protocol: Protocol, events: int = CHUNK) -> None:
+        """Refuse a size of chunk that cannot be; raises InputError."""
+        if type(events) is not int or events < 1:
+            raise InputError(
+                f"'events' of the arm 'map_reduce' is {events!r}; it takes a whole number from 1"
+            )
+
+    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
+        """Summaries of all that the cutoff allows, folded to what the prompt can hold.
+
+        ``budget.tokens`` covers the summaries without their dates; one that alone is longer is
+        left out and counted in ``cut``. Raises InputError where the reader's window cannot hold
+        two summaries, WorkFailed where the reader fails.
+        """
+        pool = candidates(record, instruction.cutoff, self.protocol)
+        work = Work()
+        chunks = self._chunks(pool)
+        flat = self.protocol.map_reduce == "flat"
+        asked = [(piece, prompt) for chunk in chunks for piece, prompt in self._pieces(chunk)]
+        parts = [part for part in self._summarised(asked, work) if part is not None]
+        while not flat and len(parts) > 1 and (by := self._excess(parts, instruction, budget)) > 1:
+            parts = self._folded(parts, by, work)
+            work.folds += 1
+        lines = tuple(part.line for part in parts)
+        kept = self._within(lines, budget.tokens)
+        trace = [
+            ("candidates", str(len(pool.sentences))),
+            *([("after the cutoff", str(pool.withheld))] if pool.withheld else []),
+            ("reader", self.reader.name),
+            ("chunks", str(len(chunks))),
+            ("summaries asked for", str(work.requests)),
+            ("times folded", str(work.folds)),
+            ("tokens read for summaries", str(work.prompt_tokens)),
+            ("tokens of summaries written", str(work.output_tokens)),
+            *([("empty summaries", str(work.empty))] if work.empty else []),
+        ]
+        return Selection(
+            record.id,
+            instruction.id,
+            self.name,
+            (),
+            sum(count_tokens(body(line)) for line in kept),
+            len(lines) - len(kept),
+            tuple(trace),
+            kept,
+        )
+
+    def _chunks(self, pool: Candidates) -> list[list[Part]]:
+        """The candidates' lines, ``events`` events that say anything to a chunk."""
+        by_event: dict[int, list[Part]] = {}
+        for sentence in pool.sentences:
+            by_event.setdefault(sentence.span.event, []).append(_part(sentence))
+        events = list(by_event.values())
+        return [
+            [part for event in events[start : start + self.events] for part in event]
+            for start in range(0, len(events), self.events)
+        ]
+
+    def _prompt(self, request: str, parts: Sequence[Part]) -> Prompt:
+        """A request for a summary; only in a flat run is it cut as the protocol's faults cut."""
+        protocol = self.protocol
+        if protocol.map_reduce == "folded":
+            protocol = dataclasses.replace(protocol, truncation="context", context_tokens=0)
+        lines = tuple(part.line for part in parts)
+        asked = Selection("", "", self.name, (), 0, lines=lines)
+        return build_prompt(request, asked, protocol, self.reader.window, self.reader.count_tokens)
+
+    def _pieces(self, chunk: list[Part]) -> list[tuple[list[Part], Prompt]]:
+        """A chunk as requests that lose nothing of it: in halves where it is too long for one.
+
+        In a flat run it is one request, and loses what the prompt cannot hold.
+        """
+        prompt = self._prompt(SUMMARISE, chunk)
+        if not prompt.cut or self.protocol.map_reduce == "flat":
+            return [(chunk, prompt)]
+        if len(chunk) > 1:
+            halves = chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :]
+        else:
+            halves = tuple([half] for half in self._halves(chunk[0]))
+        return [piece for half in halves for piece in self._pieces(half)]
+
+    def _halves(self, part: Part) -> tuple[Part, Part]:
+        """A line in two, at the blank nearest to its middle where it has one."""
+        date, _, text = part.line.text.partition("] ")
+        middle = len(text) // 2
+        blanks = [i for i in (text.rfind(" ", 1, middle), text.find(" ", middle)) if i > 0]
+        at = min(blanks, key=lambda i: abs(i - middle)) if blanks else middle
+        first, second = text[:at].strip(), text[at:].strip()
+        if not first or not second:
+            raise InputError(
+                f"the reader's window of {self.reader.window} tokens holds no line of the record "
+                "beside the request for a summary; the arm 'map_reduce' needs a longer one"
+            )
+
+        def half(text: str) -> Part:
+            line = dataclasses.replace(part.line, text=f"{date}] {text}")
+            return dataclasses.replace(part, line=line)
+
+        return half(first), half(second)
+
+    def _summarised(self, asked: list[tuple[list[Part], Prompt]], work: Work) -> list[Part | None]:
+        """A part for each request; None for a summary without a word."""
+        parts: list[Part | None] = []
+        summaries = self._summaries.of([prompt for _, prompt in asked])
+        for (piece, _), summary in zip(asked, summaries, strict=True):
+            work.requests += 1
+            work.prompt_tokens += summary.prompt_tokens
+            work.output_tokens += summary.output_tokens
+            work.empty += not summary.text
+            parts.append(_summary(piece, summary) if summary.text else None)
+        return parts
+
+    def _excess(self, parts: list[Part], instruction: Instruction, budget: Budget) -> float:
+        """How many times too long the summaries are for the prompt and the budget (up to 1: not).
+
+        Under the right truncation they are folded to what it leaves: the question survives it.
+        """
+        protocol, count = self.protocol, self.reader.count_tokens
+        window, frame = self.reader.window, count(HEAD + MIDDLE + instruction.question + TAIL)
+        if protocol.truncation == "right":
+            if frame <= protocol.right_tokens:  # else no context is short enough
+                window = min(window, protocol.right_tokens + protocol.answer_tokens)
+            protocol = dataclasses.replace(protocol, truncation="context")
+        lines = tuple(part.line for part in parts)
+        asked = Selection("", "", self.name, (), 0, lines=lines)
+        excess = 0.0
+        if budget.tokens is not None:
+            own = sum(count_tokens(body(line)) for line in lines)
+            excess = own / budget.tokens if budget.tokens else float(own + 1)
+        if build_prompt(instruction.question, asked, protocol, window, count).cut:
+            room = window - protocol.answer_tokens - frame
+            room = max(1, min(room, protocol.context_tokens or room))
+            needed = sum(count(line.text) + 1 for line in lines)
+            excess = max(excess, needed / room, 1.01)
+        return excess
+
+    def _folded(self, parts: list[Part], by: float, work: Work) -> list[Part]:
+        """Every ``by`` neighbours in one, two at least: no more is lost than need be."""
+        n = len(parts)
+        groups = max(1, min((n + 1) // 2, int(FILL * n / by)))
+        edges = [round(i * n / groups) for i in range(groups + 1)]
+        asked = [
+            piece
+            for first, last in pairwise(edges)
+            for piece in self._fold_requests(parts[first:last])
+        ]
+        if len(asked) == n:
+            raise InputError(
+                f"the reader's window of {self.reader.window} tokens cannot hold two summaries; "
+                "the arm 'map_reduce' needs a longer one, or shorter answers (answer_tokens)"
+            )
+        requests = [(piece, prompt) for piece, prompt in asked if prompt is not None]
+        written = iter(self._summarised(requests, work))
+        folded = [piece[0] if prompt is None else next(written) for piece, prompt in asked]
+        return [part for part in folded if part is not None]
+
+    def _fold_requests(self, group: list[Part]) -> list[tuple[list[Part], Prompt | None]]:
+        """A group as requests that lose nothing of it; a part alone is left as it is."""
+        if len(group) == 1:
+            return [(group, None)]
+        prompt = self._prompt(FOLD, group)
+        if not prompt.cut:
+            return [(group, prompt)]
+        middle = len(group) // 2
+        return self._fold_requests(group[:middle]) + self._fold_requests(group[middle:])
+
+    def _within(
+        self, lines: tuple[ContextLine, ...], tokens: int | None
+    ) -> tuple[ContextLine, ...]:
+        """What of the lines a budget holds, from the side that the protocol keeps."""
+        if tokens is None:
+            return lines
+        latest = self.protocol.full_side == "latest"
+        kept: list[ContextLine] = []
+        for line in reversed(lines) if latest else lines:
+            tokens -= count_tokens(body(line))
+            if tokens < 0:
+                break
+            kept.append(line)
+        return tuple(reversed(kept) if latest else kept)
+
+
+def _part(sentence: Sentence) -> Part:
+    return Part(ContextLine(sentence.id, line_text(sentence)), sentence.time, sentence.time)
+
+
+def _summary(piece: Sequence[Part], summary: Summary) -> Part:
+    """A summary as a part: it has the id of the first sentence it stands for."""
+    begins, ends = piece[0].begins, piece[-1].ends
+    first, last = day(begins), day(ends)
+    dates = first if first == last else f"{first} to {last}"
+    return Part(
+        ContextLine(piece[0].line.sentence_id, f"[{dates}] {summary.text}", ()), begins, ends
+    )

@@ -1,0 +1,47 @@
+"""A reader that writes: each answer is drawn from the prompt's own lines, the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from core.packing import body
+from core.text import count_tokens
+from core.types import Answer, Prompt
+
+
+class Writer:
+    """Answers with the first ``words`` words of what it is given; counts what it is asked.
+
+    ``identity`` "" is a reader that does not say what its answers depend on; prompts that hold
+    ``fails_on`` fail.
+    """
+
+    name, title = "test_writer", "Writer"
+
+    def __init__(
+        self, window: int = 4000, words: int = 12, identity: str = "", fails_on: str = ""
+    ) -> None:
+        self.window, self.words, self.fails_on = window, words, fails_on
+        self.identity = identity
+        self.prompts: list[Prompt] = []
+
+    def count_tokens(self, text: str) -> int:
+        return count_tokens(text)
+
+    def read(self, prompt: Prompt) -> Answer:
+        self.prompts.append(prompt)
+        if self.fails_on and self.fails_on in prompt.text:
+            return Answer("", "failed", "it would not")
+        said = " ".join(body(line) for line in prompt.context).split()
+        text = " ".join(said[: self.words])
+        return Answer(text, prompt_tokens=prompt.tokens, output_tokens=count_tokens(text))
+
+
+class GroupWriter(Writer):
+    """The same, many at a time and backwards."""
+
+    group = 8
+
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        for index in reversed(range(len(prompts))):
+            yield index, self.read(prompts[index])
