@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from core.arms import ARMS
-from core.arms.bm25_index import BM25Index
+from core.bm25 import BM25Index
 from core.errors import UnknownName
 from core.protocol import Protocol
 from core.text import words

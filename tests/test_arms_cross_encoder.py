@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.arms import ARMS
-from core.arms.bm25_index import BM25Index
+from core.bm25 import BM25Index
 from core.errors import MissingModel, SpecError
 from core.pairs import RELEVANCE
 from core.protocol import Protocol

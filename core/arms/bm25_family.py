@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.arms.base import ScoredArm, Scores, Trace
-from core.arms.bm25_index import BM25Index
+from core.bm25 import BM25Index
 from core.arms.candidates import Candidates, candidates
 from core.arms.lru import LRU
 from core.errors import UnknownName

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from core.arms.bm25_index import BM25Index
+from core.bm25 import BM25Index
 from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.bench import BENCHES, compare, reference
