@@ -235,13 +235,15 @@ def _dtype(name: str, gpu: bool) -> torch.dtype:
 
 
 def _load(folder: Path, dtype: torch.dtype, gpu: bool) -> Any:
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    loader: Any = AutoModelForCausalLM
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # its bar would spoil a report
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model, found = loader.from_pretrained(
             str(folder),
             dtype=dtype,
             device_map="auto" if gpu else None,
@@ -249,13 +251,22 @@ def _load(folder: Path, dtype: torch.dtype, gpu: bool) -> Any:
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
+            output_loading_info=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError, SafetensorError) as error:
+        if out_of_memory(error):
+            raise WorkFailed(
+                f"{folder}: the weights do not fit into memory; use a smaller model"
+            ) from None
         # These name files and settings of the folder, never a text that is read.
         raise WorkFailed(f"{folder}: the weights cannot be loaded ({_line(error)})") from None
     finally:
         if bars:
             logging.enable_progress_bar()
+    if found["missing_keys"]:
+        # transformers would go on with random ones in their place.
+        lacking = len(found["missing_keys"])
+        raise WorkFailed(f"{folder}: {lacking} of the model's weights are missing; fetch it again")
     return model.eval()
 
 
