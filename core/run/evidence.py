@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import and_
 from typing import Any
 
 from core.evidence import (
@@ -80,13 +81,22 @@ class Question:
         lines = selection.lines
         if lines is None:
             lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
+        picks = {kept.sentence.id for kept in selection.kept if kept.kept_by != "recency"}
+        own = [line.sentence_id in picks for line in lines]
+        hit = [lexical_hit((text,), answer) for text in context_texts(selection)]
         shares = self.held(lines)
-        held = None if shares is None else [s >= LEAST_SHOWN for s in shares.values()]
+        held = None if shares is None else [id for id, s in shares.items() if s >= LEAST_SHOWN]
         return {
-            "lexical": lexical_hit(context_texts(selection), answer) if answer else None,
-            "evidence": None if held is None else any(held),
-            "evidence_share": None if held is None else sum(held) / len(self.parts),
+            "lexical": any(hit) if answer else None,
+            "evidence": None if held is None else bool(held),
+            "evidence_share": None if held is None else len(held) / len(self.parts),
             "evidence_shown": None if shares is None else self._shown(shares),
+            "kept": len(own),
+            "picked": sum(own),
+            "lexical_kept": sum(hit) if answer else None,
+            "lexical_picked": sum(map(and_, hit, own)) if answer else None,
+            "evidence_kept": None if held is None else len(held),
+            "evidence_picked": None if held is None else len(picks.intersection(held)),
         }
 
     def _shown(self, shares: Mapping[str, float]) -> float:

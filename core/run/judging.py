@@ -149,7 +149,7 @@ class Judging:
             "reason": verdict.reason or None,
             "label": asked.entry.label,
             "arm": asked.entry.name,
-            "k": asked.entry.k,
+            "k": asked.entry.shown_k,
             "reader": asked.reader,
             "judge": wanted.judge,
             "answer_key": wanted.answer_key,

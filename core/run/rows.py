@@ -58,13 +58,33 @@ SELECTIONS: Schema = {
     "evidence": "BOOLEAN",
     "evidence_share": "DOUBLE",
     "evidence_shown": "DOUBLE",
+    "kept": "BIGINT",
+    "picked": "BIGINT",
+    "lexical_kept": "BIGINT",
+    "lexical_picked": "BIGINT",
+    "evidence_kept": "BIGINT",
+    "evidence_picked": "BIGINT",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
 reference (null without one). ``evidence``, ``evidence_share``: any, and what share, of the gold
 sentences was kept (null where the evidence is unlocated). ``wording`` and ``lines``: where an arm
 wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
 sentence at least half of the evidence must be left (``evidence_shown`` is the share of its
-characters that is), and what a summary holds is not known: null."""
+characters that is), and what a summary holds is not known: null. ``kept`` counts the lines of the
+context, ``picked`` those that the arm itself chose, beside the recency buffer; of both, how many
+are hits."""
+
+SEMANTIC: Schema = {
+    **_COMMON,
+    "about": "VARCHAR",
+    "model": "VARCHAR",
+    "entailment": "STRUCT(id VARCHAR, picked BOOLEAN, probability DOUBLE)[]",
+    "best": "DOUBLE",
+}
+"""One row an arm entry and instruction: for each line of its context the larger probability of
+entailment, of both directions, with the reference (``about`` says which: the answer or the
+evidence). ``best`` is the largest of them. Null without a reference. Thresholds are laid on these
+when a report is made."""
 
 ANSWERS: Schema = {
     **SELECTIONS,

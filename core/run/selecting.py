@@ -20,7 +20,7 @@ def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | N
         **blank(SELECTIONS),
         "label": entry.label,
         "arm": entry.name,
-        "k": entry.k,
+        "k": entry.shown_k,
         **question.columns(),
     }
     begun = time.perf_counter()

@@ -39,6 +39,8 @@ LATER_KINDS: Mapping[str, str] = {
     "forecast": "the EHRSHOT experiment",
 }
 BUDGET_FIELDS = ("k", "recency", "tokens")
+UNLIMITED = 10**9
+"""A k that takes all there are."""
 READER = "reader"
 """The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
 
@@ -61,6 +63,18 @@ class ArmEntry:
     def budget(self) -> Budget:
         """What the arm may keep."""
         return Budget(self.k, self.recency, self.tokens)
+
+    @property
+    def shown_k(self) -> int | None:
+        """``k`` as tables show it: None where it takes all there are."""
+        return None if self.k >= UNLIMITED else self.k
+
+    @property
+    def shown_budget(self) -> str:
+        """The budget in words: "k=20", "600 tokens", "k=20, 600 tokens" or "all"."""
+        words = [] if self.shown_k is None else [f"k={self.k}"]
+        words += [f"{self.tokens} tokens"] if self.tokens is not None else []
+        return ", ".join(words) or "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +137,18 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
             raise UnknownName("field of a spec", str(given), valid)
     protocol = _protocol(table)
     readers = _members(table, "readers", READERS, kind, protocol)
+    arms = _arms(table, protocol, kind.lists.get("arms", False), readers)
+    options = kind.options(table, protocol)
     return Spec(
         name=_text(table, "name") if "name" in table else name,
         kind=name,
         data=_text(table, "data"),
-        arms=_arms(table, protocol, kind.lists.get("arms", False), readers),
+        arms=(*arms, *token_twins(arms, options.get("token_matched", ()))),
         readers=readers,
         judges=_members(table, "judges", JUDGES, kind, protocol),
         protocol=protocol,
         limit=_whole(table, "limit", 1) if "limit" in table else None,
-        options=kind.options(table, protocol),
+        options=options,
         allow_hosts=_hosts(table),
     )
 
@@ -208,6 +224,23 @@ def _arms(
             raise SpecError(f"'arms' of the spec holds {entry.label!r} twice")
         entries.append(entry)
     return tuple(entries)
+
+
+def token_twins(arms: Sequence[ArmEntry], budgets: Sequence[int]) -> list[ArmEntry]:
+    """For each budget of tokens every arm of a run once more, held to it instead of to a k.
+
+    Entries that differ in k or tokens alone have one twin.
+    """
+    twins: list[ArmEntry] = []
+    for tokens in budgets:
+        for entry in arms:
+            name, *changed = entry.label.split(" ")
+            others = [part for part in changed if not part.startswith(("k=", "tokens="))]
+            label = " ".join([name, "k=all", f"tokens={tokens}", *others])
+            if label not in [twin.label for twin in twins]:
+                budget = {"k": UNLIMITED, "tokens": tokens, "label": label}
+                twins.append(dataclasses.replace(entry, **budget))
+    return twins
 
 
 def _arm(value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]) -> ArmEntry:

@@ -7,8 +7,10 @@ indexes, vectors) serves every arm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from core.protocol import Protocol
+from core.run import semantic, stage1
 from core.run.evidence import Question, question_of
 from core.run.folder import Plan
 from core.run.job import Job, Row, reason_of
@@ -20,7 +22,6 @@ from core.run.reading import Asked, Reading
 from core.run.rows import ANSWERS, VERDICTS, item_of
 from core.run.selecting import select
 from core.run.spec import ArmEntry, Spec
-from core.run.tables_recall import recall, tokens
 from core.run.tables_stage2 import stage2
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction, Selection
@@ -32,23 +33,35 @@ class AnswersRun(Kind):
 
     name, title = "answers", "What readers answer and judges say"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": True, "judges": False}
-    schemas: ClassVar[Mapping[str, Schema]] = {"answers": ANSWERS, "verdicts": VERDICTS}
+    fields = stage1.FIELDS
+    schemas: ClassVar[Mapping[str, Schema]] = {
+        "answers": ANSWERS,
+        "verdicts": VERDICTS,
+        **stage1.SCHEMAS,
+    }
     main, by_instruction = "answers", True
+
+    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+        return stage1.options(table)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
         verdicts = sum(judge.repeats for judge in spec.judges)
-        return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
+        each = len(spec.readers) * (1 + verdicts) + stage1.stages(spec.options)
+        return len(instructions) * len(spec.arms) * each
 
     def execute(self, job: Job) -> None:
         _Pass(job).run()
+        semantic.score(job, "answers")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return {
-            "recall": recall(store, plan),
-            "tokens": tokens(store, plan),
+            **stage1.tables(store, plan),
             **stage2(store, plan),
         }
+
+    def warnings(self, plan: Plan) -> list[str]:
+        return stage1.warnings(plan)
 
 
 class _Pass:

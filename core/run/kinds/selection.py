@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from core.protocol import Protocol
+from core.run import semantic, stage1
 from core.run.evidence import question_of
 from core.run.folder import Plan, now
 from core.run.job import Job, reason_of
@@ -15,7 +17,6 @@ from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
 from core.run.spec import Spec
 from core.run.tables_failures import failures
-from core.run.tables_recall import recall, tokens
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 
@@ -26,12 +27,16 @@ class SelectionRun(Kind):
 
     name, title = "selection", "What each arm keeps"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
-    schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS}
+    fields = stage1.FIELDS
+    schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
     main, by_instruction = "selections", True
+
+    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+        return stage1.options(table)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
-        return len(instructions) * len(spec.arms)
+        return len(instructions) * len(spec.arms) * (1 + stage1.stages(spec.options))
 
     def execute(self, job: Job) -> None:
         there = job.there("selections")
@@ -47,15 +52,13 @@ class SelectionRun(Kind):
                     key = digest(entry_text(entry), instruction.id, kept, repr(job.protocol))
                     own = {"key": key, "item": item_of(entry, instruction.id), "time": now()}
                     job.append("selections", {**row, **own})
+        semantic.score(job, "selections")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return {
-            "recall": recall(store, plan),
-            "tokens": tokens(store, plan),
-            "failures": failures(store, plan),
-        }
+        return {**stage1.tables(store, plan), "failures": failures(store, plan)}
 
     def warnings(self, plan: Plan) -> list[str]:
+        said = stage1.warnings(plan)
         if plan.readers or plan.judges:
-            return ["a run of kind selection reads and judges nothing: readers, judges unused"]
-        return []
+            said.append("a run of kind selection reads and judges nothing: readers, judges unused")
+        return said

@@ -1,0 +1,96 @@
+"""The selections of a run as numbers, one row an arm entry and instruction, for tables of Stage 1.
+
+A selection is made once, whatever reads it; with several readers it stands in several rows and is
+counted once. Thresholds of entailment are laid on here, on the probabilities that were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.run.folder import Plan
+from core.store import RowStore, snapshot, source
+
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
+"""Probabilities above which a line is a semantic hit (PROTOCOL, Stage 1)."""
+MAIN = 0.5
+"""The paper's own threshold; the criterion "semantic" alone means this one."""
+OF = ("kept", "picked")
+"""All lines of a context, or those that the arm itself chose, beside the recency buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A way to say that a selection, or a line of it, is a hit.
+
+    ``column`` holds whether the selection is; ``column_kept`` and ``column_picked`` how many of
+    its lines are.
+    """
+
+    name: str
+    column: str
+
+
+def semantic_name(threshold: float) -> str:
+    """The criterion of a threshold, "semantic@0.3"."""
+    return f"semantic@{threshold:g}"
+
+
+def _column(threshold: float) -> str:
+    return f"semantic_{round(100 * threshold)}"
+
+
+LEXICAL = Criterion("lexical", "lexical")
+EVIDENCE = Criterion("evidence-id", "evidence")
+SEMANTIC = (
+    Criterion("semantic", _column(MAIN)),
+    *(Criterion(semantic_name(t), _column(t)) for t in THRESHOLDS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage1Facts:
+    """Rows with ``label``, ``instruction``, ``band``, ``middle``, ``kept``, ``picked`` and the
+    columns of ``criteria``: lexical and evidence-id, and semantic ones where they were scored."""
+
+    rows: Sequence[Mapping[str, Any]]
+    criteria: tuple[Criterion, ...]
+
+
+def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
+    """The selections of a run as it is now, those that failed left out."""
+    main = "selections" if "selections" in store.schemas else "answers"
+    scored = bool(plan.options.get("semantic"))
+    counts = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in OF]
+    columns = ["band", "middle", "kept", "picked", "lexical", "evidence", *counts]
+    firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
+    above: list[str] = []
+    for t in THRESHOLDS if scored else ():
+        name = _column(t)
+        above += [
+            f"best > {t} AS {name}",
+            f"len(list_filter(entailment, lambda x: x.probability > {t})) AS {name}_kept",
+            f"len(list_filter(entailment, lambda x: x.picked AND x.probability > {t})) "
+            f"AS {name}_picked",
+        ]
+
+    def statements() -> list[str]:
+        rows = source(store.folder, main, store.schemas[main])
+        made = [
+            f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT label, instruction, {firsts} "
+            f"FROM {rows} WHERE selection IS NOT NULL GROUP BY label, instruction"
+        ]
+        if scored:
+            rows = source(store.folder, "semantic", store.schemas["semantic"])
+            made.append(
+                f"CREATE OR REPLACE TEMP TABLE entailed AS SELECT label, instruction, "
+                f"{', '.join(above)} FROM {rows} WHERE best IS NOT NULL"
+            )
+        return made
+
+    joined = " LEFT JOIN entailed USING (label, instruction)" if scored else ""
+    with snapshot(statements) as ask:
+        found = ask(f"SELECT * FROM chosen{joined} ORDER BY label, instruction")
+    return Stage1Facts(found, (LEXICAL, EVIDENCE, *(SEMANTIC if scored else ())))
