@@ -20,6 +20,7 @@ from core.door.asking import (
 )
 from core.door.catalogue import MemberCard, folders, members, models
 from core.door.cohorts import CohortCard, check, cohort_key, cohorts, open_data, prepare_demo
+from core.door.gate_cards import gate_cards
 from core.door.training import make_gate
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
@@ -87,6 +88,7 @@ __all__ = [
     "event_text",
     "explain",
     "folders",
+    "gate_cards",
     "gold_ids",
     "instruction_for",
     "item",

@@ -10,7 +10,7 @@ guard.page("Arms")
 VIEWS = ("Overall", "By position", "Pairs", "Questions")
 
 runs.panel()
-known = state.runs()
+known = state.runs(state.COMPARING)
 if not known:
     arms_view.no_runs()
     st.stop()

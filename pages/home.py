@@ -15,7 +15,7 @@ left, right = st.columns((3, 2), gap="large")
 with left:
     st.header("Latest results", anchor=False)
     try:
-        home_view.latest(state.runs(), cohort)
+        home_view.latest(state.runs(state.COMPARING), cohort)
     except MidchartError as error:
         st.error(str(error), title="The latest results cannot be read")
 with right:

@@ -50,6 +50,12 @@ PLACES = (
         "The arms of a run compared, down to a single question side by side.",
     ),
     Place(
+        "Results",
+        "gate",
+        "Gate",
+        "The QCCS gate: its training, calibration, ablations, and what each published fault does.",
+    ),
+    Place(
         "Work",
         "data",
         "Data & models",

@@ -43,9 +43,13 @@ def check(path: str) -> dict[str, Any]:
     return _check(api.cohort_key(api.open_data(path)), path)
 
 
-def runs() -> list[dict[str, Any]]:
-    """All runs, newest first; reads only their small status files."""
-    return api.status(None)
+COMPARING = ("answers", "selection")
+"""Kinds of run that compare arms."""
+
+
+def runs(kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """All runs (of these kinds), newest first; reads only their small status files."""
+    return [run for run in api.status(None) if not kinds or run["kind"] in kinds]
 
 
 def active(run: dict[str, Any]) -> bool:
@@ -67,6 +71,16 @@ def _outcomes(run: str, mark: tuple[Any, ...]) -> pd.DataFrame:
 @st.cache_data(max_entries=8, show_spinner=False)
 def _different(run: str, mark: tuple[Any, ...]) -> list[tuple[str, str, str]]:
     return [(row["instruction"], row["reader"], row["judge"]) for row in api.different_only(run)]
+
+
+@st.cache_data(ttl="10s", max_entries=2, show_spinner=False)
+def _gate_cards(folder: str) -> list[dict[str, Any]]:
+    return api.gate_cards()
+
+
+def gate_cards() -> list[dict[str, Any]]:
+    """The trained gates in the cache, newest first; a new one shows in seconds."""
+    return _gate_cards(api.folders()["cache"])
 
 
 def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
@@ -107,9 +121,9 @@ def pick_cohort(label: str = "Cohort") -> str:
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 
-def pick_run(label: str = "Run") -> dict[str, Any] | None:
+def pick_run(label: str = "Run", kinds: tuple[str, ...] = COMPARING) -> dict[str, Any] | None:
     """The run chosen on this page, kept in the URL by its id; None where there is none."""
-    known = {run["run"]: run for run in runs()}
+    known = {run["run"]: run for run in runs(kinds)}
     if not known:
         return None
     chosen = st.selectbox(label, list(known), key="run", bind="query-params", width=420)
