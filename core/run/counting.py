@@ -6,7 +6,7 @@ Unparsed and failed verdicts stay out of every denominator and are counted besid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from core.stats import clustered_wilson, wilson_interval
@@ -16,37 +16,58 @@ Counts = Mapping[str, Any]
 Cell = tuple[str, str, str, str]
 """Label, reader, judge, stratum."""
 
-NOTHING: Counts = dict.fromkeys(
-    ("n", "correct", "patients", "squares", "cross", "sizes", "refusals", "unparsed", "failed"), 0
-)
+_OUTCOMES = """
+    count(*) FILTER (correct) AS correct, count(correct) AS n,
+    count(*) FILTER (refusal) AS refusals,
+    count(*) FILTER (outcome = 'unparsed') AS unparsed,
+    count(*) FILTER (outcome = 'failed') AS failed
+"""
+SUMMED = ("n", "correct", "refusals", "unparsed", "failed")
+NOTHING: Counts = dict.fromkeys((*SUMMED, "patients", "squares", "cross", "sizes"), 0)
+
+
+def tally(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
+    """Counts of ``judged`` by cell and the SQL expression ``stratum``; a null stratum is left out.
+
+    ``n`` judged right or wrong, ``correct``, ``refusals``, ``unparsed``, ``failed``.
+    """
+    return _by_cell(
+        ask(
+            f"SELECT label, reader, judge, {stratum} AS stratum, {_OUTCOMES} "
+            f"FROM judged WHERE {where} GROUP BY ALL"
+        )
+    )
 
 
 def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
-    """Counts of ``judged`` by cell and the SQL expression ``stratum``; a null stratum is left out.
+    """:func:`tally` with what a clustered interval needs of the patients.
 
-    ``squares``, ``cross``, ``sizes``: sums over patients of c², c·n and n², for patients' numbers
-    right c and judged n (:func:`core.stats.clustered_wilson`).
+    ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
+    c·n and n², for patients' numbers right c and judged n (:func:`core.stats.clustered_wilson`).
     """
-    rows = ask(
-        f"""
-        WITH patient_cells AS (
-            SELECT label, reader, judge, {stratum} AS stratum, patient,
-                count(*) FILTER (correct) AS c,
-                count(correct) AS n,
-                count(*) FILTER (refusal) AS refusals,
-                count(*) FILTER (outcome = 'unparsed') AS unparsed,
-                count(*) FILTER (outcome = 'failed') AS failed
-            FROM judged WHERE {where} GROUP BY ALL
+    return _by_cell(
+        ask(
+            f"""
+            WITH patient_cells AS (
+                SELECT label, reader, judge, {stratum} AS stratum, patient, {_OUTCOMES}
+                FROM judged WHERE {where} GROUP BY ALL
+            )
+            SELECT label, reader, judge, stratum, count(*) FILTER (n > 0) AS patients,
+                sum(correct * correct)::DOUBLE AS squares, sum(correct * n)::DOUBLE AS cross,
+                sum(n * n)::DOUBLE AS sizes,
+                {", ".join(f"sum({name})::BIGINT AS {name}" for name in SUMMED)}
+            FROM patient_cells GROUP BY ALL
+            """
         )
-        SELECT label, reader, judge, stratum::VARCHAR AS stratum,
-            sum(n)::BIGINT AS n, sum(c)::BIGINT AS correct, count(*) FILTER (n > 0) AS patients,
-            sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS cross, sum(n * n)::DOUBLE AS sizes,
-            sum(refusals)::BIGINT AS refusals, sum(unparsed)::BIGINT AS unparsed,
-            sum(failed)::BIGINT AS failed
-        FROM patient_cells WHERE stratum IS NOT NULL GROUP BY ALL
-        """
     )
-    return {(r["label"], r["reader"], r["judge"], r["stratum"]): r for r in rows}
+
+
+def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
+    return {
+        (row["label"], row["reader"], row["judge"], row["stratum"]): row
+        for row in rows
+        if row["stratum"] is not None
+    }
 
 
 def share(count: Counts) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from core.run.counting import NOTHING, Cell, Counts, counted, share
+from core.run.counting import NOTHING, Cell, Counts, counted, share, tally
 from core.run.evidence import UNLOCATED
 from core.run.folder import Plan
 from core.run.spec import ArmEntry
@@ -103,36 +103,39 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     (``refused_without_evidence``), whatever the judge says of it; ``refused_correct`` is what the
     judge counts as right. Both ``answered`` and ``refused`` count judged answers alone.
     """
-    answered = counted(ask, "'answered'", "NOT refusal AND correct IS NOT NULL")
-    refused = counted(ask, "'refused'", "refusal AND correct IS NOT NULL")
-    blind = counted(ask, "'blind'", "refusal AND correct IS NOT NULL AND NOT evidence_in_prompt")
-    seen = counted(ask, "'seen'", "refusal AND correct IS NOT NULL AND evidence_in_prompt")
+    found = tally(
+        ask,
+        "CASE WHEN NOT refusal THEN 'answered' WHEN evidence_in_prompt THEN 'seen' "
+        "WHEN NOT evidence_in_prompt THEN 'blind' ELSE 'unknown' END",
+        "correct IS NOT NULL",
+    )
     rows: Table = []
     for entry, reader, judge in cells(plan):
         cell = (entry.label, reader, judge)
-        gave = answered.get((*cell, "answered"), NOTHING)
-        not_given = refused.get((*cell, "refused"), NOTHING)
-        n = gave["n"] + not_given["n"]
-        rate = wilson_interval(not_given["n"], n) if n else None
-        of_answers = share(gave)
+        gave = found.get((*cell, "answered"), NOTHING)
+        refused = {of: found.get((*cell, of), NOTHING) for of in ("seen", "blind", "unknown")}
+        not_given = sum(count["n"] for count in refused.values())
+        n = gave["n"] + not_given
+        rate = wilson_interval(not_given, n) if n else None
+        right = wilson_interval(gave["correct"], gave["n"]) if gave["n"] else None
         rows.append(
             {
                 **entry_columns(entry),
                 "reader": reader,
                 "judge": judge,
                 "n": n,
-                "refused": not_given["n"],
+                "refused": not_given,
                 "refused_share": rate.estimate if rate else None,
                 "refused_low": rate.low if rate else None,
                 "refused_high": rate.high if rate else None,
-                "refused_correct": not_given["correct"],
-                "refused_with_evidence": seen.get((*cell, "seen"), NOTHING)["n"],
-                "refused_without_evidence": blind.get((*cell, "blind"), NOTHING)["n"],
+                "refused_correct": sum(count["correct"] for count in refused.values()),
+                "refused_with_evidence": refused["seen"]["n"],
+                "refused_without_evidence": refused["blind"]["n"],
                 "answered": gave["n"],
                 "answered_correct": gave["correct"],
-                "answered_accuracy": of_answers["accuracy"],
-                "answered_low": of_answers["wilson_low"],
-                "answered_high": of_answers["wilson_high"],
+                "answered_accuracy": right.estimate if right else None,
+                "answered_low": right.low if right else None,
+                "answered_high": right.high if right else None,
             }
         )
     return rows

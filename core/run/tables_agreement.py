@@ -44,7 +44,7 @@ def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict
         f"""
         WITH pairs AS (
             SELECT a.label, a.reader, a.patient, a.correct AS x, b.correct AS y
-            FROM judged a JOIN judged b USING (answer_key, label, reader)
+            FROM judged a JOIN judged b USING (answer)
             WHERE a.judge = {literal(first)} AND b.judge = {literal(second)}
                 AND a.correct IS NOT NULL AND b.correct IS NOT NULL
         ), cells AS (

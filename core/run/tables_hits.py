@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.run.counting import NOTHING, counted, share
+from core.run.counting import NOTHING, counted, share, tally
 from core.run.folder import Plan
 from core.run.tables import Table, cells, entry_columns
 from core.stats import newcombe_independent, wilson_interval
@@ -104,7 +104,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
         found = counted(ask, stratum)
         if not any(cell[3] == "struck" for cell in found):
             continue
-        carried = counted(ask, stratum, "failure_kind = 'continuation'")
+        carried = tally(ask, stratum, "failure_kind = 'continuation'")
         for entry, reader, judge in cells(plan):
             for where in ("struck", "spared"):
                 cell = (entry.label, reader, judge, where)

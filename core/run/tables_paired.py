@@ -37,10 +37,10 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
     """Counts of pairs by (label, reader, judge), with each patient's difference and number.
 
     ``baseline`` and ``others`` are SQL conditions on ``judged``, ``same`` the columns that make
-    two rows a pair beside the instruction. Each value: counts of the four cells, and the interval
+    two rows a pair beside the question. Each value: counts of the four cells, and the interval
     of the difference by resampling patients.
     """
-    using = ", ".join((*same, "instruction"))
+    using = ", ".join((*same, "question"))
     rows = ask(
         f"""
         WITH base AS (
@@ -194,7 +194,7 @@ def omnibus(ask: Ask, plan: Plan) -> Table:
     for row in ask(
         f"""
         WITH whole AS (
-            SELECT reader, judge, instruction, list(correct::INT ORDER BY label) AS pattern
+            SELECT reader, judge, question, list(correct::INT ORDER BY label) AS pattern
             FROM judged WHERE correct IS NOT NULL GROUP BY ALL HAVING count(*) = {k}
         )
         SELECT reader, judge, pattern, count(*) AS times FROM whole GROUP BY ALL ORDER BY ALL

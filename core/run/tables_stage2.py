@@ -24,7 +24,7 @@ from core.store import RowStore
 
 def stage2(store: RowStore, plan: Plan) -> dict[str, Table]:
     """The tables of Stage 2 (PROTOCOL, Stage 2: judging), by name."""
-    with facts(store) as ask:
+    with facts(store, plan) as ask:
         bands = by_band(ask)
         whole, by_arm = agreement(ask, plan)
         tables: dict[str, Table] = {

@@ -1,0 +1,429 @@
+"""Tables of Stage 2 on made-up verdicts, beside plain loops over the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import UnknownName
+from core.protocol import Protocol
+from core.run import facts as facts_room
+from core.run.counting import counted, tally
+from core.run.facts import facts
+from core.run.folder import Plan
+from core.run.members import MemberEntry
+from core.run.rows import ANSWERS, VERDICTS, blank
+from core.run.spec import ArmEntry
+from core.run.tables_paired import paired
+from core.run.tables_stage2 import stage2
+from core.stats import mcnemar_exact
+from core.store import RowStore
+
+ARMS = (
+    ArmEntry("bm25", 20, 5, None, {}, "bm25"),
+    ArmEntry("bm25", 1, 5, None, {}, "bm25 k=1"),
+    ArmEntry("dense", 20, 5, None, {}, "dense"),
+)
+BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
+QUESTIONS, PATIENTS = 60, 20
+
+
+def plan(**changes: object) -> Plan:
+    made = Plan(
+        "made up", "answers", "", "", ARMS,
+        tuple(MemberEntry(name, {}, name) for name in ("one", "two")),
+        tuple(MemberEntry(name, {}, name) for name in ("strict", "blind o'hara")),
+        Protocol(resamples=300), None, {}, 0, {},
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def made_rows(seed: int = 0) -> tuple[list[dict], list[dict]]:
+    """Answers and verdicts of 60 questions of 20 patients; patients differ in how hard they are."""
+    draw = np.random.default_rng(seed)
+    ease = draw.beta(2, 2, PATIENTS)
+    answers, verdicts = [], []
+    for q in range(QUESTIONS):
+        patient, band = q % PATIENTS, BANDS[q % 6]
+        common = {
+            "record": f"p{patient}",
+            "instruction": f"q{q:02d}",
+            "band": "unlocated" if q == 59 else band,
+            "middle": None if q == 59 else band in ("30-50", "50-70"),
+            "task_type": ("R", "Rn", "S")[q % 3],
+            "domain": None if q < 2 else ("laboratory", "diagnosis")[q % 2],
+        }
+        for a, entry in enumerate(ARMS):
+            for reader in ("one", "two"):
+                named = {"label": entry.label, "arm": entry.name, "k": entry.k, "reader": reader}
+                key = f"{entry.label}/{reader}/{q:02d}"
+                right = draw.random() < ease[patient] * (0.5 + 0.2 * a)
+                refused = draw.random() < 0.15
+                survived = draw.random() < 0.8
+                answers.append(
+                    {
+                        **blank(ANSWERS),
+                        **common,
+                        **named,
+                        "key": key,
+                        "status": "ok",
+                        "evidence_in_prompt": None if q == 59 else bool(draw.random() < 0.6),
+                        "evidence": None if q == 59 else bool(draw.random() < 0.7),
+                        "lexical": bool(draw.random() < 0.8),
+                        "question_survived": survived,
+                        "failure_kind": "refusal"
+                        if refused
+                        else "wrong entity"
+                        if survived
+                        else "continuation",
+                        "prompt_tokens": 100,
+                        "output_tokens": 10,
+                        "seconds": 0.5,
+                    }
+                )
+                for judge in ("strict", "blind o'hara"):
+                    said = right if draw.random() < 0.9 else not right
+                    outcome = "correct" if said and not refused else "incorrect"
+                    if draw.random() < 0.05:
+                        outcome = "unparsed"
+                    verdicts.append(
+                        {
+                            **blank(VERDICTS),
+                            **common,
+                            **named,
+                            "key": f"{key}/{judge}",
+                            "status": "ok",
+                            "judge": judge,
+                            "answer_key": key,
+                            "outcome": outcome,
+                            "refusal": refused,
+                            "nan_evidence": q % 10 == 0,
+                            "repeat": 0,
+                            "cost_usd": 0.001 if judge == "strict" else None,
+                        }
+                    )
+    return answers, verdicts
+
+
+def store_of(folder: Path, answers: list[dict], verdicts: list[dict]) -> RowStore:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in (("answers", answers), ("verdicts", verdicts)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return RowStore(folder, {"answers": ANSWERS, "verdicts": VERDICTS})
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[list[dict], list[dict]]:
+    return made_rows()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows) -> RowStore:
+    return store_of(tmp_path_factory.mktemp("stage2") / "items", *rows)
+
+
+@pytest.fixture(scope="module")
+def tables(store) -> dict[str, list[dict]]:
+    return stage2(store, plan())
+
+
+def judged(verdicts: list[dict], **fixed: object) -> list[dict]:
+    return [
+        v
+        for v in verdicts
+        if v["outcome"] in ("correct", "incorrect") and all(v[k] == x for k, x in fixed.items())
+    ]
+
+
+def test_accuracy_is_what_a_loop_counts(tables, rows):
+    _, verdicts = rows
+    assert len(tables["accuracy"]) == 3 * 2 * 2 * 9
+    for row in tables["accuracy"]:
+        own = [v for v in verdicts if all(v[k] == row[k] for k in ("label", "reader", "judge"))]
+        if row["band"] in ("middle", "edge"):
+            own = [v for v in own if v["middle"] is (row["band"] == "middle")]
+        elif row["band"] != "overall":
+            own = [v for v in own if v["band"] == row["band"]]
+        seen = judged(own)
+        assert row["n"] == len(seen)
+        assert row["correct"] == sum(v["outcome"] == "correct" for v in seen)
+        assert row["patients"] == len({v["record"] for v in seen})
+        assert row["unparsed"] == sum(v["outcome"] == "unparsed" for v in own)
+        assert row["refusals"] == sum(v["refusal"] for v in own)
+        assert row["patient_low"] <= row["accuracy"] <= row["patient_high"]
+        # Students' t for the normal: never narrower than plain Wilson.
+        assert row["patient_high"] - row["patient_low"] > 0.99 * (
+            row["wilson_high"] - row["wilson_low"]
+        )
+    (one, *_) = [r for r in tables["unlocated"] if r["label"] == "bm25"]
+    assert one["n"] + one["unparsed"] == 1
+
+
+def test_a_clustered_interval_rests_on_the_sums_over_patients(store, rows):
+    _, verdicts = rows
+    with facts(store, plan()) as ask:
+        found = counted(ask, "'all'")["dense", "one", "strict", "all"]
+        plain = tally(ask, "'all'")["dense", "one", "strict", "all"]
+    right, n = Counter(), Counter()
+    for v in judged(verdicts, label="dense", reader="one", judge="strict"):
+        n[v["record"]] += 1
+        right[v["record"]] += v["outcome"] == "correct"
+    assert found["squares"] == sum(c * c for c in right.values())
+    assert found["cross"] == sum(right[p] * n[p] for p in n)
+    assert found["sizes"] == sum(m * m for m in n.values())
+    assert {k: found[k] for k in plain if k in found} == dict(plain)
+
+
+def test_kinds_of_question_in_the_protocols_order_and_unsaid_ones_left_out(tables, rows):
+    types = [r["task_type"] for r in tables["task_type"] if r["label"] == "bm25"]
+    assert types == ["R", "Rn", "S"] * 4
+    for row in tables["domain"]:
+        seen = judged(rows[1], **{k: row[k] for k in ("label", "reader", "judge", "domain")})
+        assert row["n"] == len(seen)
+    assert {r["domain"] for r in tables["domain"]} == {"diagnosis", "laboratory"}
+
+
+def test_a_sweep_over_k_holds_the_arms_that_differ_in_k_alone(tables):
+    assert [r["k"] for r in tables["k_sweep"][:1]] == [1]
+    assert {r["label"] for r in tables["k_sweep"]} == {"bm25", "bm25 k=1"}
+    assert {r["band"] for r in tables["k_sweep"]} == {"overall", "middle", "edge"}
+
+
+def test_refusals_stand_apart(tables, rows):
+    answers = {a["key"]: a for a in rows[0]}
+    for row in tables["refusals"]:
+        seen = judged(rows[1], **{k: row[k] for k in ("label", "reader", "judge")})
+        refused = [v for v in seen if v["refusal"]]
+        assert (row["n"], row["refused"]) == (len(seen), len(refused))
+        assert row["answered"] == row["n"] - row["refused"]
+        blind = [v for v in refused if answers[v["answer_key"]]["evidence_in_prompt"] is False]
+        assert row["refused_without_evidence"] == len(blind)
+        assert row["answered_correct"] == sum(
+            v["outcome"] == "correct" for v in seen if not v["refusal"]
+        )
+
+
+def test_hits_by_each_criterion_and_what_a_hit_is_worth(tables, rows):
+    answers = {a["key"]: a for a in rows[0]}
+    column = {"in prompt": "evidence_in_prompt", "evidence-id": "evidence", "lexical": "lexical"}
+    known = [r for r in tables["hit_miss"] if r["criterion"] in column]
+    assert len(known) == 3 * 2 * 3 * 2 * 2
+    for row in known:
+        seen = [
+            v
+            for v in judged(rows[1], **{k: row[k] for k in ("label", "reader", "judge")})
+            if answers[v["answer_key"]][column[row["criterion"]]] is row["hit"]
+        ]
+        assert row["n"] == len(seen)
+        assert row["correct"] == sum(v["outcome"] == "correct" for v in seen)
+    for row in tables["hit_effect"]:
+        assert row["difference"] == pytest.approx(row["accuracy_hit"] - row["accuracy_miss"])
+        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+
+
+def paired_by_hand(verdicts: list[dict], this: dict, that: dict) -> tuple[int, int, int]:
+    a = {v["instruction"]: v["outcome"] == "correct" for v in judged(verdicts, **this)}
+    b = {v["instruction"]: v["outcome"] == "correct" for v in judged(verdicts, **that)}
+    both = a.keys() & b.keys()
+    return len(both), sum(a[i] and not b[i] for i in both), sum(b[i] and not a[i] for i in both)
+
+
+def test_pairs_are_what_a_loop_counts_and_holm_is_within_a_family(tables, rows):
+    assert {r["baseline"] for r in tables["paired"]} == {"bm25"}
+    for row in tables["paired"]:
+        fixed = {"reader": row["reader"], "judge": row["judge"]}
+        n, this, base = paired_by_hand(
+            rows[1], {**fixed, "label": row["label"]}, {**fixed, "label": "bm25"}
+        )
+        assert (row["n"], row["only_this"], row["only_baseline"]) == (n, this, base)
+        assert row["p"] == mcnemar_exact(this, base)
+        assert row["p"] <= row["p_bh"] <= row["p_holm"] <= min(1.0, 2 * row["p"])
+        assert row["difference"] == pytest.approx((this - base) / n)
+        for ends in ("difference", "patient"):
+            assert row[f"{ends}_low"] <= row["difference"] <= row[f"{ends}_high"]
+
+
+def test_any_arm_can_be_the_baseline(store, rows):
+    with facts(store, plan()) as ask:
+        found = paired(ask, plan(), "dense")
+        with pytest.raises(UnknownName, match="arm of the run"):
+            paired(ask, plan(), "nothing")
+    assert {r["label"] for r in found} == {"bm25", "bm25 k=1"}
+    forward = {(r["reader"], r["judge"]): r for r in found if r["label"] == "bm25"}
+    with facts(store, plan()) as ask:
+        back = [r for r in paired(ask, plan()) if r["label"] == "dense"]
+    for row in back:
+        other = forward[row["reader"], row["judge"]]
+        assert other["difference"] == pytest.approx(-row["difference"])
+        assert other["p"] == row["p"]
+
+
+def test_the_second_reader_is_paired_arm_by_arm(tables, rows):
+    assert len(tables["readers"]) == 3 * 2
+    for row in tables["readers"]:
+        assert (row["reader"], row["baseline"]) == ("two", "one")
+        fixed = {"label": row["label"], "judge": row["judge"]}
+        found = paired_by_hand(rows[1], {**fixed, "reader": "two"}, {**fixed, "reader": "one"})
+        assert (row["n"], row["only_this"], row["only_baseline"]) == found
+
+
+def test_the_patients_interval_is_that_of_patients_drawn_by_hand(tables, rows):
+    row = next(r for r in tables["paired"] if (r["label"], r["judge"]) == ("dense", "strict"))
+    fixed = {"reader": row["reader"], "judge": "strict"}
+    a = {v["instruction"]: v for v in judged(rows[1], label="dense", **fixed)}
+    b = {v["instruction"]: v for v in judged(rows[1], label="bm25", **fixed)}
+    gains: dict[str, list[int]] = {}
+    for i in a.keys() & b.keys():
+        gain = (a[i]["outcome"] == "correct") - (b[i]["outcome"] == "correct")
+        gains.setdefault(a[i]["record"], []).append(gain)
+    draw, patients = np.random.default_rng(1), sorted(gains)
+    means = []
+    for _ in range(2000):
+        drawn = [g for p in draw.choice(patients, len(patients)) for g in gains[p]]
+        means.append(np.mean(drawn))
+    # 300 resamples against 2,000 others: the ends' own error is about .02.
+    assert (row["patient_low"], row["patient_high"]) == pytest.approx(
+        tuple(np.quantile(means, [0.025, 0.975])), abs=0.05
+    )
+
+
+def test_the_omnibus_counts_questions_judged_under_every_arm(tables, rows):
+    for row in tables["omnibus"]:
+        seen = judged(rows[1], reader=row["reader"], judge=row["judge"])
+        whole = [i for i, k in Counter(v["instruction"] for v in seen).items() if k == 3]
+        assert (row["arms"], row["n"], row["df"]) == (3, len(whole), 2)
+        assert 0 < row["p"] <= 1
+        assert row["telling"] <= row["n"]
+
+
+def test_what_could_have_been_seen_and_how_many_tests_there_were(tables):
+    for row in tables["detectable"]:
+        assert 0 < row["alone"] <= row["among_all"] < 1
+        assert row["comparisons"] == 2
+    told = tables["multiplicity"]
+    assert sum(r["tests"] for r in told) == 4 * 2 + 2 * 3 + 4
+    for row in told:
+        assert row["below_05"] <= row["tests"]
+        if row["below_05_holm"] is not None:
+            assert row["below_05_holm"] <= row["below_05_bh"] <= row["below_05"]
+
+
+def test_judges_agree_as_a_loop_says(tables, rows):
+    by_key = {(v["answer_key"], v["judge"]): v["outcome"] for v in judged(rows[1])}
+    for row in tables["judges"]:
+        pairs = [
+            (by_key[a["key"], row["first"]], by_key[a["key"], row["second"]])
+            for a in rows[0]
+            if (a["label"], a["reader"]) == (row["label"], row["reader"])
+            and (a["key"], row["first"]) in by_key
+            and (a["key"], row["second"]) in by_key
+        ]
+        assert row["n"] == len(pairs)
+        assert row["both_yes"] == pairs.count(("correct", "correct"))
+        assert row["only_second"] == pairs.count(("incorrect", "correct"))
+        assert row["raw"] == pytest.approx(np.mean([x == y for x, y in pairs]))
+        for measure in ("raw", "kappa", "ac1", "positive_agreement"):
+            assert row[f"{measure}_low"] <= row[measure] <= row[f"{measure}_high"]
+    for whole in tables["agreement"]:
+        parts = [r for r in tables["judges"] if r["reader"] == whole["reader"]]
+        assert whole["n"] == sum(r["n"] for r in parts)
+        assert whole["neither"] == sum(r["neither"] for r in parts)
+
+
+def test_kinds_of_failure_are_counted_with_examples_by_key(tables, rows):
+    answers = {a["key"]: a for a in rows[0]}
+    for row in tables["failure_kinds"]:
+        wrong = [
+            v
+            for v in judged(rows[1], **{k: row[k] for k in ("label", "reader", "judge")})
+            if v["outcome"] == "incorrect"
+        ]
+        own = [v for v in wrong if answers[v["answer_key"]]["failure_kind"] == row["kind"]]
+        assert (row["count"], row["n"]) == (len(own), len(wrong))
+        keys = [v["answer_key"] for v in own]
+        assert row["wilson_low"] <= row["share"] <= row["wilson_high"]
+        shown = row["examples"]
+        assert shown == " ".join(sorted(keys)[:3])
+
+
+def test_a_fault_stands_beside_the_answers_it_spared(tables, rows):
+    assert {r["fault"] for r in tables["faults"]} == {"question cut off", 'judged on "nan"'}
+    for row in tables["faults"]:
+        if row["fault"] == "question cut off" and row["struck"]:
+            # In these rows an answer without its question carries on, or refuses.
+            assert row["continuations"] > 0
+            assert row["continuation_low"] <= row["continuation_share"] <= row["continuation_high"]
+        if row["fault"] == "question cut off" and not row["struck"]:
+            assert row["continuations"] == 0
+
+
+def test_costs_are_sums_of_readers_and_judges(tables):
+    for row in tables["costs"]:
+        assert row["n"] == QUESTIONS
+        if row["judge"] is None:
+            assert (row["prompt_tokens"], row["seconds_each"]) == (6000, 0.5)
+        elif row["judge"] == "strict":
+            assert row["cost_usd"] == pytest.approx(0.001 * QUESTIONS)
+        else:
+            assert row["cost_usd"] is None
+
+
+def test_a_judge_asked_again_counts_once_and_agrees_with_itself_so_far(tmp_path, rows, tables):
+    answers, verdicts = rows
+    again = [
+        {**v, "key": v["key"] + "/1", "repeat": 1, "outcome": "correct"}
+        for v in verdicts
+        if v["judge"] == "strict"
+    ]
+    found = stage2(store_of(tmp_path / "items", answers, verdicts + again), plan())
+    for name in ("accuracy", "paired", "agreement", "failure_kinds", "faults"):
+        assert found[name] == tables[name], name
+    assert tables["self_agreement"] == []
+    assert [r["judge"] for r in found["self_agreement"]] == ["strict", "strict"]
+    row = found["self_agreement"][0]
+    seen = judged(verdicts, judge="strict", reader=row["reader"])
+    same = [v["outcome"] == "correct" for v in seen]
+    assert (row["n"], row["repeats"]) == (len(seen), 2.0)
+    assert row["agreement"] == row["unanimous"] == pytest.approx(np.mean(same))
+    assert row["agreement_low"] <= row["agreement"] <= row["agreement_high"]
+
+
+def test_more_patients_than_are_told_apart_are_thrown_together(store, monkeypatch):
+    monkeypatch.setattr(facts_room, "MOST_PATIENTS", 7)
+    with facts(store, plan()) as ask:
+        found = counted(ask, "'all'")["dense", "one", "strict", "all"]
+        assert found["patients"] == 7
+    rows = stage2(store, plan())["paired"]
+    assert all(r["patient_low"] <= r["difference"] <= r["patient_high"] for r in rows)
+
+
+def test_a_run_of_one_arm_one_judge_and_nothing_yet_has_its_tables(tmp_path):
+    lone = plan(
+        arms=ARMS[:1],
+        reader_entries=(MemberEntry("one", {}, "one"),),
+        judge_entries=(MemberEntry("strict", {}, "strict"),),
+    )
+    found = stage2(store_of(tmp_path / "items", [], []), lone)
+    assert [r["n"] for r in found["accuracy"]] == [0] * 9
+    assert all(r["accuracy"] is None for r in found["accuracy"])
+    for name in ("paired", "readers", "omnibus", "agreement", "detectable", "multiplicity"):
+        assert found[name] == [], name
+
+
+def test_one_patient_says_nothing_about_patients(tmp_path, rows):
+    answers, verdicts = ([{**row, "record": "p0"} for row in table] for table in (rows[0], rows[1]))
+    found = stage2(store_of(tmp_path / "items", answers, verdicts), plan())
+    assert {r["patient_low"] for r in found["paired"]} == {None}
+    assert {r["kappa_low"] for r in found["agreement"]} == {None}
+    overall = [r for r in found["accuracy"] if r["band"] == "overall"]
+    assert {(r["patient_low"], r["patient_high"]) for r in overall} == {(0.0, 1.0)}
+
+
+def test_tables_are_json(tables):
+    json.dumps(tables, allow_nan=False)
