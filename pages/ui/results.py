@@ -10,7 +10,8 @@ BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "e
 CRITERIA = {
     "evidence-id": "evidence kept, by id",
     "lexical": "a word of the answer kept",
-    "semantic": "evidence entailed",
+    "semantic": "the answer entailed",
+    **{f"semantic@{p:g}": f"entailed, p > {p:g}" for p in (0.3, 0.4, 0.5, 0.6)},
 }
 """Plain words for the criteria of recall."""
 
