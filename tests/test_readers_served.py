@@ -161,6 +161,7 @@ def test_leaving_early_stops_the_asking(server):
 
 
 def test_the_window_is_the_servers_word_or_the_option(server):
+    server.fault("wrong", "529", "null")
     assert reader(server).window == 4096
     assert reader(server, window=900).window == 900
     with (

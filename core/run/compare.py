@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import UnknownName
+from core.run.facts import facts
 from core.run.folder import Plan, find_run
 from core.run.kinds import KINDS
+from core.run.tables import literal
+from core.run.tables_paired import detectable, paired
 from core.store import RowStore
 
 Row = dict[str, Any]
+OF_THE_QUESTION = (
+    "record", "band", "middle", "order_position", "time_position", "task_type", "domain",
+)  # fmt: skip
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -34,15 +40,15 @@ def rows(run: str, table: str) -> list[Row]:
 
 
 def _of(store: RowStore, table: str, instruction: str) -> list[Row]:
-    literal = "'" + instruction.replace("'", "''") + "'"
-    return store.select(table, "*", f"instruction = {literal}")
+    return store.select(table, "*", f"instruction = {literal(instruction)}")
 
 
 def item(run: str, instruction: str) -> dict[str, Any]:
     """Everything a run holds about an instruction.
 
     ``arms``: for each arm entry (and reader) its row of answers (or selections), with its
-    ``verdicts`` inside. Raises UnknownName where the run holds nothing about it (yet).
+    ``verdicts`` inside: the one that counts of each judge, with the outcomes of those that were
+    asked ``again``. Raises UnknownName where the run holds nothing about it (yet).
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -54,15 +60,28 @@ def item(run: str, instruction: str) -> dict[str, Any]:
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
     if plan.kind == "answers":
-        for verdict in _sorted(plan, _of(store, "verdicts", instruction)):
-            verdicts.setdefault(verdict["answer_key"], []).append(verdict)
+        said = _sorted(plan, _of(store, "verdicts", instruction))
+        again: dict[tuple[str, str], list[str]] = {}
+        for verdict in said:
+            if verdict["repeat"]:
+                asked = again.setdefault((verdict["answer_key"], verdict["judge"]), [])
+                asked.append(verdict["outcome"])
+        for verdict in said:
+            if not verdict["repeat"]:
+                key = verdict["answer_key"]
+                verdict["again"] = again.get((key, verdict["judge"]), [])
+                verdicts.setdefault(key, []).append(verdict)
     first = found[0]
     return {
         "run": run,
         "instruction": instruction,
-        **{k: first[k] for k in ("record", "band", "middle", "order_position", "time_position")},
+        **{name: first[name] for name in OF_THE_QUESTION},
         "arms": [{**row, "verdicts": verdicts.get(row["key"], [])} for row in found],
     }
+
+
+COUNTS = "coalesce(repeat, 0) = 0"
+"""Of a judge's repeats of one answer, the verdict that counts."""
 
 
 def different_only(run: str) -> list[dict[str, Any]]:
@@ -74,20 +93,68 @@ def different_only(run: str) -> list[dict[str, Any]]:
     folder = find_run(run)
     plan = folder.plan()
     store = folder.store(plan.kind)
+    differs = "min({0}) OVER (PARTITION BY {1}) IS DISTINCT FROM max({0}) OVER (PARTITION BY {1})"
     if plan.kind == "answers":
         columns = "label, instruction, record, band, reader, judge, outcome"
-        found = store.select("verdicts", columns)
+        same = differs.format("outcome", "instruction, reader, judge")
+        found = store.select("verdicts", columns, f"{COUNTS} QUALIFY {same}")
     else:
         columns = (
             "label, instruction, record, band, '' AS reader, '' AS judge, "
             "CASE WHEN evidence THEN 'kept' ELSE 'dropped' END AS outcome"
         )
-        found = store.select("selections", columns, "evidence IS NOT NULL")
+        same = differs.format("evidence", "instruction")
+        found = store.select("selections", columns, f"evidence IS NOT NULL QUALIFY {same}")
     groups: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in _sorted(plan, found):
         key = (row["instruction"], row["reader"], row["judge"])
         names = ("instruction", "record", "band", "reader", "judge")
         group = groups.setdefault(key, {**{name: row[name] for name in names}, "outcomes": {}})
         group["outcomes"][row["label"]] = row["outcome"]
-    differing = [g for g in groups.values() if len(set(g["outcomes"].values())) > 1]
-    return sorted(differing, key=lambda g: (g["record"], g["instruction"], g["reader"], g["judge"]))
+    return sorted(
+        groups.values(), key=lambda g: (g["record"], g["instruction"], g["reader"], g["judge"])
+    )
+
+
+def outcomes(run: str, reader: str, judge: str) -> list[Row]:
+    """What one judge said of one reader's answers: a row an instruction and arm, no text.
+
+    Columns: label, instruction, record, band, task_type, outcome, refusal; in the order of the
+    spec's arms.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    columns = "label, instruction, record, band, task_type, outcome, refusal"
+    where = f"{COUNTS} AND reader = {literal(reader)} AND judge = {literal(judge)}"
+    return _sorted(plan, folder.store(plan.kind).select("verdicts", columns, where))
+
+
+def compared(run: str, baseline: str) -> dict[str, list[Row]]:
+    """``paired`` and ``detectable`` of a report, against another arm (by its label).
+
+    Raises UnknownName for an arm that the run does not have.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    with facts(folder.store(plan.kind), plan) as ask:
+        rows = paired(ask, plan, baseline)
+    return {"paired": rows, "detectable": detectable(rows)}
+
+
+def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
+    """Answers on which two judges part: one says correct, the other incorrect.
+
+    Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    with facts(folder.store(plan.kind), plan) as ask:
+        rows = ask(
+            "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
+            "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "
+            "JOIN questions q ON q.question = a.question "
+            f"WHERE a.judge = {literal(first)} AND b.judge = {literal(second)} "
+            f"AND a.reader = {literal(reader)} AND a.correct <> b.correct "
+            "ORDER BY q.instruction, a.label"
+        )
+    return rows

@@ -16,7 +16,9 @@ from typing import Any
 
 from core import settings
 from core.errors import InputError, WorkFailed
-from core.run.folder import RunFolder, find_run, make_run, take_lock
+from core.judges.model.options import book
+from core.ledger import add_line
+from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock
 from core.run.planning import plan
 from core.run.provenance import content_digest
 from core.run.spec import read_spec
@@ -39,12 +41,13 @@ def start(spec: str | Path | Mapping[str, Any]) -> str:
     return folder.id
 
 
-def resume(run: str) -> str:
+def resume(run: str, budget_usd: float | None = None) -> str:
     """Go on with a run that crashed, was cancelled or has failed items; gives its id.
 
     Items that are there are skipped, failed ones are done again; a finished run without failed
-    items is left as it is. Raises InputError where it is running, or where the cohort's files
-    are not those the run began with.
+    items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
+    one: US dollars for the whole run, what it has spent already included. Raises InputError where
+    it is running, or where the cohort's files are not those the run began with.
     """
     folder = find_run(run)
     lock = take_lock(folder)
@@ -58,12 +61,26 @@ def resume(run: str) -> str:
                 f"run {run} began with other files than {begun.data} holds now; "
                 "put them back, or start a new run"
             )
+        if budget_usd is not None:
+            _set_budget(folder, begun, budget_usd)
         for note in (folder.cancel, folder.cancelled, folder.done):
             note.unlink(missing_ok=True)
         _launch(folder, lock)
     finally:
         lock.release()
     return run
+
+
+def _set_budget(folder: RunFolder, begun: Plan, budget_usd: float) -> None:
+    if not 0 < budget_usd < 1e9:
+        raise InputError("a budget is US dollars above 0")
+    paid = [entry for entry in begun.judge_entries if entry.options.get("budget_usd")]
+    if not paid:
+        raise InputError(f"no judge of run {folder.id} has a budget; there is none to change")
+    for entry in paid:
+        file = book(folder.path, entry.label)
+        if file is not None:
+            add_line(file, {"event": "budget", "usd": budget_usd, "who": settings.user()})
 
 
 def _launch(folder: RunFolder, lock: Lock) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.calls import CallFailed, quiet_clients
+from core.calls import CallFailed, broken, quiet_clients
 from core.egress import Permit
 from core.errors import InputError
 from core.openai_form import NoSuchPath, answer, client_options, worded
@@ -117,9 +117,12 @@ class OpenAIServer:
         """
         client = self._open()
         try:
-            models = list(client.models.list())
+            found = client.models.list()
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
             raise worded(error, self.service) from None
+        models: Any = getattr(found, "data", None)
+        if not isinstance(models, list):
+            raise broken(self.service)
         for model in models:
             length = getattr(model, "max_model_len", None)
             if getattr(model, "id", None) == self.model and type(length) is int and length > 0:

@@ -1,0 +1,259 @@
+"""Runs that call servers: refused before a folder is made, noted when they may, killed and resumed,
+and without a key or a word of a record where none belongs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from core import settings
+from core.egress import Address, audit
+from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
+from core.loaders.data_use import set_data_use
+from core.run import cancel, item, report, resume, rows, start, status, wait
+from core.run.control import _children
+from core.run.folder import make_run, take_lock
+from core.run.planning import plan
+from core.run.spec import read_spec
+from core.run.worker import do_run
+from tests.claude_server import ClaudeFake
+from tests.openai_server import OpenAIFake
+from tests.run_helpers import wait_until, write_cohort
+
+KEYS = {"ANTHROPIC_API_KEY": "sk-ant-planted-1", "MIDCHART_SERVED_KEY": "sk-served-planted-2"}
+WHY = "data protection officer, letter of 2 May"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "none.toml"))
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.fixture
+def cohort(place):
+    return write_cohort(place / "data" / "cohorts" / "ward", records=2)
+
+
+def says(prompt):
+    return "YES" if "\nAI response: Patient" in prompt or "takes" in prompt else "NO"
+
+
+@pytest.fixture
+def claude():
+    with ClaudeFake(says=says) as fake:
+        yield fake
+
+
+@pytest.fixture
+def site():
+    with OpenAIFake() as fake:
+        yield fake
+
+
+def spec(cohort, site=None, judges=(), **changes):
+    reader = "extractive"
+    if site is not None:
+        reader = {"name": "served", "url": f"{site.url}/v1", "model": "tiny"}
+    return {
+        "name": "t", "kind": "answers", "data": str(cohort), "arms": ["bm25", "recency"],
+        "readers": [reader], "judges": list(judges), **changes,
+    }  # fmt: skip
+
+
+def no_runs():
+    return not settings.runs_folder().exists() or not list(settings.runs_folder().iterdir())
+
+
+def test_text_leaves_only_when_the_tag_and_the_spec_both_say_so(place, cohort):
+    sending = [
+        spec(cohort, judges=["claude"]),
+        spec(cohort, judges=["blind"]),
+        spec(
+            cohort, judges=[{"name": "served", "url": "http://gpu.ward.example/v1", "model": "m"}]
+        ),
+        spec(cohort) | {"readers": [{"name": "served", "url": "http://10.0.0.9/v1", "model": "m"}]},
+    ]
+    named = ["api.anthropic.com", "gpu.ward.example", "10.0.0.9"]
+    for wanted in sending:
+        with pytest.raises(EgressRefused, match="data-use tag of ward"):
+            start(wanted | {"allow_hosts": named})
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    for wanted in sending:
+        with pytest.raises(EgressRefused, match="allow_hosts"):
+            start(wanted)
+        with pytest.raises(EgressRefused):
+            start(wanted | {"allow_hosts": ["api.anthropic.com.evil.example"]})
+        document = plan(read_spec(wanted | {"allow_hosts": named}))  # now it may; nothing is sent
+        assert document["spec"]["allow_hosts"] == named
+        assert not any(key in str(document) for key in KEYS.values())
+    assert no_runs() and [line["event"] for line in audit.lines()] == ["tag"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"allow_hosts": "api.anthropic.com"}, SpecError),
+        ({"allow_hosts": ["https://api.anthropic.com"]}, SpecError),
+        ({"allow_hosts": ["*"]}, SpecError),
+        ({"judges": [{"name": "claude", "api_key": "sk-ant-planted-1"}]}, UnknownName),
+        ({"judges": [{"name": "claude", "egress": True}]}, UnknownName),
+        ({"judges": [{"name": "claude", "base_url": "http://u:sk-ant-planted-1@h"}]}, InputError),
+        ({"judges": [{"name": "claude", "budget_usd": "much"}]}, InputError),
+        ({"judges": ["served"]}, InputError),
+        ({"readers": ["served"]}, InputError),
+    ],
+)
+def test_a_wrong_spec_makes_no_folder_and_shows_no_key(place, cohort, changes, error):
+    with pytest.raises(error) as refusal:
+        start(spec(cohort) | changes)
+    assert "\n" not in str(refusal.value) and "planted" not in str(refusal.value)
+    assert no_runs()
+
+
+def test_a_missing_key_is_told_before_a_folder_is_made(place, cohort, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY is not set"):
+        start(spec(cohort, judges=["claude"]))
+    assert no_runs()
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """Loopback addresses count as another machine: what is sent there is sent away."""
+    monkeypatch.setattr(Address, "local", property(lambda self: False))
+
+
+def do(wanted):
+    """A run done in this process; gives its id."""
+    folder = make_run(plan(read_spec(wanted)))
+    lock = take_lock(folder)
+    try:
+        do_run(folder)
+    finally:
+        lock.release()
+    return folder.id
+
+
+def test_what_leaves_is_noted_once_a_pass_and_holds_no_text(place, cohort, claude, site, far):
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    judges = [{"name": "claude", "base_url": claude.url}]
+    run = do(spec(cohort, site, judges, allow_hosts=["127.0.0.1"], limit=5))
+    assert status(run)["failed"] == 0 and claude.requests and site.requests
+    told = [line for line in audit.lines() if line["event"] == "left"]
+    assert [(line["purpose"], line["host"], line["records"], line["items"]) for line in told] == [
+        ("reader served", "127.0.0.1", 2, 10), ("judge claude", "127.0.0.1", 2, 10),
+    ]  # fmt: skip
+    assert {line["run"] for line in told} == {run}
+    assert {line["who"] for line in told} == {settings.user()}
+    text = settings.audit_file().read_text()
+    assert "lisinopril" not in text and "milligram" not in text
+    assert not any(key in text for key in KEYS.values())
+
+
+def test_a_worker_asks_again(place, cohort, claude, far):
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    wanted = spec(cohort, judges=[{"name": "claude", "base_url": claude.url}])
+    folder = make_run(plan(read_spec(wanted | {"allow_hosts": ["127.0.0.1"]})))
+    set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
+    lock = take_lock(folder)
+    with pytest.raises(EgressRefused):
+        do_run(folder)
+    lock.release()
+    assert claude.requests == [] and status(folder.id)["status"] == "crashed"
+    assert "external_services_allowed = false" in status(folder.id)["reason"]
+    assert [line["event"] for line in audit.lines()] == ["tag", "tag"]
+
+
+def everything(folder: Path) -> str:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            found.append(path.read_bytes().decode("utf-8", "replace"))
+    return "\n".join(found)
+
+
+def test_a_whole_run_with_served_reader_and_three_judges_shows_no_key(place, cohort, claude, site):
+    judges = [
+        {"name": "claude", "base_url": claude.url, "repeats": 2, "budget_usd": 1.0},
+        {"name": "blind", "base_url": claude.url},
+        {"name": "served", "url": f"{site.url}/v1", "model": "tiny"},
+        "token_overlap",
+    ]
+    claude.fault("429:0.1", "broken", "ok", "529")
+    site.fault("500", "cut", "wrong")
+    run = start(spec(cohort, site, judges))
+    wait(run)
+    now = status(run)
+    # 8 questions, 2 arms: an answer each, and five verdicts, as one judge is asked twice.
+    assert (now["status"], now["planned"], now["done"]) == ("done", 8 * 2 * 6, 8 * 2 * 6)
+    verdicts = rows(run, "verdicts")
+    mine = [row for row in verdicts if row["judge"].startswith("claude")]
+    assert sorted(row["repeat"] for row in mine) == [0] * 16 + [1] * 16
+    assert len({row["item"] for row in verdicts}) == len({row["key"] for row in verdicts}) == 80
+    assert all(row["cost_usd"] > 0 and row["read_tokens"] > 0 for row in mine)
+    assert {row["how"] for row in mine} == {"alone, temperature 0"}
+    assert {row["how"] for row in rows(run, "answers")} == {"completions"}
+    one = item(run, mine[0]["instruction"])["arms"][0]["verdicts"]
+    assert [v["judge"].split()[0] for v in one] == ["claude", "blind", "served", "token_overlap"]
+    assert one[0]["again"] == [one[0]["outcome"]]
+    told = report(run)
+    accuracy = [r for r in told["tables"]["accuracy"] if r["band"] == "overall"]
+    assert {(r["judge"].split()[0], r["n"] + r["unparsed"]) for r in accuracy} == {
+        ("claude", 8), ("blind", 8), ("served", 8), ("token_overlap", 8),
+    }  # fmt: skip
+    assert audit.lines() == []  # loopback is free
+    places = everything(place) + str(told) + str(status(run))
+    assert not any(key in places for key in KEYS.values())
+    log = (settings.runs_folder() / run / "log.txt").read_text()
+    assert "lisinopril" not in log and "milligram" not in log
+    asked = {r["headers"]["authorization"] for r in (*claude.requests, *site.requests)}
+    assert asked == {f"Bearer {key}" for key in KEYS.values()}
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_of_a_batch_is_taken_up(place, cohort, claude, site):
+    claude.looks = 10**9
+    judges = [{"name": "claude", "base_url": claude.url, "batch": True, "poll": 0.1}]
+    run = start(spec(cohort, site, judges))
+    until = time.monotonic() + 30
+    while not (claude.batches and status(run)["note"]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert "batch of 16 prompts: 0 done" in status(run)["note"]
+    os.kill(_children[run].pid, signal.SIGKILL)
+    assert wait_until(run, "crashed") == "crashed"
+    resume(run)
+    wait_until(run, "running")
+    cancel(run)  # a run that waits for a batch can be stopped
+    assert wait_until(run, "cancelled") == "cancelled"
+    claude.batches["msgbatch_1"]["left"] = 1
+    resume(run)
+    wait(run)
+    assert (status(run)["done"], status(run)["failed"]) == (32, 0)
+    assert len(claude.batches) == 1  # asked, and paid, once
+    assert {row["how"] for row in rows(run, "verdicts")} == {"batch, temperature 0"}
+
+
+def test_a_budget_stops_a_run_and_a_larger_one_lets_it_go_on(place, cohort, claude, site):
+    judges = [{"name": "claude", "base_url": claude.url, "budget_usd": 0.002, "concurrency": 1}]
+    run = start(spec(cohort, site, judges))
+    wait(run)
+    now = status(run)
+    assert now["failed"] > 0 and now["done"] + now["failed"] == 32
+    done = [r for r in rows(run, "verdicts") if r["status"] == "ok"]
+    assert sum(row["cost_usd"] for row in done) <= 0.002
+    reasons = {r["reason"] for r in rows(run, "verdicts") if r["status"] == "failed"}
+    assert all("the budget of $0.0020 for this judge is used up" in reason for reason in reasons)
+    asked = len(claude.requests)
+    resume(run, budget_usd=1.0)
+    wait(run)
+    assert status(run)["failed"] == 0
+    assert len(claude.requests) == 16 > asked  # the verdicts that were there were not asked again
