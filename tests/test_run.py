@@ -12,8 +12,11 @@ import pytest
 from core.errors import InputError, UnknownName, WorkFailed
 from core.run import (
     cancel,
+    compared,
     different_only,
+    disagreements,
     item,
+    outcomes,
     report,
     report_csv,
     resume,
@@ -191,6 +194,24 @@ def test_an_instruction_across_arms_and_where_they_part(done: str):
         assert outcome == one["outcomes"][arm["label"]]
     with pytest.raises(UnknownName):
         item(done, "nobody's")
+
+
+def test_another_baseline_outcomes_and_where_judges_part(done: str):
+    against = compared(done, "full")
+    assert {r["baseline"] for r in (*against["paired"], *against["detectable"])} == {"full"}
+    assert [r["label"] for r in against["paired"][:3]] == ["bm25", "bm25 k=1", "recency"]
+    with pytest.raises(UnknownName):
+        compared(done, "nothing")
+    said = outcomes(done, "test_echo", "test_words")
+    assert len(said) == 48
+    assert [r["label"] for r in said[:12]] == ["bm25"] * 12
+    parted = disagreements(done, "test_echo", "test_words", "test_even")
+    (both,) = report(done)["tables"]["agreement"]
+    assert len(parted) == both["only_first"] + both["only_second"] > 0
+    assert all(r["first"] != r["second"] for r in parted)
+    verdicts = {(v["answer_key"], v["judge"]): v["outcome"] for v in rows(done, "verdicts")}
+    one = parted[0]
+    assert verdicts[one["key"], "test_words"] == one["first"]
 
 
 def test_csv_has_one_file_a_table(done: str, tmp_path: Path):
