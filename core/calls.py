@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -249,9 +250,20 @@ def failure(error: BaseException, service: str) -> CallFailed:
         cause = type(error.__cause__ or error).__name__
         billed = not cause.startswith("Connect")  # no connection, no work
         return CallFailed(f"{service} cannot be reached ({cause})", True, billed=billed)
-    if "APIResponseValidationError" in names or isinstance(error, ValueError):
+    if "APIResponseValidationError" in names or isinstance(error, ValueError) or _stumbled(error):
         return broken(service)
     return CallFailed(f"the call to {service} failed ({kind})")
+
+
+def _stumbled(error: BaseException) -> bool:
+    """Whether the client itself fell over an answer's form, deep in its own code."""
+    step, file = error.__traceback__, __file__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        step = step.tb_next
+    return isinstance(
+        error, AssertionError | AttributeError | LookupError | TypeError
+    ) and not Path(file).is_relative_to(Path(__file__).parent)
 
 
 def told_failure(kind: str, service: str) -> CallFailed:

@@ -125,8 +125,6 @@ class ClaudeAPI:
         """An error of the client in Midchart's own words."""
         if getattr(error, "status_code", 0) == 400 and "credit balance" in _body(error):
             return CallFailed(f"{self.service} says that the account's credit is used up")
-        if type(error).__name__ in ("AssertionError", "AttributeError", "KeyError", "TypeError"):
-            return broken(self.service)  # the client stumbled over a form it did not expect
         return failure(error, self.service)
 
     def said(self, message: Any, how: str, tempered: bool) -> Said:
