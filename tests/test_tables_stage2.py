@@ -17,7 +17,7 @@ from core.run.counting import counted, tally
 from core.run.facts import facts
 from core.run.folder import Plan
 from core.run.members import MemberEntry
-from core.run.rows import ANSWERS, VERDICTS, blank
+from core.run.rows import ANSWERS, SEMANTIC, VERDICTS, blank
 from core.run.spec import ArmEntry
 from core.run.tables_paired import paired
 from core.run.tables_stage2 import stage2
@@ -225,6 +225,35 @@ def test_hits_by_each_criterion_and_what_a_hit_is_worth(tables, rows):
     for row in tables["hit_effect"]:
         assert row["difference"] == pytest.approx(row["accuracy_hit"] - row["accuracy_miss"])
         assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+
+
+def test_semantic_hits_are_a_criterion_where_the_run_scored_them(tmp_path, rows):
+    answers, verdicts = rows
+    store = store_of(tmp_path / "items", answers, verdicts)
+    scored = [
+        {
+            **blank(SEMANTIC),
+            "key": f"{entry.label}/{q}",
+            "label": entry.label,
+            "instruction": f"q{q:02d}",
+            "best": None if q == 5 else q / QUESTIONS,
+        }
+        for entry in ARMS
+        for q in range(QUESTIONS)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in scored)
+    (tmp_path / "items" / "semantic.jsonl").write_text(text, encoding="utf-8")
+    store.schemas["semantic"] = SEMANTIC
+    found = stage2(store, plan(options={"semantic": True}))["hit_miss"]
+    own = [r for r in found if r["criterion"] == "semantic"]
+    assert len(own) == 3 * 2 * 2 * 2
+    for row in own:
+        seen = [
+            v
+            for v in judged(verdicts, **{k: row[k] for k in ("label", "reader", "judge")})
+            if v["instruction"] != "q05" and (int(v["instruction"][1:]) > 30) is row["hit"]
+        ]
+        assert row["n"] == len(seen)
 
 
 def paired_by_hand(verdicts: list[dict], this: dict, that: dict) -> tuple[int, int, int]:

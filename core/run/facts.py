@@ -4,6 +4,7 @@ Temporary tables: ``answered``, a row an answer; ``said``, a row a verdict; ``ju
 that count, each with what is known of its answer; ``patients``, a record's number among patients.
 In ``judged`` names are of an enumerated type and answers, questions and patients are numbers, so
 that a million verdicts are grouped in a tenth of a second. No text of a record is in any of them.
+``judged`` has a column ``semantic`` where the run scored entailment.
 
 A judge may be asked several times about one answer; the verdict of repeat 0 is the one that
 counts, the others tell how far the judge agrees with itself (:mod:`core.run.tables_agreement`).
@@ -17,6 +18,7 @@ from typing import get_args
 
 from core.run.evidence import UNLOCATED
 from core.run.folder import Plan
+from core.run.stage1_facts import MAIN
 from core.run.tables import literal
 from core.store import Ask, RowStore, Schema, snapshot, source
 from core.types import BANDS, Outcome
@@ -27,7 +29,7 @@ so many groups, each still independent of the others; resampling groups then sta
 resampling patients, and a table costs the same for a thousand patients and a million."""
 
 ANSWER_COLUMNS = (
-    "key", "status", "label", "reader", "lexical", "semantic", "evidence", "evidence_in_prompt",
+    "key", "status", "label", "reader", "lexical", "evidence", "evidence_in_prompt",
     "question_survived", "failure_kind", "prompt_tokens", "read_tokens", "reused_tokens",
     "output_tokens", "seconds",
 )  # fmt: skip
@@ -37,7 +39,7 @@ VERDICT_COLUMNS = (
     "reused_tokens", "output_tokens", "cost_usd", "seconds",
 )  # fmt: skip
 OF_THE_ANSWER = (
-    "lexical", "semantic", "evidence", "evidence_in_prompt", "question_survived", "failure_kind",
+    "lexical", "evidence", "evidence_in_prompt", "question_survived", "failure_kind",
 )  # fmt: skip
 
 
@@ -62,8 +64,23 @@ def facts(store: RowStore, plan: Plan) -> Generator[Ask]:
         _named("outcome", get_args(Outcome)),
     )
 
+    entailed = bool(plan.options.get("semantic"))
+    semantic, joined = "", ""
+    if entailed:
+        semantic = ", e.semantic"
+        joined = " LEFT JOIN entailed e ON e.label = s.label AND e.instruction = s.instruction"
+
     def statements() -> list[str]:
+        scored: list[str] = []
+        if entailed:
+            rows = source(store.folder, "semantic", store.schemas["semantic"])
+            scored.append(
+                "CREATE OR REPLACE TEMP TABLE entailed AS "
+                f"SELECT label, instruction, best > {MAIN} AS semantic FROM {rows} "
+                "WHERE best IS NOT NULL"
+            )
         return [
+            *scored,
             "CREATE OR REPLACE TEMP TABLE answered AS "
             f"SELECT row_number() OVER () AS answer, {_columns(ANSWER_COLUMNS, answers)} "
             f"FROM {source(store.folder, 'answers', answers)}",
@@ -79,9 +96,10 @@ def facts(store: RowStore, plan: Plan) -> Generator[Ask]:
             "p.patient, q.question, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
             "s.refusal, s.nan_evidence, "
             "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
-            f"{_columns(OF_THE_ANSWER, answers, 'a.')} "
+            f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
             "FROM said s JOIN patients p USING (record) JOIN questions q USING (instruction) "
-            "LEFT JOIN answered a ON a.key = s.answer_key WHERE coalesce(s.repeat, 0) = 0",
+            f"LEFT JOIN answered a ON a.key = s.answer_key{joined} "
+            "WHERE coalesce(s.repeat, 0) = 0",
         ]
 
     with snapshot(statements) as ask:

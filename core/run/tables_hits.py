@@ -13,7 +13,7 @@ from core.run.counting import NOTHING, counted, share, tally
 from core.run.folder import Plan
 from core.run.tables import Table, cells, entry_columns
 from core.stats import newcombe_independent, wilson_interval
-from core.store import Ask, Schema
+from core.store import Ask
 
 CRITERIA = {
     "in prompt": "evidence_in_prompt",
@@ -26,11 +26,12 @@ EVIDENCE = {"in prompt": ("in prompt", "not in prompt")}
 """Names of hit and miss where a criterion has names of its own."""
 
 
-def hit_miss(ask: Ask, plan: Plan, answers: Schema) -> Table:
+def hit_miss(ask: Ask, plan: Plan) -> Table:
     """Accuracy given hit and given miss, a row each, by every criterion the rows know."""
     rows: Table = []
+    known = {row["column_name"] for row in ask("DESCRIBE judged")}
     for criterion, column in CRITERIA.items():
-        if column not in answers:
+        if column not in known:
             continue
         found = counted(
             ask, f"CASE WHEN {column} THEN 'hit' ELSE 'miss' END", f"{column} IS NOT NULL"

@@ -32,7 +32,7 @@ def stage2(store: RowStore, plan: Plan) -> dict[str, Table]:
             "unlocated": unlocated(plan, bands),
             **{name: by_stratum(ask, plan, name) for name in STRATA},
             "refusals": refusals(ask, plan),
-            "hit_miss": hit_miss(ask, plan, store.schemas["answers"]),
+            "hit_miss": hit_miss(ask, plan),
             "paired": paired(ask, plan),
             "readers": readers(ask, plan),
             "omnibus": omnibus(ask, plan),
