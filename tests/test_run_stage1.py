@@ -340,8 +340,13 @@ def test_equal_tokens_stand_beside_equal_k(cohort):
     }
     assert status(run)["planned"] == status(run)["done"] == 12 * 10
     for row in rows(run, "selections"):
+        by = Counter(kept["kept_by"] for kept in row["selection"])
         if row["k"] is None:
             assert row["selection_tokens"] <= int(row["label"].split("tokens=")[1])
+            assert row["picked"] == by["arm"], "every sentence is ranked, the recent ones too"
+        else:
+            assert row["picked"] == by["arm"] + by["both"]
+        assert row["kept"] == by.total()
     spent = {r["label"]: r["selection_tokens"] for r in table(run, "tokens")}
     assert spent["bm25 k=all tokens=60"] > 45, "a budget is used, not only kept"
     assert {r["label"] for r in table(run, "recall_sweep")} == {"bm25", "bm25 k=1"}

@@ -28,6 +28,14 @@ from core.types import Cohort, ContextLine, Gold, Instruction, Record, Selection
 UNLOCATED = "unlocated"
 
 
+def own_pick(kept_by: str, all_ranked: bool) -> bool:
+    """Whether the arm itself chose a line: not the recency buffer alone.
+
+    An arm without a k ranks every sentence, the buffer's too; its choices are the others.
+    """
+    return kept_by == "arm" or (kept_by == "both" and not all_ranked)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """An instruction with its gold. ``gold`` is None where the cohort has none; ``problem`` says
@@ -72,16 +80,17 @@ class Question:
         shares = self.held(lines)
         return None if shares is None else any(s >= LEAST_SHOWN for s in shares.values())
 
-    def hits(self, selection: Selection) -> dict[str, Any]:
-        """Lexical hit and evidence-id hit of a selection (PROTOCOL, Stage 1).
+    def hits(self, selection: Selection, all_ranked: bool = False) -> dict[str, Any]:
+        """Lexical and evidence-id hit of a selection, and of how many lines (PROTOCOL, Stage 1).
 
-        What an arm wrote is judged by what it wrote, not by the sentences it stands for.
+        ``all_ranked``: the arm had a budget of tokens and no k (:func:`own_pick`). What an arm
+        wrote is judged by what it wrote, not by the sentences it stands for.
         """
         answer = self.gold.answer if self.gold else ""
         lines = selection.lines
         if lines is None:
             lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
-        picks = {kept.sentence.id for kept in selection.kept if kept.kept_by != "recency"}
+        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, all_ranked)}
         own = [line.sentence_id in picks for line in lines]
         hit = [lexical_hit((text,), answer) for text in context_texts(selection)]
         shares = self.held(lines)

@@ -71,8 +71,8 @@ sentences was kept (null where the evidence is unlocated). ``wording`` and ``lin
 wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
 sentence at least half of the evidence must be left (``evidence_shown`` is the share of its
 characters that is), and what a summary holds is not known: null. ``kept`` counts the lines of the
-context, ``picked`` those that the arm itself chose, beside the recency buffer; of both, how many
-are hits."""
+context, ``picked`` those that the arm itself chose (:func:`core.run.evidence.own_pick`); of both,
+how many are hits."""
 
 SEMANTIC: Schema = {
     **_COMMON,

@@ -38,6 +38,6 @@ def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | N
         "selection_cut": selection.cut,
         "selection_seconds": time.perf_counter() - begun,
         "trace": [{"name": name, "value": value} for name, value in selection.trace],
-        **question.hits(selection),
+        **question.hits(selection, entry.shown_k is None),
     }
     return selection, row

@@ -15,6 +15,7 @@ from core.errors import SpecError
 from core.packing import body
 from core.pairs import Entailment
 from core.pairs.entailment import require
+from core.run.evidence import own_pick
 from core.run.folder import now
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.planning import by_record, chosen
@@ -28,7 +29,7 @@ COLUMNS = (
     "label", "arm", "k", "record", "instruction", "order_position", "time_position", "band",
     "middle", "task_type", "domain", "specialty",
 )  # fmt: skip
-_KEPT = "list_transform(selection, lambda s: {'id': s.id, 'picked': s.kept_by <> 'recency'})"
+_KEPT = "list_transform(selection, lambda s: {'id': s.id, 'kept_by': s.kept_by})"
 
 Pair = tuple[str, str]
 
@@ -136,7 +137,8 @@ class _Stage:
         said: tuple[str, ...] = ()
         if gold is not None:
             said = (gold.answer,) if self.about == "answer" else gold.snippets
-        picked = {kept["id"]: bool(kept["picked"]) for kept in row["kept"]}
+        all_ranked = row["k"] is None
+        picked = {kept["id"]: own_pick(kept["kept_by"], all_ranked) for kept in row["kept"]}
         if row["lines"] is None:
             lines = [(id, own, texts[id]) for id, own in picked.items()]
         else:

@@ -18,7 +18,7 @@ THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 MAIN = 0.5
 """The paper's own threshold; the criterion "semantic" alone means this one."""
 OF = ("kept", "picked")
-"""All lines of a context, or those that the arm itself chose, beside the recency buffer."""
+"""All lines of a context, or those that the arm itself chose and not the recency buffer alone."""
 
 
 @dataclass(frozen=True, slots=True)
