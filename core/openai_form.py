@@ -5,6 +5,7 @@ Pure functions over what the client gives; the connection itself is a reader's o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,34 @@ def client_options(permit: Permit, key: Secret | None, timeout_s: float) -> dict
     }
 
 
+class Greedy:
+    """How a server is asked for its model's likeliest words and nothing else.
+
+    Temperature 0, and no penalty on what was said before: many servers take the penalty of the
+    model's own generation settings (Qwen2.5's is 1.05) unless they are told otherwise. A server
+    that does not know the field is asked without it.
+    """
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        self._penalty = True
+
+    def ask(self, create: Callable[..., Any], **asked: Any) -> Any:
+        """What ``create`` gives; raises CallFailed."""
+        asked |= {"temperature": 0, "frequency_penalty": 0}
+        try:
+            if self._penalty:
+                try:
+                    return create(**asked, extra_body={"repetition_penalty": 1.0})
+                except Exception as error:
+                    if not _unknown_penalty(error):
+                        raise
+                    self._penalty = False
+            return create(**asked)
+        except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
+            raise worded(error, self.service) from None
+
+
 def worded(error: Exception, service: str) -> CallFailed:
     """An error of the client in Midchart's own words."""
     told = failure(error, service)
@@ -74,6 +103,11 @@ def answer(found: Any, service: str) -> Text:
 def _whole(usage: Any, name: str) -> int:
     value = getattr(usage, name, None)
     return value if type(value) is int and value > 0 else 0
+
+
+def _unknown_penalty(error: Exception) -> bool:
+    said = str(getattr(error, "body", "")).lower()
+    return getattr(error, "status_code", 0) in (400, 422) and "repetition_penalty" in said
 
 
 def _too_long(error: Exception) -> bool:

@@ -11,12 +11,12 @@ LINE = re.compile(r"^\[[^\]]+\] (.*)$", re.MULTILINE)
 
 class OpenAIFake(FaultServer):
     """``window``: told by /v1/models (0: not told). ``paths``: those it offers. ``says``: what it
-    answers to a prompt; by default the first line of its record that shares a word with the
+    answers to a prompt (``strict``: it knows no field that OpenAI's own API does not); by default the first line of its record that shares a word with the
     question, or YES where it is asked for one word."""
 
     def __init__(self, window=4096, paths=("completions", "chat/completions"), says=None):
         self.window, self.paths, self.says = window, paths, says or first_line
-        self.usage = None
+        self.usage, self.strict = None, False
         super().__init__()
 
     def answer(self, method, path, body, headers):
@@ -33,6 +33,9 @@ class OpenAIFake(FaultServer):
         else:
             prompt = "\n".join(m["content"] for m in body["messages"])
             choice = {"message": {"role": "assistant", "content": self.says(prompt)}}
+        if self.strict and "repetition_penalty" in body:
+            told = "Unexpected fields in the request: {'repetition_penalty'}"
+            return 422, {"detail": told}
         words = len(prompt.split())
         if self.window and words + body["max_tokens"] > self.window:
             text = f"maximum context length is {self.window} tokens: {prompt[:50]}"

@@ -71,6 +71,7 @@ def test_a_finished_prompt_goes_as_it_stands_and_greedily(server):
     for body in server.asked("/v1/completions"):
         assert body["prompt"] in [p.text for p in asked]
         assert (body["temperature"], body["max_tokens"], body["model"]) == (0, 128, "tiny")
+        assert (body["repetition_penalty"], body["frequency_penalty"]) == (1.0, 0)
     assert {r["headers"]["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
 
 
@@ -92,6 +93,14 @@ def test_a_server_without_completions_is_asked_by_chat_with_the_same_texts():
         assert answer.status == "failed" and "cut on the right" in answer.reason
         only = reader(server, path="completions").read(asked[0])
         assert only.status == "failed" and "no such model or path (status 404)" in only.reason
+
+
+def test_a_server_that_knows_no_repetition_penalty_is_asked_without(server):
+    server.strict = True
+    built = reader(server, concurrency=1)
+    assert [a.status for _, a in built.read_many(prompts(3))] == ["ok"] * 3
+    sent = [body.get("repetition_penalty") for body in server.asked("/v1/completions")]
+    assert sent == [1.0, None, None, None]
 
 
 @pytest.mark.parametrize(

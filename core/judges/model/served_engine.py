@@ -8,10 +8,10 @@ from contextlib import closing
 from typing import Any
 
 from core.calls import Caller, Patience, each, quiet_clients
-from core.egress import Gate, Permit
+from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.engine import Request, Said
-from core.openai_form import answer, client_options, worded
+from core.openai_form import Greedy, answer, client_options
 from core.settings import Secret
 from core.types import Usage
 
@@ -41,9 +41,9 @@ class ServedEngine:
         self.watch = watch
         self._caller = Caller(Patience(retries))
         self._lock = threading.Lock()
-        self._connected: tuple[Permit, Any] | None = None
+        self._connected: tuple[Greedy, Any] | None = None
 
-    def _open(self) -> tuple[Permit, Any]:
+    def _open(self) -> tuple[Greedy, Any]:
         with self._lock:
             if self._connected is None:
                 permit = self.gate.permit(self.url)
@@ -53,7 +53,8 @@ class ServedEngine:
                 quiet_clients()
                 http = httpx2.Client(timeout=self.timeout_s, **permit.client())
                 options = client_options(permit, self.key(), self.timeout_s)
-                self._connected = permit, openai.OpenAI(http_client=http, **options)
+                greedy = Greedy(f"the server at {permit.address.host}")
+                self._connected = greedy, openai.OpenAI(http_client=http, **options)
             return self._connected
 
     def ask_many(self, requests: Sequence[Request]) -> Generator[tuple[int, Said | MidchartError]]:
@@ -70,17 +71,13 @@ class ServedEngine:
             yield from finished
 
     def _ask(self, request: Request) -> Said:
-        permit, client = self._open()
-        service = f"the server at {permit.address.host}"
-        try:
-            found = client.chat.completions.create(
-                model=self.model,
-                messages=[{"role": "user", "content": request.prompt}],
-                max_tokens=self.max_tokens,
-                temperature=0,
-            )
-        except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise worded(error, service) from None
-        told = answer(found, service)
+        greedy, client = self._open()
+        found = greedy.ask(
+            client.chat.completions.create,
+            model=self.model,
+            messages=[{"role": "user", "content": request.prompt}],
+            max_tokens=self.max_tokens,
+        )
+        told = answer(found, greedy.service)
         used = Usage(self.model, told.prompt_tokens, told.output_tokens, how="alone, temperature 0")
         return Said(told.text.strip(), used)

@@ -8,14 +8,13 @@ Which of the two was used is told with every answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.calls import CallFailed, broken, quiet_clients
 from core.egress import Permit
 from core.errors import InputError
-from core.openai_form import NoSuchPath, answer, client_options, worded
+from core.openai_form import Greedy, NoSuchPath, answer, client_options, worded
 from core.packing import HEAD, TAIL
 from core.settings import Secret
 
@@ -62,6 +61,7 @@ class OpenAIServer:
         self._fixed = path != "auto"
         self._key = key
         self._lock = threading.Lock()
+        self._greedy = Greedy(self.service)
         self._client: Any = None
 
     def _open(self) -> Any:
@@ -89,22 +89,16 @@ class OpenAIServer:
         return reply
 
     def _complete(self, prompt: str, tokens: int) -> Reply:
-        client = self._open()
-        asked = {"model": self.model, "max_tokens": tokens, "temperature": 0}
-        return self._reply(lambda: client.completions.create(prompt=prompt, **asked), "completions")
+        create = self._open().completions.create
+        found = self._greedy.ask(create, model=self.model, prompt=prompt, max_tokens=tokens)
+        return self._reply(found, "completions")
 
     def _chat(self, prompt: str, tokens: int) -> Reply:
-        client, messages = self._open(), chat_messages(prompt)
-        asked = {"model": self.model, "max_tokens": tokens, "temperature": 0}
-        return self._reply(
-            lambda: client.chat.completions.create(messages=messages, **asked), "chat"
-        )
+        messages, create = chat_messages(prompt), self._open().chat.completions.create
+        found = self._greedy.ask(create, model=self.model, messages=messages, max_tokens=tokens)
+        return self._reply(found, "chat")
 
-    def _reply(self, ask: Callable[[], Any], path: Way) -> Reply:
-        try:
-            found = ask()
-        except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise worded(error, self.service) from None
+    def _reply(self, found: Any, path: Way) -> Reply:
         told = answer(found, self.service)
         # A model that does not stop at its turn's end goes on with turns of its own making.
         text = told.text.split(_END, 1)[0].split("<|im_start|>", 1)[0]
