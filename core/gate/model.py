@@ -32,9 +32,10 @@ class GateModel(nn.Module):
 
     def head(self, pooled: Tensor) -> Tensor:
         """Logits [batch] of pooled pairs [batch, width]."""
-        for layer in list(self.layers)[:-1]:
+        *hidden, last = linear_layers(self)
+        for layer in hidden:
             pooled = self.dropout(torch.relu(layer(pooled)))
-        return self.layers[-1](pooled).squeeze(-1)
+        return last(pooled).squeeze(-1)
 
     def forward(self, questions: tuple[Tensor, Tensor], sentences: tuple[Tensor, Tensor]) -> Tensor:
         """Logits [batch] of pairs; each side is (ids, offsets) as EmbeddingBag takes them."""
@@ -42,3 +43,8 @@ class GateModel(nn.Module):
         if self.config.query:
             sides.insert(0, self.embedding(*questions))
         return self.head(torch.cat(sides, dim=1))
+
+
+def linear_layers(model: GateModel) -> list[nn.Linear]:
+    """The head's layers, first to last."""
+    return [layer for layer in model.layers if isinstance(layer, nn.Linear)]

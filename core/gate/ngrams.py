@@ -50,6 +50,11 @@ class Bags:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def shares(self) -> NDArray[np.float32]:
+        """What each n-gram counts for in the mean of its text: one over the text's number."""
+        counts = np.diff(self.offsets)
+        return np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
+
     def take(self, rows: Ids) -> Bags:
         """The bags of ``rows``, in that order."""
         lengths = np.diff(self.offsets)[rows]
@@ -67,7 +72,7 @@ def lowered(text: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _hasher(hashing: Hashing) -> Callable[[bytes], int]:
+def hasher(hashing: Hashing) -> Callable[[bytes], int]:
     span = hashing.buckets - 1
     if hashing.name == "crc32":
         return lambda gram: 1 + zlib.crc32(gram) % span
@@ -83,7 +88,7 @@ def gram_ids(hashing: Hashing, text: str) -> list[int]:
     """Ids of one text's n-grams, in reading order; a text shorter than ``n`` has none."""
     if hashing.characters:
         text = text[: hashing.characters]
-    text, n, bucket = lowered(text), hashing.n, _hasher(hashing)
+    text, n, bucket = lowered(text), hashing.n, hasher(hashing)
     grams = [text[i : i + n] for i in range(len(text) - n + 1)]
     if hashing.ngrams:
         grams = grams[: hashing.ngrams]
@@ -117,7 +122,7 @@ def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
         keys = keys * size + ranks[i : len(points) - n + 1 + i]
     keys = keys[starts]
     distinct, inverse = _distinct(keys, size**n)
-    bucket = _hasher(hashing)
+    bucket = hasher(hashing)
     codes = np.empty((len(distinct), n), dtype="<u4")
     rest = distinct
     for i in range(n - 1, -1, -1):

@@ -35,9 +35,7 @@ class Parts:
 
 def pooled(bag: Bags, table: Floats) -> Floats:
     """Mean row of ``table`` [buckets, width] over each bag, [m, width]; zeros for an empty one."""
-    counts = np.diff(bag.offsets)
-    shares = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
-    matrix = csr_matrix((shares, bag.ids, bag.offsets), shape=(len(counts), len(table)))
+    matrix = csr_matrix((bag.shares(), bag.ids, bag.offsets), shape=(len(bag), len(table)))
     return np.asarray(matrix @ table, dtype=np.float32)
 
 
