@@ -79,7 +79,6 @@ MODELS: dict[str, Model] = {
             "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
             2240,
             "arm llmlingua2",
-            later=True,
         ),
         *(
             Model(f"Qwen2.5-{size}-Instruct", f"Qwen/Qwen2.5-{size}-Instruct", megabytes, user)

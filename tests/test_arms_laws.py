@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.arms import ARMS
+from core.arms.compressor import MODEL as COMPRESSOR
 from core.errors import InputError
 from core.packing import body, context_lines
 from core.pairs import RELEVANCE
@@ -22,6 +23,7 @@ from core.protocol import Protocol, parse
 from core.text import count_tokens, event_text, sentences
 from core.types import Budget, Event, Instruction, Record, Selection, Span
 from tests import pair_models
+from tests.compressors import xlm_roberta
 from tests.gates import gate_folder
 from tests.writers import Writer
 
@@ -36,6 +38,7 @@ def cache(tmp_path_factory):
     small models in place of weights that no machine has by itself."""
     models = tmp_path_factory.mktemp("models")
     pair_models.bert(models / RELEVANCE)
+    xlm_roberta(models / COMPRESSOR)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("MIDCHART_MODELS", str(models))

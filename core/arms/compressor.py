@@ -1,0 +1,220 @@
+"""LLMLingua-2's model: for each word of a text the probability that it is kept.
+
+Pan et al., LLMLingua-2 (2024): an XLM-RoBERTa reads chunks of 512 tokens and says of each token
+whether it is kept; a word's probability is the mean of its tokens'. A word here is what stands
+between white space, so no number, unit or date is ever taken apart (the authors' package parts
+"8.1" at its point). Text is chunked at sentence ends where it can be, nothing of it is lost. The
+plain version is ``tests/reference/llmlingua2.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import settings, weights
+from core.errors import MissingModel
+from core.files import replacing
+
+LOG = logging.getLogger("midchart.compressor")
+
+MODEL = "llmlingua-2-xlm-roberta-large-meetingbank"
+LONGEST = 512
+"""Tokens of a chunk, marks included (the paper's)."""
+KEEP = 1
+"""The output that says "keep"."""
+DECIMALS = 6
+"""Beyond these, float32 models differ between batches and machines, and a choice must not."""
+CPU_BATCH, GPU_BATCH = 2048, 32_768
+"""Tokens read together."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kept:
+    """Of each word, float64 [n]: the probability that it is kept; int64 [n]: its chunk."""
+
+    probability: NDArray[np.float64]
+    chunk: NDArray[np.int64]
+
+
+class Compressor:
+    """The model in ``folder``, on a GPU where there is one; loaded when it is first needed.
+
+    What it said of a text is kept on disk, by the hash of weights and text. Raises MissingModel
+    where the weights are not here or not those of such a model.
+    """
+
+    def __init__(self, name: str = MODEL) -> None:
+        found = weights.locate(name)
+        self.folder = found.folder
+        self.id = f"{name}@{weights.fingerprint(found)[:16]}"
+        config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        if not (self.folder / "tokenizer.json").is_file():
+            raise MissingModel(f"{self.folder}: tokenizer.json is not there")
+        if len(config.get("id2label", {0: "", 1: ""})) != 2:
+            raise MissingModel(f"{self.folder}: the model does not tell kept words from dropped")
+        positions = int(config["max_position_embeddings"])
+        if "roberta" in config["model_type"]:  # its positions begin behind the padding token's
+            positions -= int(config["pad_token_id"]) + 1
+        self.longest = min(LONGEST, positions)
+        self._cache = settings.cache_folder() / "compression" / self.id.replace("@", "-")
+        self._lock = Lock()
+        self._loaded: tuple[Any, Any, str] | None = None
+
+    def kept(self, sentences: Sequence[Sequence[str]]) -> Kept:
+        """Probability and chunk of every word of ``sentences``, which hold words without blanks."""
+        path = self._cache / f"{self._digest(sentences)}.npy"
+        n = sum(map(len, sentences))
+        found = _read(path, n)
+        if found is None:
+            found = self._said(sentences)
+            with replacing(path) as fresh, fresh.open("wb") as file:
+                np.save(file, np.stack([found.probability, found.chunk.astype(np.float64)]))
+        return found
+
+    def _digest(self, sentences: Sequence[Sequence[str]]) -> str:
+        spelled = json.dumps([str(self.longest), sentences]).encode()
+        return blake2b(spelled, digest_size=16).hexdigest()
+
+    def _said(self, sentences: Sequence[Sequence[str]]) -> Kept:
+        n = sum(map(len, sentences))
+        if not n:
+            return Kept(np.zeros(0), np.zeros(0, dtype=np.int64))
+        tokenizer, _, _ = self._model()
+        first, last = tokenizer.encode("", add_special_tokens=True).ids
+        # A lone surrogate cannot be encoded; a question mark stands for it.
+        clean = [[w.encode("utf-8", "replace").decode() for w in words] for words in sentences]
+        encoded = tokenizer.encode_batch(clean, is_pretokenized=True, add_special_tokens=False)
+        begins = np.cumsum([0, *map(len, sentences)])
+        ids = np.concatenate([np.array(e.ids, dtype=np.int64) for e in encoded])
+        word = np.concatenate(
+            [begins[i] + np.array(e.word_ids, dtype=np.int64) for i, e in enumerate(encoded)]
+        )
+        sentence = np.repeat(np.arange(len(encoded)), [len(e.ids) for e in encoded])
+        if not len(ids):
+            return Kept(np.zeros(n), np.zeros(n, dtype=np.int64))
+        edges = chunk_edges(sentence, word, self.longest - 2)
+        chunks = [np.concatenate([[first], ids[a:b], [last]]) for a, b in pairwise(edges)]
+        probability = np.concatenate(self._probabilities(chunks))
+        counts = np.bincount(word, minlength=n)
+        sums = np.bincount(word, weights=probability, minlength=n)
+        # A word that the tokenizer sees nothing of is the first to go.
+        mean = np.round(sums / np.maximum(counts, 1), DECIMALS)
+        chunk = np.zeros(n, dtype=np.int64)
+        chunk[word[::-1]] = np.repeat(np.arange(len(chunks)), np.diff(edges))[::-1]
+        return Kept(mean, np.maximum.accumulate(chunk))
+
+    def _probabilities(self, chunks: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+        """Probability of each token of each chunk, its two marks left out."""
+        import torch
+
+        _, model, device = self._model()
+        room = GPU_BATCH if device == "cuda" else CPU_BATCH
+        order = sorted(range(len(chunks)), key=lambda i: len(chunks[i]))
+        out: list[NDArray[np.float64]] = [np.zeros(0)] * len(chunks)
+        with torch.inference_mode():
+            while order:
+                size = max(1, room // len(chunks[order[-1]]))
+                batch, order = order[-size:], order[:-size]
+                longest = max(len(chunks[i]) for i in batch)
+                ids = np.full((len(batch), longest), model.config.pad_token_id, dtype=np.int64)
+                mask = np.zeros((len(batch), longest), dtype=np.int64)
+                for row, i in enumerate(batch):
+                    ids[row, : len(chunks[i])] = chunks[i]
+                    mask[row, : len(chunks[i])] = 1
+                logits = model(
+                    input_ids=torch.from_numpy(ids).to(device),
+                    attention_mask=torch.from_numpy(mask).to(device),
+                ).logits
+                said = torch.softmax(logits.float(), dim=-1)[..., KEEP].cpu().numpy()
+                for row, i in enumerate(batch):
+                    out[i] = said[row, 1 : len(chunks[i]) - 1].astype(np.float64)
+        return out
+
+    def _model(self) -> tuple[Any, Any, str]:
+        """Tokenizer, model and device."""
+        with self._lock:
+            if self._loaded is None:
+                import torch
+                from tokenizers import Tokenizer
+                from transformers import AutoModelForTokenClassification
+                from transformers.utils import logging as bars
+
+                shown = bars.is_progress_bar_enabled()
+                bars.disable_progress_bar()  # its bar would spoil a report
+                try:
+                    model: Any = AutoModelForTokenClassification.from_pretrained(
+                        str(self.folder), local_files_only=True, dtype=torch.float32
+                    )
+                finally:
+                    if shown:
+                        bars.enable_progress_bar()
+                tokenizer: Any = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+                tokenizer.no_padding()
+                tokenizer.no_truncation()
+                device = "cuda" if torch.cuda.is_available() else "cpu"
+                self._loaded = (tokenizer, model.eval().to(device), device)
+            return self._loaded
+
+
+def chunk_edges(
+    sentence: NDArray[np.int64], word: NDArray[np.int64], room: int
+) -> NDArray[np.int64]:
+    """Where chunks of at most ``room`` tokens begin, and the end of the last.
+
+    ``sentence`` and ``word`` [n] number each token's own. A chunk ends with the last sentence that
+    fits, else with the last word, else where it is full.
+    """
+    n = len(word)
+    ends = [
+        np.concatenate([np.flatnonzero(np.diff(kind)) + 1, [n]]) if n else np.zeros(0, np.int64)
+        for kind in (sentence, word)
+    ]
+    edges = [0]
+    while edges[-1] < n:
+        begin = edges[-1]
+        end = min(begin + room, n)
+        for places in ends:
+            last = places[np.searchsorted(places, end, side="right") - 1] if end >= places[0] else 0
+            if last > begin:
+                end = int(last)
+                break
+        edges.append(end)
+    return np.array(edges, dtype=np.int64)
+
+
+def _read(path: Path, n: int) -> Kept | None:
+    """What was said before of ``n`` words; None where nothing was, or it is spoilt."""
+    if not path.is_file():
+        return None
+    try:
+        said = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        said = np.zeros(0)
+    if said.shape != (2, n):
+        LOG.warning("%s is spoilt; the text is read again", path)
+        return None
+    return Kept(said[0], said[1].astype(np.int64))
+
+
+_shared: dict[tuple[Path, Path], Compressor] = {}
+_shared_lock = Lock()
+
+
+def shared() -> Compressor:
+    """The process's one compressor for these weights and this cache folder."""
+    key = (weights.locate(MODEL).folder, settings.cache_folder())
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = Compressor()
+        return _shared[key]
