@@ -7,6 +7,7 @@ standard error. Exit status 0 done, 1 the work failed, 2 the input or the call w
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
@@ -129,25 +130,66 @@ def select(call: argparse.Namespace) -> None:
 def train_gate(call: argparse.Namespace) -> None:
     from core import api
 
-    made = api.make_gate(call.data, call.out, call.protocol, _meter("train-gate, epochs"))
+    make, what = (api.make_plus, "steps") if call.plus else (api.make_gate, "epochs")
+    made = make(call.data, call.out, call.protocol, _meter(f"train-gate, {what}"))
     if call.json:
         _json(made)
         return
-    for name in ("folder", "hash", "n", "split", "pairs", "temperature", "test_auroc"):
-        print(f"{name}: {_cell(made[name])}")
+    for name, value in made.items():
+        if name not in ("curve", "losses"):
+            print(f"{name}: {_cell(value)}")
 
 
 def run(call: argparse.Namespace) -> None:
     from core import api
 
+    if call.estimate:
+        told = api.estimate(call.spec)
+        if call.json:
+            _json(told)
+        else:
+            _estimate(told)
+        return
     started = api.start(call.spec)
     _finish(started, call)
+
+
+def _estimate(told: dict[str, Any]) -> None:
+    """What a run will do, before it starts."""
+    for name in ("items", "instructions", "records", "calls"):
+        print(f"{name}: {told[name]:,}")
+    print(f"tokens: about {told['tokens']:,}")
+    cost = told["cost_usd"]
+    print("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
+    _table(told["readers"], ("label", "calls", "read_tokens", "written_tokens"))
+    _table(told["judges"], ("label", "calls", "read_tokens", "cost_usd", "budget_usd", "price"))
+    for row in told["judges"]:
+        if row["caching"]:
+            print(f"{row['label']}: prompt cache {row['caching']}")
+    leaves = told["leaves"]
+    if leaves is None:
+        print("leaves this machine: nothing")
+        return
+    print(
+        f"leaves this machine: {leaves['what']}, of {leaves['records']:,} records and "
+        f"{leaves['questions']:,} questions, to {', '.join(leaves['hosts'])}"
+    )
+    if leaves["refused"]:
+        print(f"refused as things stand: {leaves['refused']}")
+
+
+def data_use(call: argparse.Namespace) -> None:
+    from core import api
+
+    tag = api.set_data_use(call.data, call.field, call.value == "yes", call.reason)
+    told = dataclasses.asdict(tag)
+    _json(told) if call.json else print("\n".join(f"{k}: {v}" for k, v in told.items()))
 
 
 def resume(call: argparse.Namespace) -> None:
     from core import api
 
-    _finish(api.resume(call.run), call)
+    _finish(api.resume(call.run, call.budget), call)
 
 
 def _finish(run: str, call: argparse.Namespace) -> None:
@@ -260,16 +302,34 @@ def _parser() -> _Parser:
     trained.add_argument("data", metavar="DATA")
     trained.add_argument("--out", metavar="DIR", help="default: a folder in the cache")
     trained.add_argument("--protocol", default="corrected")
+    trained.add_argument(
+        "--plus", action="store_true", help="QCCS plus, not the paper's gate"
+    )
 
     ran = command("run", run, "do a run's spec (TOML)")
     ran.add_argument("spec", metavar="SPEC.toml")
     ran.add_argument("--detach", action="store_true", help="do not wait for the end")
+    ran.add_argument(
+        "--estimate",
+        action="store_true",
+        help="start nothing: tell calls, tokens, cost and what would leave this machine",
+    )
 
     resumed = command(
         "resume", resume, "go on with a run that was cut off, cancelled or partly failed"
     )
     resumed.add_argument("run", metavar="RUN")
     resumed.add_argument("--detach", action="store_true", help="do not wait for the end")
+
+    resumed.add_argument(
+        "--budget", type=float, metavar="USD", help="a new budget for the judges that have one"
+    )
+
+    tagged = command("data-use", data_use, "change what a cohort may be used for, with a reason")
+    tagged.add_argument("data", metavar="DATA")
+    tagged.add_argument("field", choices=("external_services_allowed", "training_allowed"))
+    tagged.add_argument("value", choices=("yes", "no"))
+    tagged.add_argument("--reason", required=True, metavar="TEXT")
 
     command("cancel", cancel, "stop a run after the item in hand").add_argument(
         "run", metavar="RUN"

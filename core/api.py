@@ -20,8 +20,9 @@ from core.door.asking import (
 )
 from core.door.catalogue import MemberCard, folders, members, models
 from core.door.cohorts import CohortCard, check, cohort_key, cohorts, open_data, prepare_demo
+from core.door.data_use import audit_lines, set_data_use
 from core.door.gate_cards import gate_cards
-from core.door.training import make_gate
+from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
 from core.run import (
@@ -29,6 +30,7 @@ from core.run import (
     compared,
     different_only,
     disagreements,
+    estimate,
     item,
     outcomes,
     report,
@@ -81,6 +83,7 @@ __all__ = [
     "Term",
     "Verdict",
     "ask",
+    "audit_lines",
     "band_of",
     "build_arm",
     "cancel",
@@ -90,6 +93,7 @@ __all__ = [
     "compared",
     "different_only",
     "disagreements",
+    "estimate",
     "event_text",
     "explain",
     "folders",
@@ -99,6 +103,7 @@ __all__ = [
     "item",
     "judge",
     "make_gate",
+    "make_plus",
     "members",
     "models",
     "neutralise",
@@ -115,6 +120,7 @@ __all__ = [
     "select",
     "select_report",
     "sentences",
+    "set_data_use",
     "start",
     "status",
     "typed_question",

@@ -9,6 +9,9 @@ import numpy as np
 from core import settings
 from core.gate.checkpoint import CARD, Gate, save_gate
 from core.gate.examples import hashing_of
+from core.gate.plus.checkpoint import STEM, Plus, save_plus
+from core.gate.plus.features import FEATURES, PlusWeights
+from core.gate.plus.words import HASHING
 from core.gate.shape import GateConfig, expected_shapes
 from core.gate.split import Split
 from core.protocol import Protocol
@@ -33,4 +36,24 @@ def gate_folder(protocol: Protocol) -> str:
     folder = settings.cache_folder() / f"random-gate-{hashing.name}-{hashing.characters}"
     if not (folder / CARD).exists():
         save_gate(Path(folder), random_gate(GateConfig(hashing)))
+    return str(folder)
+
+
+def random_plus(seed: int = 0, dim: int = 8) -> Plus:
+    """A QCCS plus with random weights, its head as it is before training."""
+    rng = np.random.default_rng(seed)
+    weights = PlusWeights(
+        rng.normal(0, 0.3, (HASHING.buckets, dim)).astype(np.float32),
+        rng.normal(0, 0.3, HASHING.buckets).astype(np.float32),
+        np.array([1.0, 0.0], dtype=np.float32),
+        rng.uniform(0.1, 1.0, len(FEATURES)).astype(np.float32),
+    )
+    return Plus(weights, frozenset({"p1"}), {"recipe": {"dim": dim}})
+
+
+def plus_folder() -> str:
+    """The folder of a random QCCS plus, made once in the cache folder."""
+    folder = settings.cache_folder() / "random-plus"
+    if not (folder / f"{STEM}.json").exists():
+        save_plus(folder, random_plus())
     return str(folder)

@@ -24,7 +24,7 @@ from core.text import count_tokens, event_text, sentences
 from core.types import Budget, Event, Instruction, Record, Selection, Span
 from tests import pair_models
 from tests.compressors import xlm_roberta
-from tests.gates import gate_folder
+from tests.gates import gate_folder, plus_folder
 from tests.writers import Writer
 
 START = datetime(2015, 1, 1)
@@ -63,6 +63,8 @@ def build(name: str, record: Record, protocol: Protocol | None = None):
         return ARMS.build(name, protocol, reader=Writer())
     if name == "qccs":
         return ARMS.build(name, protocol, gate=gate_folder(protocol))
+    if name == "qccs_plus":
+        return ARMS.build(name, protocol, gate=plus_folder())
     if name != "oracle":
         return ARMS.build(name, protocol)
     spans = tuple(Span(e.order, 0, max(1, len(event_text(e)) // 2)) for e in record.events[::3])

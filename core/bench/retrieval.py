@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from core.bm25 import BM25Index
 from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.bench import BENCHES, compare, reference
+from core.bm25 import BM25Index
 from core.embedding import Embedder
 from core.evidence import locate
 from core.text import words

@@ -11,6 +11,7 @@ from core.door.cohorts import cohort_key, open_data
 from core.gate.recipe import Epoch
 from core.protocol import parse
 from core.run.gates import train_gate
+from core.run.gates_plus import train_plus_gate
 
 
 def make_gate(
@@ -44,3 +45,27 @@ def make_gate(
         "split": {part: len(getattr(gate.split, part)) for part in ("train", "validation", "test")},
         **{name: gate.facts[name] for name in ("pairs", "curve", "test_auroc", "recipe")},
     }
+
+
+def make_plus(
+    data: str | Path,
+    out: str | Path | None = None,
+    protocol: str = "corrected",
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Train QCCS plus on a cohort's training patients (``train-gate --plus --json``).
+
+    Raises as :func:`make_gate` does, and InputError where no evidence was located.
+    """
+    cohort = open_data(data)
+    gates = settings.cache_folder() / "gates"
+    folder = gates / f"{cohort_key(cohort)}-plus" if out is None else Path(out)
+
+    def told(done: int, steps: int) -> bool:
+        if progress is not None:
+            progress(done, steps)
+        return True
+
+    plus = train_plus_gate(cohort, parse(protocol), folder, told)
+    names = ("questions", "losses", "test", "recipe")
+    return {"folder": str(folder.resolve()), **{name: plus.facts[name] for name in names}}

@@ -8,7 +8,6 @@ than what was asked for is refused in one line.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError
-from core.files import replacing
+from core.gate.arrays import REMEDY, load_arrays, save_arrays
 from core.gate.ngrams import Hashing
 from core.gate.shape import GateConfig, expected_shapes
 from core.gate.split import Split
 
-WEIGHTS, CARD = "gate.safetensors", "gate.json"
-FORMAT = "midchart-gate-1"
+STEM, FORMAT = "gate", "midchart-gate-1"
+CARD = f"{STEM}.json"
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,15 @@ class Gate:
 
 def save_gate(folder: Path, gate: Gate) -> None:
     """Write a gate; each file is there whole or not at all, the card last."""
-    from safetensors.numpy import save_file
-
-    with replacing(folder / WEIGHTS) as fresh:
-        save_file({k: np.ascontiguousarray(v) for k, v in gate.weights.items()}, fresh)
-    hashing = dataclasses.asdict(gate.config.hashing)
     shape = {k: v for k, v in dataclasses.asdict(gate.config).items() if k != "hashing"}
     card = {
-        "format": FORMAT,
-        "hash": hashing,
+        "hash": dataclasses.asdict(gate.config.hashing),
         "shape": shape,
         "temperature": gate.temperature,
         "split": dataclasses.asdict(gate.split),
         **gate.facts,
     }
-    with replacing(folder / CARD) as fresh:
-        fresh.write_text(json.dumps(card, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    save_arrays(folder, STEM, FORMAT, gate.weights, card)
 
 
 def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
@@ -75,42 +67,18 @@ def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
     differ, for that is the published fault. Raises DataError, one line, where files are missing
     or broken, or say another hash, n-gram length or size.
     """
-    from hashlib import blake2b
-
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    card_file, weights_file = folder / CARD, folder / WEIGHTS
-    remedy = "train one with: python -m core train-gate DATA"
+    weights, card, digest = load_arrays(folder, STEM, FORMAT)
     try:
-        card: dict[str, Any] = json.loads(card_file.read_text(encoding="utf-8"))
-        raw = weights_file.read_bytes()
-    except FileNotFoundError as error:
-        name = Path(str(error.filename)).name
-        raise DataError(
-            str(folder), None, f"no trained gate is here ({name} is missing)", remedy
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "is not JSON"
-        raise DataError(str(card_file), None, reason, remedy) from None
-    try:
-        if card["format"] != FORMAT:
-            raise ValueError(f"format {card['format']!r} is not {FORMAT!r}")
-        config = GateConfig(Hashing(**card["hash"]), **card["shape"])
-        split = Split(**{name: tuple(ids) for name, ids in card["split"].items()})
-        weights: dict[str, NDArray[np.float32]] = load(raw)
+        config = GateConfig(Hashing(**card.pop("hash")), **card.pop("shape"))
+        split = Split(**{name: tuple(ids) for name, ids in card.pop("split").items()})
+        temperature = float(card.pop("temperature"))
         _fit(config, weights)
-        temperature = float(card["temperature"])
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise DataError(
-            str(folder), None, f"is not a gate of this version ({error})", remedy
-        ) from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"is not a gate of this version ({error})"
+        raise DataError(str(folder), None, reason, REMEDY) from None
     if hashing is not None:
-        _same(folder, config.hashing, hashing, remedy)
-    own = ("format", "hash", "shape", "temperature", "split")
-    facts = {k: v for k, v in card.items() if k not in own}
-    digest = blake2b(raw + json.dumps(card["hash"]).encode(), digest_size=16).hexdigest()
-    return Gate(config, weights, split, temperature, facts, digest)
+        _same(folder, config.hashing, hashing)
+    return Gate(config, weights, split, temperature, card, digest)
 
 
 def _fit(config: GateConfig, weights: Mapping[str, NDArray[np.float32]]) -> None:
@@ -121,11 +89,11 @@ def _fit(config: GateConfig, weights: Mapping[str, NDArray[np.float32]]) -> None
             raise ValueError(f"{name} is {here}, its card makes it {wanted.get(name)}")
 
 
-def _same(folder: Path, here: Hashing, asked: Hashing, remedy: str) -> None:
+def _same(folder: Path, here: Hashing, asked: Hashing) -> None:
     for name in ("name", "n", "buckets", "characters", "ngrams"):
         mine, wanted = getattr(here, name), getattr(asked, name)
         if mine != wanted:
             what = {"name": "hash", "n": "n-gram length", "buckets": "table size"}.get(name, name)
             raise DataError(
-                str(folder), None, f"the gate was trained with {what} {mine}, not {wanted}", remedy
+                str(folder), None, f"the gate was trained with {what} {mine}, not {wanted}", REMEDY
             )

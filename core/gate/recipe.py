@@ -21,6 +21,19 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
+class PlusRecipe:
+    """How QCCS plus is trained: AdamW, warm-up, cosine; ``batch`` questions a step."""
+
+    epochs: int = 3
+    batch: int = 4
+    rate: float = 1e-2
+    decay: float = 1e-3
+    warm: int = 30
+    dim: int = 32
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True)
 class Epoch:
     """What an epoch came to: mean losses, and AUROC on the pairs that only validate."""
 

@@ -7,7 +7,6 @@ changes with anything that would change it, and made by one process while others
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from core import settings
-from core.arms import ARMS
 from core.errors import DataUseError, InputError
 from core.files import alone
 from core.gate.checkpoint import CARD, Gate, save_gate
@@ -33,7 +31,7 @@ from core.run.rows import digest
 from core.text import sentences
 from core.types import Cohort
 
-HOUSE = "gate-1"
+HOUSE = "gate-2"
 """Changes whenever the house's gate would come out otherwise."""
 PROTOCOL_FIELDS = (
     "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
@@ -196,11 +194,3 @@ def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
 def _house_folder(protocol: Protocol, cohort: str) -> Path:
     fields = repr([(name, getattr(protocol, name)) for name in PROTOCOL_FIELDS])
     return settings.cache_folder() / "gates" / digest(HOUSE, fields, cohort)[:16]
-
-
-def arm_options(name: str, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` of an arm, with the house's gate where it needs one and none is named."""
-    given = dict(options)
-    if "gate" in inspect.signature(ARMS.get(name)).parameters and not given.get("gate"):
-        given["gate"] = str(house_gate(protocol))
-    return given
