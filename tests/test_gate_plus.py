@@ -22,6 +22,7 @@ from core.gate.recipe import PlusRecipe
 from core.run.gates import split_of
 from core.run.gates_plus import asked_of, recall, train_plus_gate
 from tests.gates import random_plus
+from tests.reference import plus as reference
 
 TEXTS = [
     "Metformin 500 mg BID started.",
@@ -55,6 +56,7 @@ def test_arrays_score_as_the_network_does(question: str):
         expected = network(plus)(record, question_words(question, record)).numpy()
     found = scores(plus.weights, ready(plus.weights, TEXTS), question)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found, reference.scores(plus.weights, TEXTS, question), atol=1e-4)
 
 
 @given(lines, st.text("abc 12é", max_size=12))

@@ -24,7 +24,7 @@ from core.types import Event, Record
 SENTENCES = 2000
 
 
-def _texts(count: int = SENTENCES) -> list[str]:
+def some_texts(count: int = SENTENCES) -> list[str]:
     """Sentences of about the length and word frequencies of a record's (Zipf, 12 words)."""
     rng = np.random.default_rng(0)
     return [
@@ -36,7 +36,7 @@ def _texts(count: int = SENTENCES) -> list[str]:
 @BENCHES.register("bm25")
 def bm25() -> dict[str, Any]:
     """rank_bm25 built anew for each question against the record's index kept."""
-    texts = _texts()
+    texts = some_texts()
     plain = reference("bm25")
     question = words("w3 w17 w90 w400 w1200 w17")
     asked = " ".join(question)
@@ -77,7 +77,7 @@ def dense() -> dict[str, Any]:
 
     400 sentences, so that the plain side takes seconds; the ratio grows with the record.
     """
-    texts = _texts(400)
+    texts = some_texts(400)
     plain = reference("dense")
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
@@ -96,7 +96,7 @@ def dense() -> dict[str, Any]:
 @BENCHES.register("locate")
 def located() -> dict[str, Any]:
     """Every event compared with every snippet, and only those that can still win."""
-    texts = _texts(600)
+    texts = some_texts(600)
     begin = datetime(2010, 1, 1)
     events = tuple(
         Event(i, begin + timedelta(days=i), "note", text=text) for i, text in enumerate(texts)
