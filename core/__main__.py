@@ -302,9 +302,7 @@ def _parser() -> _Parser:
     trained.add_argument("data", metavar="DATA")
     trained.add_argument("--out", metavar="DIR", help="default: a folder in the cache")
     trained.add_argument("--protocol", default="corrected")
-    trained.add_argument(
-        "--plus", action="store_true", help="QCCS plus, not the paper's gate"
-    )
+    trained.add_argument("--plus", action="store_true", help="QCCS plus, not the paper's gate")
 
     ran = command("run", run, "do a run's spec (TOML)")
     ran.add_argument("spec", metavar="SPEC.toml")

@@ -24,9 +24,17 @@ def _write(event: str, **facts: Any) -> None:
 
 
 def left(
-    *, run: str, cohort: str, host: str, encrypted: bool, purpose: str, records: int, items: int
+    *,
+    run: str,
+    cohort: str,
+    host: str,
+    encrypted: bool,
+    purpose: str,
+    records: int,
+    items: int | None,
 ) -> None:
-    """Note that text of ``records`` records may now go to ``host``, for up to ``items`` calls.
+    """Note that text of ``records`` records may now go to ``host``, for up to ``items`` calls
+    (None: as many as the records need).
 
     ``purpose``: which reader or judge. Raises WorkFailed where it cannot be noted; then nothing
     may be sent.

@@ -16,7 +16,9 @@ from core.judges import JUDGES
 from core.judges.model import options
 from core.judges.model.claude_engine import ClaudeEngine
 from core.judges.model.engine import Engine
+from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
+from core.judges.model.prices import price_of
 from core.judges.model.served_engine import ServedEngine
 from core.protocol import Protocol
 
@@ -107,6 +109,24 @@ class Blind(LanguageJudge):
             options.check_no_claude("blind", model, batch, budget_usd, base_url)
         else:
             options.check_claude("blind", model, base_url, budget_usd, price_in, price_out)
+
+    @classmethod
+    def forecast(
+        cls,
+        question: float,
+        evidence: float,
+        response: float,
+        url: str = "",
+        model: str = options.HAIKU,
+        batch: bool = False,
+        max_tokens: int = options.MAX_TOKENS,
+        price_in: float = 0.0,
+        price_out: float = 0.0,
+        **others: Any,
+    ) -> Forecast:
+        """What a call about texts of so many characters takes."""
+        price = None if url else price_of(model, price_in, price_out)
+        return forecast(question, evidence, response, False, model, price, batch, max_tokens)
 
     @classmethod
     def addresses(

@@ -14,7 +14,9 @@ from core.egress import CLOSED, Gate
 from core.judges import JUDGES
 from core.judges.model import options
 from core.judges.model.claude_engine import ClaudeEngine
+from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
+from core.judges.model.prices import price_of
 from core.protocol import Protocol
 
 
@@ -89,6 +91,23 @@ class Claude(LanguageJudge):
         """Refuse options that cannot be, and a key that is not there, without a connection."""
         options.check_numbers("claude", concurrency, retries, max_tokens, timeout, repeats)
         options.check_claude("claude", model, base_url, budget_usd, price_in, price_out)
+
+    @classmethod
+    def forecast(
+        cls,
+        question: float,
+        evidence: float,
+        response: float,
+        model: str = options.HAIKU,
+        batch: bool = False,
+        max_tokens: int = options.MAX_TOKENS,
+        price_in: float = 0.0,
+        price_out: float = 0.0,
+        **others: Any,
+    ) -> Forecast:
+        """What a call about texts of so many characters takes."""
+        price = price_of(model, price_in, price_out)
+        return forecast(question, evidence, response, True, model, price, batch, max_tokens)
 
     @classmethod
     def addresses(cls, base_url: str = options.CLAUDE, **others: Any) -> tuple[str, ...]:

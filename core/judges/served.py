@@ -10,6 +10,7 @@ from typing import Any
 from core.egress import CLOSED, Gate
 from core.judges import JUDGES
 from core.judges.model import options
+from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
 from core.judges.model.served_engine import ServedEngine
 from core.protocol import Protocol
@@ -67,6 +68,19 @@ class ServedJudge(LanguageJudge):
         """Refuse options that cannot be, without a connection."""
         options.check_numbers("served", concurrency, retries, max_tokens, timeout, repeats)
         options.check_served("served", url, model)
+
+    @classmethod
+    def forecast(
+        cls,
+        question: float,
+        evidence: float,
+        response: float,
+        model: str = "",
+        max_tokens: int = options.MAX_TOKENS,
+        **others: Any,
+    ) -> Forecast:
+        """What a call about texts of so many characters takes; an on-site model has no price."""
+        return forecast(question, evidence, response, True, model, None, False, max_tokens)
 
     @classmethod
     def addresses(cls, url: str = "", **others: Any) -> tuple[str, ...]:

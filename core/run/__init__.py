@@ -9,6 +9,7 @@ from __future__ import annotations
 import core.run.rows  # noqa: F401 - loaded first, or it would hide the function of its name
 from core.run.compare import compared, different_only, disagreements, item, outcomes, rows
 from core.run.control import cancel, resume, start, wait
+from core.run.estimating import estimate
 from core.run.report import report, report_csv
 from core.run.state import status
 
@@ -17,6 +18,7 @@ __all__ = [
     "compared",
     "different_only",
     "disagreements",
+    "estimate",
     "item",
     "outcomes",
     "report",

@@ -24,14 +24,15 @@ class Destination:
     """An address that a member of a run calls.
 
     ``purpose`` is the family and the member's name; ``local``: it is this machine; ``calls`` how
-    many items go there, at most; ``encrypted``: over https.
+    many items go there, at most (None: an arm's own reader, called as its records need);
+    ``encrypted``: over https.
     """
 
     purpose: str
     host: str
     local: bool
     encrypted: bool
-    calls: int
+    calls: int | None
     url: str
 
     def shown(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def destinations(
     """Where the text of a run of so many instructions goes, member by member."""
     answers = instructions * len(arms)
     nested = [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
-    found = _of(READERS, "reader", [(reader, instructions) for reader in nested])
+    found = _of(READERS, "reader", [(reader, None) for reader in nested])
     found += _of(READERS, "reader", [(reader, answers) for reader in readers])
     each = answers * len(readers)
     found += _of(JUDGES, "judge", [(judge, each * judge.repeats) for judge in judges])
@@ -62,7 +63,7 @@ def destinations(
 
 
 def _of(
-    registry: Registry[Any], family: str, entries: Iterable[tuple[MemberEntry, int]]
+    registry: Registry[Any], family: str, entries: Iterable[tuple[MemberEntry, int | None]]
 ) -> list[Destination]:
     found: list[Destination] = []
     for entry, calls in entries:
