@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
-import json
 import os
-import signal
 import sys
 import types
 from contextlib import contextmanager
@@ -14,21 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from core import api
-from core.errors import InputError, MidchartError, MissingModel, SpecError, UnknownName
+from core.errors import MidchartError
 from core.packing import HEAD, MIDDLE, TAIL, build_prompt
 from core.protocol import parse
 from core.readers.local import batches, engine
 from core.readers.qwen import Qwen
-from core.run import report, resume, rows, start, status, wait
-from core.run.control import _children
-from core.run.spec import parse_spec
 from core.types import Kept, Prompt, Selection, Sentence, Span
-from tests.run_helpers import spec, wait_until, write_cohort
+from tests.reference import qwen as reference
 from tests.tiny_models import make_qwen
 
 NEW = 24
@@ -70,21 +62,8 @@ SAME_RECORD = tuple((30, f"What about day {i}{' and then' * i}?", 0) for i in ra
 
 def generated(prompts, folder: str, **config) -> list[str]:
     """What transformers itself generates greedily, one prompt at a time."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    where = Path(os.environ["MIDCHART_MODELS"]) / folder
-    model = AutoModelForCausalLM.from_pretrained(where, **config)
-    tokenizer = AutoTokenizer.from_pretrained(where)
-    said = []
-    for one in prompts:
-        ids = tokenizer(one.text, return_tensors="pt")
-        out = model.generate(
-            **ids, do_sample=False, repetition_penalty=1.0, max_new_tokens=NEW,
-            temperature=None, top_p=None, top_k=None,
-        )  # fmt: skip
-        new = out[0, ids.input_ids.shape[1] :]
-        said.append(tokenizer.decode(new, skip_special_tokens=True).strip())
-    return said
+    model, tokenizer = reference.load(Path(os.environ["MIDCHART_MODELS"]) / folder, **config)
+    return reference.answers(model, tokenizer, [one.text for one in prompts], NEW)
 
 
 def texts(answers) -> list[str]:
@@ -238,52 +217,6 @@ def test_only_the_frame_becomes_chat_tokens_whatever_a_record_says():
     assert read.read(built).status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "says"),
-    [
-        ({"model": "Qwen2.5-14B-Instruct"}, MissingModel, ["29,540 MB", "hf download"]),
-        ({"model": "Qwen2.5-7B"}, UnknownName, ["Qwen2.5-7B-Instruct", "short"]),
-        ({"model": "../models/short"}, UnknownName, ["Valid"]),
-        ({"model": ".."}, UnknownName, ["Valid"]),
-        ({"model": "llama"}, SpecError, ["'llama'", "'qwen2'"]),
-        ({"dtype": "int8"}, SpecError, ["'int8'", "'bfloat16'"]),
-        ({"kv": "zip"}, SpecError, ["'zip'", "'snapkv'"]),
-        ({"kv": "snapkv"}, MissingModel, ["kvpress", "pip install"]),
-        ({"kv_ratio": 1.0}, SpecError, ["kv_ratio", "below 1"]),
-        ({"window": 4 * 32768 + 1}, SpecError, ["'window'", "131072"]),
-        ({"window": -1}, SpecError, ["'window'"]),
-        ({"group": 0}, SpecError, ["'group'", "from 1"]),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_anything_is_loaded(
-    options, kind, says, models: Path, monkeypatch
-):
-    (models / "llama").mkdir(exist_ok=True)
-    (models / "llama" / "config.json").write_text('{"model_type": "llama"}')
-    (models / "llama" / "model.safetensors").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "kvpress", None)
-    table = {"kind": "answers", "data": "x", "arms": ["bm25"]}
-    for make in (
-        lambda: Qwen(PROTOCOL, **options),
-        lambda: parse_spec({**table, "readers": [{"name": "qwen", **options}]}),
-    ):
-        with pytest.raises(kind) as told:
-            make()
-        assert isinstance(told.value, InputError)
-        assert "\n" not in str(told.value)
-        for word in says:
-            assert word in str(told.value)
-
-
-def test_missing_weights_show_the_reader_as_away(tmp_path: Path, monkeypatch):
-    cards = {card.name: card.problem for card in api.members("reader")}
-    assert cards["qwen"] == ""
-    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
-    cards = {card.name: card.problem for card in api.members("reader")}
-    assert "15,231 MB" in cards["qwen"]
-    assert f"--local-dir {tmp_path}/Qwen2.5-7B-Instruct" in cards["qwen"]
-
-
 def test_weights_that_are_no_weights_are_one_line(models: Path):
     broken = models / "broken"
     make_qwen(broken, shard="1GB")
@@ -336,82 +269,3 @@ def test_kvpress_itself(kv: str):
     wanted = texts(reader().read_many(prompts))
     assert texts(reader(kv=kv, kv_ratio=0.0).read_many(prompts)) == wanted
     assert texts(reader(kv=kv, kv_ratio=0.7).read_many(prompts)) != wanted
-
-
-prompts_of_ids = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(1, 40), st.integers(0, 9)), max_size=12
-)
-
-
-@given(prompts_of_ids, st.integers(1, 5), st.integers(1, 400), st.booleans())
-def test_a_plan_holds_each_prompt_once_within_its_room(made, answer, room, share):
-    ids = [
-        np.array([opening] * (300 if opening else 0) + [9] * own + [10 + last], dtype=np.int64)
-        for opening, own, last in made
-    ]
-    groups = batches.plan(ids, answer, room, share)
-    found = [i for group in groups for batch in group.batches for i in batch]
-    assert sorted(found) == list(range(len(ids)))
-    for group in groups:
-        members = [ids[i] for batch in group.batches for i in batch]
-        assert share or group.shared == 0
-        for one in members:
-            assert group.shared < len(one)
-            assert (one[: group.shared] == members[0][: group.shared]).all()
-        if group.shared:
-            assert len(members) > 1
-            assert group.shared >= max(batches.LEAST_SHARED, max(map(len, members)) / 2)
-        for batch in group.batches:
-            lengths = [len(ids[i]) for i in batch]
-            assert lengths == sorted(lengths, reverse=True)
-            assert len(batch) == 1 or len(batch) * (lengths[0] + answer) <= room
-    if share:
-        long = [i for i, (opening, _, _) in enumerate(made) if opening]
-        alone = {i for group in groups if not group.shared for b in group.batches for i in b}
-        for i in long:
-            assert i not in alone or sum(made[j][0] == made[i][0] for j in long) == 1
-
-
-def test_a_run_killed_on_the_way_ends_with_the_answers_that_the_reader_gives_here(
-    tmp_path: Path, monkeypatch
-):
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-    cohort = write_cohort(tmp_path / "data" / "cohorts" / "tiny")
-    option = {"name": "qwen", "dtype": "float32", "group": 5, "batch_tokens": 1500}
-    run = start(
-        spec(
-            cohort,
-            readers=[option],
-            judges=["token_overlap"],
-            protocol={"preset": "corrected", "answer_tokens": NEW},
-        )
-    )
-    wait_until(run, "running")
-    while status(run)["done"] < 4:
-        assert status(run)["status"] == "running"
-    worker = _children[run]
-    os.kill(worker.pid, signal.SIGKILL)
-    worker.wait()
-    before = {row["key"] for row in rows(run, "answers")}
-    assert status(run)["status"] == "crashed"
-    assert 0 < len(before) < 48
-    resume(run)
-    wait(run)
-    answers = rows(run, "answers")
-    assert len(answers) == len({row["key"] for row in answers}) == 48
-    assert before < {row["key"] for row in answers}
-    label = "qwen batch_tokens=1500 dtype=float32 group=5"
-    assert {row["reader"] for row in answers} == {label}
-    read = reader(batch_tokens=1500)
-    unique = {row["prompt"]: row for row in answers}
-    here = texts(
-        read.read_many([Prompt(text, "", (), row["prompt_tokens"]) for text, row in unique.items()])
-    )
-    assert dict(zip(unique, here, strict=True)) == {r["prompt"]: r["answer"] for r in answers}
-    assert all(row["read_tokens"] == row["prompt_tokens"] for row in answers)
-    assert all(row["seconds"] > 0 and row["peak_mb"] is None for row in answers)
-    assert sum(row["reused_tokens"] for row in answers) > 0
-    overall = [r for r in report(run)["tables"]["accuracy"] if r["band"] == "overall"]
-    assert {(r["reader"], r["n"]) for r in overall} == {(label, 12)}
-    assert json.dumps(report(run))

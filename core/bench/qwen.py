@@ -1,0 +1,73 @@
+"""The qwen reader's batches against one prompt after another, on a small model of its kind.
+
+Seven arms ask four questions about one record: six with some twenty lines each, and ``full`` with
+all of it, so that its four prompts open alike. Weights are random, so answers are nonsense of
+realistic length; they must be the same both ways.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from core.bench import BENCHES, compare, reference
+from core.errors import WorkFailed
+from core.packing import HEAD, MIDDLE, TAIL
+from core.readers.local.batches import Ids
+
+NEW = 40
+ARMS, QUESTIONS, LINES, RECORD = 7, 4, 20, 100
+
+
+def _prompts() -> list[str]:
+    """The prompts of seven arms and four questions about one record."""
+    lines = [f"[2019-{i % 12 + 1:02d}-04] Glucose: {80 + 7 * i % 90} mg" for i in range(RECORD)]
+    made: list[str] = []
+    for q in range(QUESTIONS):
+        question = f"What was the glucose on day {q}?"
+        for arm in range(ARMS):
+            shown = lines if arm == 0 else lines[(arm * 7 + q * 3) :: 2][: LINES + arm]
+            made.append(HEAD + "\n".join(shown) + MIDDLE + question + TAIL)
+    return made
+
+
+@BENCHES.register("qwen")
+def qwen() -> dict[str, Any]:
+    """transformers' own generation, prompt by prompt, against the reader's groups."""
+    plain = reference("qwen")
+    tiny = importlib.import_module("tests.tiny_models")
+    import torch
+
+    from core.readers.local.engine import Engine, Way
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small matrices: more threads wait for one another, on either side
+    with tempfile.TemporaryDirectory() as place, redirect_stderr(StringIO()):
+        folder = Path(place)
+        tiny.make_qwen(folder, hidden=256, layers=4, talkative=0.0)
+        model, tokenizer = plain.load(folder)
+        engine = Engine(folder, "float32")
+    texts = _prompts()
+    ids: list[Ids] = [tokenizer(text, return_tensors="np").input_ids[0] for text in texts]
+    way = Way(NEW, frozenset(tokenizer.convert_tokens_to_ids(list(tiny.CHAT_TOKENS))))
+
+    def fast() -> list[str]:
+        said = dict(engine.read(ids, way))
+        found = [said[i].ids for i in range(len(ids))]
+        return [tokenizer.decode(list(one), skip_special_tokens=True).strip() for one in found]
+
+    def slow() -> list[str]:
+        return plain.answers(model, tokenizer, texts, NEW)
+
+    try:
+        if fast() != slow():
+            raise WorkFailed("the reader's answers are not those of one prompt after another")
+        tokens = sum(len(one) for one in ids)
+        size = f"{len(ids)} prompts, {tokens:,} tokens, {NEW} new each"
+        return compare("qwen", size, slow, fast, ask=3, rounds=3)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,42 @@
+"""Which prompts are read together: every one once, within its room, openings truly shared."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.readers.local import batches
+
+prompts_of_ids = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 40), st.integers(0, 9)), max_size=12
+)
+
+
+@given(prompts_of_ids, st.integers(1, 5), st.integers(1, 400), st.booleans())
+def test_a_plan_holds_each_prompt_once_within_its_room(made, answer, room, share):
+    ids = [
+        np.array([opening] * (300 if opening else 0) + [9] * own + [10 + last], dtype=np.int64)
+        for opening, own, last in made
+    ]
+    groups = batches.plan(ids, answer, room, share)
+    found = [i for group in groups for batch in group.batches for i in batch]
+    assert sorted(found) == list(range(len(ids)))
+    for group in groups:
+        members = [ids[i] for batch in group.batches for i in batch]
+        assert share or group.shared == 0
+        for one in members:
+            assert group.shared < len(one)
+            assert (one[: group.shared] == members[0][: group.shared]).all()
+        if group.shared:
+            assert len(members) > 1
+            assert group.shared >= max(batches.LEAST_SHARED, max(map(len, members)) / 2)
+        for batch in group.batches:
+            lengths = [len(ids[i]) for i in batch]
+            assert lengths == sorted(lengths, reverse=True)
+            assert len(batch) == 1 or len(batch) * (lengths[0] + answer) <= room
+    if share:
+        long = [i for i, (opening, _, _) in enumerate(made) if opening]
+        alone = {i for group in groups if not group.shared for b in group.batches for i in b}
+        for i in long:
+            assert i not in alone or sum(made[j][0] == made[i][0] for j in long) == 1
