@@ -19,7 +19,7 @@ from core.pairs.model import Pair, PairModel, labels_of, refuse_tokenizer
 from core.pairs.precision import Precision, hardware
 from core.text import one_line
 from core.vectors import Once, Progress
-from core.weights import fingerprint, locate
+from core.weights import MODELS, Found, fingerprint, locate
 
 CHUNK = 512
 """Pairs scored between two writes; what is lost when a process is killed."""
@@ -32,11 +32,12 @@ class PairScorer:
 
     ``labels`` are the model's outputs in order; ``id`` names model, weights and precision, which
     are told apart on disk too. ``scored`` counts the pairs this object sent through the model.
+    ``folder``: weights that lie elsewhere than where they are looked for (a benchmark's).
     White space is folded first. Raises MissingModel when the weights are not here or lack a part.
     """
 
-    def __init__(self, name: str, cache: Path | None = None) -> None:
-        found = locate(name)
+    def __init__(self, name: str, cache: Path | None = None, folder: Path | None = None) -> None:
+        found = Found(MODELS[name], folder, "models folder") if folder else locate(name)
         digest = fingerprint(found)
         self.name, self.labels = name, labels_of(found.folder)
         refuse_tokenizer(found.folder)

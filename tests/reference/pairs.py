@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests import pair_models
+
 
 def outputs(folder: Path, pairs: Sequence[tuple[str, str]], longest: int) -> NDArray[np.float32]:
     """Logits of each pair by itself, float32 [n, labels]."""
@@ -26,6 +28,11 @@ def outputs(folder: Path, pairs: Sequence[tuple[str, str]], longest: int) -> NDA
             )
             rows.append(model(**read).logits[0].numpy())
     return np.stack(rows)
+
+
+def make(folder: Path) -> Path:
+    """An NLI model between the tests' and the real one in size, in ``folder``: 4 layers of 256."""
+    return pair_models.deberta(folder, layers=4, width=256)
 
 
 def load(folder: Path) -> Any:
