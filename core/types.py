@@ -365,7 +365,12 @@ class Arm(Protocol):
 
 
 class Reader(Protocol):
-    """Answers a prompt."""
+    """Answers a prompt.
+
+    A reader may say more of itself: ``generative`` is False where it only picks lines of its
+    prompt; ``identity`` is all that its answers depend on besides the prompt (weights, options),
+    so that what it wrote can be kept and not be asked for again.
+    """
 
     name: str
     title: str

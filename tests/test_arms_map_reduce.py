@@ -253,3 +253,35 @@ def test_whatever_the_record_the_question_survives_or_it_is_said_why(texts, wind
     assert prompt.question_survived and not prompt.cut
     assert prompt.text.count("<|im_start|>") == 3
     assert prompt.tokens + 20 <= window
+
+
+def test_a_real_model_summarises_folds_and_is_remembered(place, monkeypatch):
+    """A Qwen2.5 of two layers: what it writes makes no sense, what is done with it must."""
+    from core.readers import READERS
+    from tests.tiny_models import make_qwen
+
+    monkeypatch.setenv("MIDCHART_MODELS", str(place / "models"))
+    make_qwen(place / "models" / "Qwen2.5-7B-Instruct", context=2048)
+    protocol = parse({"answer_tokens": 16})
+    options = {"dtype": "float32", "window": 1500}
+    reader = READERS.build("qwen", protocol, **options)
+    record = readings(60)
+    arm = ARMS.build("map_reduce", protocol, reader=reader, events=4)
+    selection = arm.select(record, QUESTION, Budget(tokens=40))
+    told = facts(selection)
+    assert told["chunks"] == 15 and told["times folded"] >= 1
+    assert told["summaries asked for"] > 15
+    assert told["tokens of summaries written"] > 0
+    prompt = build_prompt(
+        QUESTION.question, selection, protocol, reader.window, reader.count_tokens
+    )
+    assert prompt.question_survived and not prompt.cut
+    assert reader.read(prompt).status == "ok"
+    again = ARMS.build(
+        "map_reduce", protocol, reader=READERS.build("qwen", protocol, **options), events=4
+    )
+    assert again.select(record, QUESTION, Budget(tokens=40)) == selection
+    assert again._summaries.asked == 0
+    identity = reader.identity
+    make_qwen(place / "models" / "Qwen2.5-7B-Instruct", context=2048, seed=1)
+    assert READERS.build("qwen", protocol, **options).identity != identity

@@ -134,6 +134,11 @@ class Qwen:
                 "below 1"
             )
 
+    @classmethod
+    def mark(cls, model: str = DEFAULT, **others: Any) -> str:
+        """A hash that tells the model's weights from others; raises as :meth:`check` does."""
+        return weights.mark(weights.locate_own(model).folder)
+
     def _ids(self, text: str) -> list[int]:
         # A lone surrogate cannot be encoded; a question mark stands for it.
         clean = text.encode("utf-8", "replace").decode("utf-8")
@@ -141,6 +146,14 @@ class Qwen:
 
     def _length(self, text: str) -> int:
         return len(self._ids(text))
+
+    @property
+    def identity(self) -> str:
+        """All that an answer depends on besides its prompt: the weights' files and the options."""
+        files = [(f.name, f.stat()) for f in sorted(self.folder.glob("*.safetensors"))]
+        state = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+        options = (self.trained, self.dtype, self.kv, self.kv_ratio if self.kv else 0)
+        return repr((str(self.folder), state, options))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""

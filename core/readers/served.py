@@ -112,6 +112,11 @@ class Served:
         return (url,)
 
     @property
+    def identity(self) -> str:
+        """All that an answer is known to depend on besides its prompt."""
+        return repr((self.url, self.model, self.path))
+
+    @property
     def window(self) -> int:
         """Longest prompt and answer, in the model's tokens."""
         if not self._window:
