@@ -53,6 +53,7 @@ class Plan:
     planned: int
     raw: Mapping[str, Any]
     allow_hosts: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class RunFolder:
             raw["planned"],
             raw,
             tuple(spec.get("allow_hosts", ())),
+            spec.get("part", ""),
         )
 
     def store(self, kind: str) -> RowStore:

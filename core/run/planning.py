@@ -10,9 +10,11 @@ from typing import Any
 from core import settings
 from core.errors import DataError
 from core.loaders.open import open_cohort
+from core.run.folder import Plan
+from core.run.gates import split_of
 from core.run.kinds import KINDS
 from core.run.leaving import destinations, permit
-from core.run.provenance import content_digest, versions
+from core.run.provenance import content_digest, versions, weights_used
 from core.run.spec import Spec
 from core.types import Cohort, Instruction
 
@@ -36,9 +38,18 @@ def find_data(data: str, base: str = "") -> Path:
     raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
 
 
-def chosen(cohort: Cohort, limit: int | None) -> tuple[Instruction, ...]:
-    """The first ``limit`` instructions (None: all), in the cohort's order."""
-    return cohort.instructions[:limit]
+def chosen(cohort: Cohort, what: Spec | Plan) -> tuple[Instruction, ...]:
+    """The instructions a spec or plan asks, in the cohort's order.
+
+    Those of the patients of its ``part`` (all where it names none), the first ``limit`` of them.
+    The parts are those of the split that gates are trained by. Raises InputError for a part of a
+    cohort too small to be split.
+    """
+    asked = cohort.instructions
+    if what.part:
+        patients = getattr(split_of(cohort, what.protocol), what.part)
+        asked = tuple(i for i in asked if i.record_id in patients)
+    return asked[: what.limit]
 
 
 def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
@@ -57,7 +68,7 @@ def plan(spec: Spec) -> dict[str, Any]:
     """
     path = find_data(spec.data, spec.base)
     cohort = open_cohort(str(path))
-    instructions = chosen(cohort, spec.limit)
+    instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     permit(found, cohort.manifest, spec.allow_hosts)
     items = KINDS.build(spec.kind).planned(spec, cohort, instructions)
@@ -70,6 +81,7 @@ def plan(spec: Spec) -> dict[str, Any]:
             "readers": [asdict(entry) for entry in spec.readers],
             "judges": [asdict(entry) for entry in spec.judges],
             "limit": spec.limit,
+            "part": spec.part,
             "options": dict(spec.options),
             "allow_hosts": list(spec.allow_hosts),
         },
@@ -81,6 +93,7 @@ def plan(spec: Spec) -> dict[str, Any]:
             "data_use": _data_use(cohort),
         },
         "versions": versions(),
+        "weights": weights_used(spec.arms, spec.readers),
         "instructions": len(instructions),
         "planned": items,
     }

@@ -83,7 +83,7 @@ class _Stage:
     def run(self) -> None:
         """Score record by record; a record's rows are written when its pairs are scored."""
         selected = self._selected()
-        for record, instructions in by_record(chosen(self.job.cohort, self.job.plan.limit)).items():
+        for record, instructions in by_record(chosen(self.job.cohort, self.job.plan)).items():
             todo = [
                 row
                 for instruction in instructions

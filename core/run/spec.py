@@ -31,7 +31,8 @@ from core.run.members import (
 )
 from core.types import Budget
 
-FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "allow_hosts")
+FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
+PARTS = ("train", "validation", "test")
 LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
     "curve": "the position curve",
@@ -93,6 +94,7 @@ class Spec:
     judges: tuple[MemberEntry, ...]
     protocol: Protocol
     limit: int | None = None
+    part: str = ""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     base: str = ""
     allow_hosts: tuple[str, ...] = ()
@@ -148,6 +150,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         judges=_members(table, "judges", JUDGES, kind, protocol),
         protocol=protocol,
         limit=_whole(table, "limit", 1) if "limit" in table else None,
+        part=_part(table),
         options=options,
         allow_hosts=_hosts(table),
     )
@@ -172,6 +175,13 @@ def _text(table: Mapping[str, Any], name: str) -> str:
     value = table[name]
     if not isinstance(value, str) or not value.strip():
         raise SpecError(f"{name!r} of the spec is {value!r}; it takes a text")
+    return value
+
+
+def _part(table: Mapping[str, Any]) -> str:
+    value = table.get("part", "")
+    if value not in ("", *PARTS):
+        raise SpecError(f"'part' of the spec is {value!r}. Valid: {', '.join(PARTS)}")
     return value
 
 

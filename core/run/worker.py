@@ -47,7 +47,7 @@ def do_run(folder: RunFolder) -> str:
     try:
         store.reopen()
         cohort = open_cohort(plan.data)
-        asked = chosen(cohort, plan.limit)
+        asked = chosen(cohort, plan)
         leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
         egress = permit(leaving, cohort.manifest, plan.allow_hosts)
         note(folder.id, cohort.manifest.name, leaving, asked)

@@ -77,7 +77,7 @@ class _Pass:
     def run(self) -> None:
         """Do what is not there yet."""
         job = self.job
-        for instructions in by_record(chosen(job.cohort, job.plan.limit)).values():
+        for instructions in by_record(chosen(job.cohort, job.plan)).values():
             for instruction in instructions:
                 todo = [entry for entry in job.plan.arms if self._wanting(entry, instruction)]
                 if todo:

@@ -40,7 +40,7 @@ class SelectionRun(Kind):
 
     def execute(self, job: Job) -> None:
         there = job.there("selections")
-        for instructions in by_record(chosen(job.cohort, job.plan.limit)).values():
+        for instructions in by_record(chosen(job.cohort, job.plan)).values():
             for instruction in instructions:
                 todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
                 if not todo:
