@@ -159,6 +159,11 @@ def select_report(
             }
             for kept in selection.kept
         ],
+        **(
+            {"lines": [{"id": x.sentence_id, "text": x.text} for x in selection.lines]}
+            if selection.lines is not None
+            else {}
+        ),
         "tokens": selection.tokens,
         "position_range": [min(orders), max(orders)] if orders else None,
     }

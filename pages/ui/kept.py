@@ -65,8 +65,18 @@ class ArmView:
 
 
 def kept_ids(selection: api.Selection | None) -> frozenset[str]:
-    """Ids of the sentences of a selection."""
-    return frozenset(k.sentence.id for k in selection.kept) if selection else frozenset()
+    """Ids of the sentences of a selection; of a compressed one at least half must be left."""
+    if selection is None:
+        return frozenset()
+    ids = frozenset(k.sentence.id for k in selection.kept)
+    if selection.lines is None:
+        return ids
+    whole = {k.sentence.id: len(k.sentence.text) for k in selection.kept}
+    left = {
+        line.sentence_id: sum(span.end - span.start for span in line.shown or ())
+        for line in selection.lines
+    }
+    return frozenset(id for id in ids if 2 * left.get(id, 0) >= whole[id])
 
 
 def position(record: api.Record, event: int) -> float:
@@ -156,7 +166,14 @@ def headline(
     kept = len(selection.kept)
     noun = unit if sentences == 1 else f"{unit}s"
     size = f"{selection.tokens:,} of {tokens:,} tokens"
-    words = f"{title} kept {kept:,} of {sentences:,} {noun} ({size})"
+    if selection.lines is not None and not kept:
+        written = len(selection.lines)
+        return (
+            f"{title} wrote {written:,} {'summary' if written == 1 else 'summaries'} in place of "
+            f"{sentences:,} {noun} ({size}). What a summary holds of the evidence is not known."
+        )
+    part = "words of " if selection.lines is not None else ""
+    words = f"{title} kept {part}{kept:,} of {sentences:,} {noun} ({size})"
     recent = sum(k.kept_by == "recency" for k in selection.kept)
     words += f", {recent:,} of them only as most recent." if 0 < recent < kept else "."
     evidence = evidence_words(found, kept_ids(selection))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from core import api
 from core.types import Kept
@@ -33,7 +33,8 @@ def budget_words(view: ArmView) -> str:
     prompt, selection = view.prompt, view.selection
     if prompt is None or selection is None:
         return ""
-    shown, kept = len(prompt.context), len(selection.kept)
+    shown = len(prompt.context)
+    kept = len(selection.kept if selection.lines is None else selection.lines)
     words = (
         f"The prompt is {prompt.tokens:,} tokens long and holds {shown:,} of {kept:,} kept lines"
     )
@@ -79,6 +80,8 @@ def context_html(view: ArmView, gold: frozenset[str]) -> str:
         return marks.block("<p>There is no prompt.</p>")
     sources = frozenset(view.answer.sources) if view.answer else frozenset()
     shown = {line.sentence_id: line.text for line in view.prompt.context}
+    if view.selection.lines is not None:
+        return _written_html(view.selection.lines, shown, gold)
     rows: list[str] = []
     recent: list[str] = []
 
@@ -100,6 +103,26 @@ def context_html(view: ArmView, gold: frozenset[str]) -> str:
         rows.append(line)
     fold()
     more = len(view.selection.kept) - MOST_LINES
+    if more > 0:
+        rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
+    return f"<style>{CSS}</style>" + marks.block(f'<ul class="mc-lines">{"".join(rows)}</ul>')
+
+
+def _written_html(
+    lines: Sequence[api.ContextLine], shown: Mapping[str, str], gold: frozenset[str]
+) -> str:
+    """What an arm wrote in place of the record's sentences, as the reader saw it."""
+    rows: list[str] = []
+    for line in lines[:MOST_LINES]:
+        cut = line.sentence_id not in shown
+        tags = f'<span class="mc-kept">{marks.tag("cut from the prompt")}</span>' if cut else ""
+        held = line.sentence_id in gold and line.shown != ()
+        if held:
+            tags += f'<span class="mc-held">{marks.tag("of the evidence")}</span>'
+        style = "mc-cut" if cut else "mc-gold" if held else ""
+        text = marks.safe(shown.get(line.sentence_id, line.text))
+        rows.append(f'<li class="{style}">{tags}{text}</li>')
+    more = len(lines) - MOST_LINES
     if more > 0:
         rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
     return f"<style>{CSS}</style>" + marks.block(f'<ul class="mc-lines">{"".join(rows)}</ul>')

@@ -48,8 +48,10 @@ class SelectionRun(Kind):
                 question = question_of(job.cohort, instruction, job.protocol, reason_of)
                 for entry in todo:
                     selection, row = select(job, entry, question)
-                    kept = ",".join(k.sentence.id for k in selection.kept) if selection else ""
-                    key = digest(entry_text(entry), instruction.id, kept, repr(job.protocol))
+                    lines = (selection.lines if selection else None) or ()
+                    shown = [kept.sentence.id for kept in selection.kept] if selection else []
+                    text = ",".join([*shown, *(line.text for line in lines)])
+                    key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
                     own = {"key": key, "item": item_of(entry, instruction.id), "time": now()}
                     job.append("selections", {**row, **own})
         semantic.score(job, "selections")
