@@ -238,3 +238,28 @@ def fingerprint(found: Found) -> str:
             f"cache, then: {fetch_command(found.model)}"
         )
     return digest
+
+
+ENDS = 1 << 20
+"""Bytes at either end of a weights file that :func:`mark` reads."""
+
+
+def mark(folder: Path) -> str:
+    """A hash that tells a folder's weights from others without reading gigabytes of them.
+
+    Of config, tokenizer and shard index whole; of each weights file its name, its size, and a
+    megabyte at either end (the header, which lists every tensor, stands first).
+    """
+    total = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        named = path.name in ("config.json", "tokenizer.json", "model.safetensors.index.json")
+        if not named and path.suffix != ".safetensors":
+            continue
+        size = path.stat().st_size
+        total.update(f"{path.name}:{size}:".encode())
+        with path.open("rb") as file:
+            total.update(file.read() if named else file.read(ENDS))
+            if not named and size > ENDS:
+                file.seek(max(ENDS, size - ENDS))
+                total.update(file.read())
+    return total.hexdigest()

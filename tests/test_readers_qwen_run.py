@@ -90,7 +90,7 @@ def test_missing_weights_show_the_reader_as_away(tmp_path: Path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_killed_on_the_way_ends_with_the_answers_that_the_reader_gives_here(
-    tmp_path: Path, monkeypatch
+    tmp_path: Path, models: Path, monkeypatch
 ):
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
@@ -110,6 +110,12 @@ def test_a_run_killed_on_the_way_ends_with_the_answers_that_the_reader_gives_her
     worker = _children[run]
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
+    weights = models / "Qwen2.5-7B-Instruct" / "model-00003-of-00009.safetensors"
+    own = weights.read_bytes()
+    weights.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))
+    with pytest.raises(InputError, match="began with other weights for its reader 'qwen "):
+        resume(run)
+    weights.write_bytes(own)
     before = {row["key"] for row in rows(run, "answers")}
     assert status(run)["status"] == "crashed"
     assert 0 < len(before) < 48

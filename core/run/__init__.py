@@ -6,14 +6,24 @@ A page or the command line starts a run and then only reads. What a run leaves o
 
 from __future__ import annotations
 
-import core.run.rows  # noqa: F401 - loaded first, or it would hide the function of its name
-from core.run.compare import compared, different_only, disagreements, item, outcomes, rows
+# Loaded first, or the module would hide the function of its name.
+import core.run.rows  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from core.run.compare import (
+    answer,
+    compared,
+    different_only,
+    disagreements,
+    item,
+    outcomes,
+    rows,
+)
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
 from core.run.report import report, report_csv
 from core.run.state import status
 
 __all__ = [
+    "answer",
     "cancel",
     "compared",
     "different_only",

@@ -20,7 +20,7 @@ from core.judges.model.options import book
 from core.ledger import add_line
 from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock
 from core.run.planning import plan
-from core.run.provenance import content_digest
+from core.run.provenance import content_digest, weights_used
 from core.run.spec import read_spec
 from core.run.state import state_of, status
 from core.store import Lock
@@ -47,7 +47,7 @@ def resume(run: str, budget_usd: float | None = None) -> str:
     Items that are there are skipped, failed ones are done again; a finished run without failed
     items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
     one: US dollars for the whole run, what it has spent already included. Raises InputError where
-    it is running, or where the cohort's files are not those the run began with.
+    it is running, or where the cohort's files or a reader's weights are not those it began with.
     """
     folder = find_run(run)
     lock = take_lock(folder)
@@ -60,6 +60,14 @@ def resume(run: str, budget_usd: float | None = None) -> str:
             raise InputError(
                 f"run {run} began with other files than {begun.data} holds now; "
                 "put them back, or start a new run"
+            )
+        used = begun.raw.get("weights", {})
+        now_here = weights_used(begun.arms, begun.reader_entries) if used else {}
+        changed = [label for label in used if now_here.get(label) != used[label]]
+        if changed:
+            raise InputError(
+                f"run {run} began with other weights for its reader {changed[0]!r} than are here "
+                "now; put them back, or start a new run"
             )
         if budget_usd is not None:
             _set_budget(folder, begun, budget_usd)

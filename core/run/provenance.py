@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
@@ -12,6 +13,9 @@ from typing import Any
 import core
 from core import settings
 from core.errors import DataError
+from core.readers import READERS
+from core.run.members import MemberEntry
+from core.run.spec import READER, ArmEntry
 
 PACKAGES = (
     "accelerate",
@@ -22,6 +26,7 @@ PACKAGES = (
     "rank-bm25",
     "scikit-learn",
     "sentence-transformers",
+    "tokenizers",
     "torch",
     "transformers",
 )
@@ -64,6 +69,20 @@ def code_digest() -> str:
     for path in sorted((settings.ROOT / "core").rglob("*.py")):
         _add_file(total, path.relative_to(settings.ROOT).as_posix(), path)
     return total.hexdigest()
+
+
+def weights_used(arms: Sequence[ArmEntry], readers: Sequence[MemberEntry]) -> dict[str, str]:
+    """Label → hash of the weights of every reader that has any (a class method ``mark``).
+
+    The readers that arms work with are among them. Raises MissingModel where some are gone.
+    """
+    nested = [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
+    found: dict[str, str] = {}
+    for entry in (*readers, *nested):
+        mark = getattr(READERS.get(entry.name), "mark", None)
+        if mark is not None:
+            found[entry.label] = mark(**entry.options)
+    return found
 
 
 @cache
