@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.calls import CallFailed, broken, failure
+from core.call_failures import CallFailed, broken, failure
 from core.egress import Permit
 from core.settings import Secret
 

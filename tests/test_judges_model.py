@@ -219,6 +219,12 @@ def test_a_wrong_key_is_told_and_not_shown(server, monkeypatch):
     JUDGES.get("claude").check(Protocol(), base_url=server.url)  # a gateway may need none
 
 
+def test_a_gateway_on_loopback_is_called_past_the_environments_proxies(server, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert claude(server).judge(*items()[0]).outcome == "correct"
+
+
 def test_the_api_is_not_called_without_both_locks_open():
     with pytest.raises(EgressRefused, match=r"api\.anthropic\.com"):
         JUDGES.build("claude", Protocol()).judge(*items()[0])

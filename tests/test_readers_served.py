@@ -145,6 +145,25 @@ def test_a_redirect_goes_nowhere_not_even_to_loopback(server):
         assert other.requests == []
 
 
+def test_a_server_that_is_not_there_is_soon_given_up():
+    with OpenAIFake() as gone:
+        built = reader(gone, concurrency=1, retries=4)
+    tries = []
+    complete = built._server().complete
+    built._server().complete = lambda *asked: (tries.append(1), complete(*asked))[1]
+    answers = dict(built.read_many(prompts(30)))
+    assert {a.reason for a in answers.values()} == {
+        "the server at 127.0.0.1 cannot be reached (ConnectError)"
+    }
+    assert len(tries) == 3 * 5 + 27  # three with patience, the others once each
+
+
+def test_loopback_is_called_past_the_environments_proxies(server, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert reader(server).read(prompts(1)[0]).status == "ok"
+
+
 def test_retry_after_keeps_every_call_quiet(server):
     server.fault("429:0.5")
     begun = time.monotonic()

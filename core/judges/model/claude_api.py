@@ -12,7 +12,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from core.calls import CallFailed, broken, failure, quiet_clients
+from core.call_failures import CallFailed, broken, failure
+from core.calls import quiet_clients
 from core.egress import Permit
 from core.judges.model.engine import Request, Said
 from core.judges.model.prices import Price

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from core.calls import Caller, CallFailed, Patience, each
+from core.call_failures import CallFailed
+from core.calls import Caller, Patience, each
 from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.batches import Batches

@@ -11,7 +11,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.calls import CallFailed, broken, quiet_clients
+from core.call_failures import CallFailed, broken
+from core.calls import quiet_clients
 from core.egress import Permit
 from core.errors import InputError
 from core.openai_form import Greedy, NoSuchPath, answer, client_options, worded
