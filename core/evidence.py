@@ -303,13 +303,13 @@ def _covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
     return common / sum(span.end - span.start for span in wanted)
 
 
-def lexical_hit(texts: Iterable[str], answer: str) -> bool:
-    """Whether a text holds a content word (four letters or more) of the reference answer.
+def lexical_hits(texts: Iterable[str], answer: str) -> list[bool]:
+    """Which of ``texts`` hold a content word (four letters or more) of the reference answer.
 
     An answer without a content word is never hit (PROTOCOL, Stage 1).
     """
     wanted = content_words(answer)
-    return bool(wanted) and any(not wanted.isdisjoint(words(text)) for text in texts)
+    return [not wanted.isdisjoint(words(text)) for text in texts]
 
 
 def _checked(position: float) -> float:

@@ -17,7 +17,7 @@ from core.evidence import (
     decile_of,
     gold_sentence_ids,
     is_middle,
-    lexical_hit,
+    lexical_hits,
     locate,
     position,
     positions,
@@ -177,11 +177,12 @@ def test_gold_sentences_overlap_the_spans():
     assert gold_sentence_ids(units, everything) == {"e0.0", "e0.1", "e0.2", "e1"}
 
 
-def test_a_lexical_hit_is_a_whole_content_word():
-    assert lexical_hit(["Takes METFORMIN daily"], "metformin")
-    assert not lexical_hit(["metformins"], "metformin")
-    assert not lexical_hit(["was 5.9"], "5.9")
-    assert not lexical_hit([], "metformin")
+def test_a_lexical_hit_is_a_whole_word_of_four_letters():
+    texts = ["Takes METFORMIN daily", "metformins", "was 5.9 mg, twice", "the day 1234", ""]
+    assert lexical_hits(texts, "metformin") == [True, False, False, False, False]
+    assert lexical_hits(texts, "5.9 mg the 1234") == [False] * 5, "three letters, or no letters"
+    assert lexical_hits(texts, "Twice daily") == [True, False, True, False, False]
+    assert lexical_hits([], "metformin") == []
 
 
 def test_the_index_of_a_record_is_made_once(monkeypatch: pytest.MonkeyPatch):

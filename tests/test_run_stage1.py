@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from core.errors import InputError, MissingModel
-from core.evidence import lexical_hit
+from core.evidence import lexical_hits
 from core.loaders.open import open_cohort
 from core.pairs import NLI, shared
 from core.protocol import Protocol
@@ -175,9 +175,9 @@ def test_precision_counts_lines_and_resamples_questions(run, cohort):
             if row["criterion"] == "lexical":
                 own = [r for r in own if r["instruction"] != "i00"]
                 lines = [
-                    lexical_hit(
+                    lexical_hits(
                         [texts_of(cohort, r["record"])[k["id"]]], gold[r["instruction"]].answer
-                    )
+                    )[0]
                     for r in own
                     for k in r["selection"]
                     if of == "kept" or k["kept_by"] != "recency"

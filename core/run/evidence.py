@@ -18,7 +18,7 @@ from core.evidence import (
     evidence_in_lines,
     evidence_parts,
     is_middle,
-    lexical_hit,
+    lexical_hits,
 )
 from core.packing import context_texts
 from core.protocol import Protocol
@@ -92,7 +92,7 @@ class Question:
             lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, all_ranked)}
         own = [line.sentence_id in picks for line in lines]
-        hit = [lexical_hit((text,), answer) for text in context_texts(selection)]
+        hit = lexical_hits(context_texts(selection), answer)
         shares = self.held(lines)
         held = None if shares is None else [id for id, s in shares.items() if s >= LEAST_SHOWN]
         return {
