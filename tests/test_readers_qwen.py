@@ -191,6 +191,30 @@ def test_a_prompt_that_never_fits_fails_alone_and_names_the_remedy(monkeypatch):
     assert "context_tokens" in answers[failed[0]].reason
 
 
+def test_a_batch_is_as_large_as_free_memory_holds(monkeypatch):
+    # Qwen2.5-7B in bfloat16: 2 x 2 bytes x 28 layers x 4 heads x 128 = 57,344 a cached token;
+    # while read, 2 bytes x (3 x 18,944 + 6 x 3,584) = 156,672 each of the 8,192 of a pass.
+    config = types.SimpleNamespace(
+        num_hidden_layers=28,
+        num_key_value_heads=4,
+        num_attention_heads=28,
+        hidden_size=3584,
+        intermediate_size=18944,
+    )
+    made = engine.Engine.__new__(engine.Engine)
+    made.gpu, made.dtype, made._room = True, torch.bfloat16, 0
+    made.model = types.SimpleNamespace(config=config)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(engine, "_free", lambda device: 60 * 10**9)
+    way = engine.Way(128, frozenset())
+    assert made._room_of(way, 4000) == (48 * 10**9 - 156_672 * 8192) // 57_344 == 814_671
+    # A prompt of 128k tokens needs 20.5 GB while it is read, and still fits with its cache.
+    assert made._room_of(way, 131_072) == (48 * 10**9 - 156_672 * 131_072) // 57_344 > 131_072
+    made._room = 1000
+    assert made._room_of(way, 4000) == 1000
+    assert made._room_of(engine.Way(128, frozenset(), room=77), 4000) == 77
+
+
 def test_other_faults_are_not_taken_for_memory(monkeypatch):
     def broken(*call):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
