@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from core import api
 
 BY_RANK, BY_SCORE = "Rank", "Score"
-SENTENCE, ORDER, TIME = "Sentence", "Event order", "Time"
+SENTENCE, ORDER, TIME = "Sentence", "Event", "Date"
 MOST_COLUMNS = 600
 """More could not be told apart on a screen, and thin ones would fade into their neighbours."""
 TIME_COLUMNS = 240

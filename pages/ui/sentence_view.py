@@ -17,6 +17,7 @@ from pages.ui.score_data import WALK_EVIDENCE, WALK_KEPT, WALK_RANK, WALK_RECORD
 SHOWN_TERMS = 10
 
 CSS = """
+.mc-lead{margin:.2rem 0 .3rem}.mc-lead b{font-size:1.02rem}.mc-lead>span:not(.mc-held){opacity:.8}
 .mc-arms{border-collapse:collapse;font-size:.86rem;width:100%;line-height:1.4}
 .mc-arms th,.mc-arms td{text-align:start;padding:.28rem .6rem .28rem 0;vertical-align:top;
  border-bottom:1px solid var(--mc-line);font-weight:400;font-variant-numeric:tabular-nums}
@@ -111,13 +112,13 @@ def panel(
     with left:
         badge = f'<span class="mc-held">{marks.tag("evidence")}</span>' if at in set(gold) else ""
         head = (
-            f'<div class="mc-head"><b>{marks.safe(evidence.title(entry))}</b> <span>· '
+            f'<div class="mc-lead"><b>{marks.safe(evidence.title(entry))}</b> <span>· '
             f"{evidence.when(entry)} · sentence {at + 1:,} of {len(table.sentences):,}, at "
             f"{kept.percent(float(table.order[at]))} of the record</span> {badge}</div>"
         )
         legend = explain_marks.legend(why) if why else ""
         body = head + explain_marks.html_of(sentence.text, why) + legend
-        st.html(f"<style>{explain_marks.CSS}</style>" + marks.block(body))
+        st.html(f"<style>{CSS}{explain_marks.CSS}</style>" + marks.block(body))
         if problem:
             st.caption(problem)
         elif why is not None:

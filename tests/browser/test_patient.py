@@ -12,7 +12,7 @@ from tests.patient_cohort import make
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-POINTS = ".stPlotlyChart .scatterlayer .trace path.point"
+POINTS = ".st-key-patient_timeline .scatterlayer .trace path.point"
 WIDE = {"width": 1440, "height": 1000}
 NARROW = {"width": 390, "height": 844}
 LOOKS = [{**size, "scheme": scheme} for size in (WIDE, NARROW) for scheme in ("light", "dark")]
@@ -47,7 +47,7 @@ def opened(watch: Watch):
 def test_it_fits_and_its_marks_can_be_told_apart_without_colour(on):
     page = opened(on)
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    page.get_by_text("Recency only", exact=True).last.click()
+    page.locator(".st-key-patient_marks").get_by_text("Recency only", exact=True).click()
     on.settled()
     mark = page.locator(".mc-note mark.mc-dropped").first
     expect(mark).to_contain_text("dropped evidence")

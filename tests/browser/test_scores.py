@@ -1,0 +1,89 @@
+"""Scores on the Patient page in a browser: a marker's click opens its sentence, and quickly."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from core import api
+from tests.browser.conftest import serve, stop, watched
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+WIDE = {"width": 1360, "height": 900}
+NARROW = {"width": 390, "height": 844}
+LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
+MARKERS = ".st-key-patient_heat .scatterlayer .trace:nth-child(3) path.point"
+"""What the first arm kept by score; the traces before it: just missed, kept as recent."""
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A server on one record of over five thousand sentences."""
+    home = tmp_path_factory.mktemp("long")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(home / "data"))
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        api.prepare_demo(home / "data" / "cohorts" / "long", patients=1, events_per_patient=2500)
+    url, process = serve(home / "data", home / "cache")
+    yield url
+    stop(process)
+
+
+@pytest.fixture
+def on(long, browser, request):
+    """A watched page on that server."""
+    yield from watched(
+        browser, long, **({**WIDE, "scheme": "light"} | getattr(request, "param", {}))
+    )
+
+
+def opened(watch):
+    page = watch.go("/patient", "Patient")
+    page.locator(".mc-sentence").wait_for(timeout=60_000)
+    page.locator(MARKERS).first.wait_for()
+    watch.settled()
+    return page
+
+
+@pytest.mark.parametrize("on", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
+def test_the_strips_of_a_long_record_fit(on):
+    page = opened(on)
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    expect(page.get_by_text("n = 5,")).to_be_visible()
+    assert page.locator(".st-key-patient_heat .heatmaplayer image").count() == 1
+
+
+def test_a_click_on_a_marker_opens_its_sentence_and_walking_goes_on(on):
+    page = opened(on)
+    head = page.locator(".mc-lead").last
+    before = head.inner_text()
+    marker = page.locator(MARKERS).first
+    marker.scroll_into_view_if_needed()
+    marker.dispatch_event("mousemove")
+    box = marker.bounding_box()
+    begin = time.perf_counter()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(head).not_to_have_text(before)
+    assert time.perf_counter() - begin < 5, "0.4 s on an idle machine"
+    on.settled()
+    stays = head.inner_text()
+    page.wait_for_timeout(800)
+    assert head.inner_text() == stays, "the selection's reset does not close what was opened"
+    page.get_by_role("radio", name="Record", exact=True).or_(
+        page.get_by_role("button", name="Record", exact=True)
+    ).click()
+    on.settled()
+    page.get_by_role("button", name="Next", exact=True).click()
+    expect(head).not_to_have_text(stays)
+
+
+def test_a_kept_sentence_shows_its_terms_by_line_not_by_colour_alone(on):
+    page = opened(on)
+    page.get_by_text("Kept", exact=True).last.click()
+    on.settled()
+    page.get_by_role("button", name="Next", exact=True).click()
+    mark = page.locator(".mc-sentence mark.mc-w").first
+    expect(mark).to_be_visible()
+    assert mark.evaluate("e => getComputedStyle(e).borderBottomStyle") == "solid"
