@@ -10,18 +10,9 @@ from core.errors import InputError
 from core.readers import READERS
 from core.run.spec import parse_spec
 from tests import run_members
-from tests.writers import Writer
+from tests.writers import SpecWriter
 
 GOOD = {"kind": "answers", "data": "demo", "readers": ["extractive"], "judges": ["token_overlap"]}
-
-
-class SpecWriter(Writer):
-    """A writer as a registered reader is built."""
-
-    name, title = "test_writer", "Writer"
-
-    def __init__(self, protocol, words: int = 12, window: int = 4000):
-        super().__init__(window, words, identity=f"words {words}")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from core.packing import body
+from core.protocol import Protocol
 from core.text import count_tokens
 from core.types import Answer, Prompt
 
@@ -45,3 +46,10 @@ class GroupWriter(Writer):
     def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         for index in reversed(range(len(prompts))):
             yield index, self.read(prompts[index])
+
+
+class SpecWriter(Writer):
+    """A writer as a spec's readers are built; tests register it as test_writer."""
+
+    def __init__(self, protocol: Protocol, words: int = 12, window: int = 4000) -> None:
+        super().__init__(window, words, identity=f"words {words}")

@@ -1,0 +1,72 @@
+"""The Patient page shows what an arm wrote as it was written, and claims no more than is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.packing import build_prompt
+from core.protocol import parse
+from core.text import count_tokens
+from core.types import ContextLine, Kept, Selection, Sentence, Span
+from pages.ui.kept import ArmView, headline, kept_ids
+from pages.ui.reader_view import budget_words, context_html
+
+TEXTS = ["Dose of metformin is 500 mg", "No fever <b>today</b>", "Well in herself"]
+
+
+def sentence(i: int) -> Sentence:
+    text = TEXTS[i]
+    return Sentence(f"e{i}", Span(i, 0, len(text)), None, "note", text, count_tokens(text))
+
+
+def compressed() -> Selection:
+    """Most of the first sentence, a little of the second, nothing of the third."""
+    lines = (
+        ContextLine("e0", "[undated] metformin is 500 mg", (Span(0, 8, 27),)),
+        ContextLine("e1", "[undated] No", (Span(1, 0, 2),)),
+    )
+    kept = tuple(Kept(sentence(i), 0.5, "arm") for i in (0, 1))
+    return Selection("p", "i", "llmlingua2", kept, 5, lines=lines)
+
+
+def summaries() -> Selection:
+    lines = (ContextLine("e0", "[undated] Takes <i>metformin</i>", ()),)
+    return Selection("p", "i", "map_reduce", (), 5, lines=lines)
+
+
+def seen(selection: Selection, window: int = 400) -> ArmView:
+    prompt = build_prompt("Dose?", selection, parse(), window, count_tokens)
+    return ArmView(selection.arm, "Arm", selection=selection, prompt=prompt)
+
+
+def test_of_a_compressed_sentence_half_must_be_left_to_count_as_kept():
+    assert kept_ids(compressed()) == {"e0"}
+    assert kept_ids(replace(compressed(), lines=None)) == {"e0", "e1"}
+    assert kept_ids(summaries()) == kept_ids(None) == frozenset()
+
+
+def test_the_headline_says_what_was_written():
+    words = headline("LLMLingua-2", compressed(), (), 3, 20, "sentence")
+    assert words.startswith("LLMLingua-2 kept words of 2 of 3 sentences (5 of 20 tokens)")
+    words = headline("Map-reduce", summaries(), (), 3, 20, "sentence")
+    assert "wrote 1 summary in place of 3 sentences" in words
+    assert "of the evidence is not known" in words
+
+
+def test_the_context_is_what_the_reader_saw_and_nothing_in_it_is_markup():
+    shown = context_html(seen(compressed()), frozenset({"e0"}))
+    assert "metformin is 500 mg" in shown and "Dose of metformin" not in shown
+    assert "of the evidence" in shown and "today" not in shown
+    told = context_html(seen(summaries()), frozenset({"e0"}))
+    assert "&lt;i&gt;metformin&lt;/i&gt;" in told and "<i>metformin" not in told
+    assert "of the evidence" not in told
+    assert "holds 1 of 1 kept lines" in budget_words(seen(summaries()))
+
+
+def test_a_written_line_that_was_cut_is_struck():
+    many = tuple(ContextLine(f"e{i}", f"[undated] line {i} of many", ()) for i in range(60))
+    view = seen(replace(summaries(), lines=many), 400)
+    assert view.prompt.cut
+    html = context_html(view, frozenset())
+    assert html.count("cut from the prompt") == len(view.prompt.cut)
+    assert f"holds {60 - len(view.prompt.cut)} of 60" in budget_words(view)
