@@ -26,6 +26,7 @@ from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
 from core.run import (
+    answer,
     cancel,
     compared,
     different_only,
@@ -84,6 +85,7 @@ __all__ = [
     "Span",
     "Term",
     "Verdict",
+    "answer",
     "ask",
     "audit_lines",
     "band_of",

@@ -158,3 +158,16 @@ def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
             "ORDER BY q.instruction, a.label"
         )
     return rows
+
+
+def answer(run: str, key: str) -> Row:
+    """Which question, arm entry and reader an answer's key stands for.
+
+    Columns: instruction, label, reader. Raises UnknownName for a key that the run does not have.
+    """
+    folder = find_run(run)
+    store = folder.store(folder.plan().kind)
+    found = store.select("answers", "instruction, label, reader", f"key = {literal(key)}")
+    if not found:
+        raise UnknownName("answer of the run", key, [])
+    return found[0]

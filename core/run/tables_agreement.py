@@ -80,7 +80,9 @@ def _measures(patients: dict[int, Totals], plan: Plan, *name: str) -> dict[str, 
         low = high = None
         if drawn is not None and row[measure] is not None:
             ends = clustered_intervals(of(drawn)[:, None])
-            low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            # Resamples that are all alike give no interval, not one without width.
+            if ends[0][0] < ends[1][0]:
+                low, high = known(float(ends[0][0])), known(float(ends[1][0]))
         row |= {f"{measure}_low": low, f"{measure}_high": high}
     return row
 
@@ -158,7 +160,8 @@ def self_agreement(ask: Ask, plan: Plan) -> Table:
                 name = ("self_agreement", reader, judge)
                 drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
                 ends = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
-                low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+                if ends[0][0] < ends[1][0]:
+                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
             rows.append(
                 {
                     "reader": reader,

@@ -82,8 +82,9 @@ def _resample(rows: Table, plan: Plan, baseline: str) -> None:
     shares = np.divide(gains, sizes, out=np.full(gains.shape, np.nan), where=sizes > 0)
     low, high = clustered_intervals(shares)
     for i, row in enumerate(rows):
-        # One patient resampled is always itself: no interval, not one without width.
-        several = len(row["patients"]) > 1
+        # One patient resampled is always itself, and so are pairs that never differ: there is no
+        # interval then, not one without width.
+        several = len(row["patients"]) > 1 and row["only_this"] + row["only_baseline"] > 0
         row["patient_low"] = known(low[i]) if several else None
         row["patient_high"] = known(high[i]) if several else None
 
@@ -273,6 +274,7 @@ def multiplicity(tables: dict[str, Table]) -> Table:
             rows.append(
                 {
                     "table": name,
+                    "baseline": baseline,
                     "test": f"McNemar, exact, against {baseline}, over {over}",
                     "reader": reader,
                     "judge": judge,
@@ -288,6 +290,7 @@ def multiplicity(tables: dict[str, Table]) -> Table:
             rows.append(
                 {
                     "table": "omnibus",
+                    "baseline": None,
                     "test": "Cochran's Q over all arms",
                     "reader": row["reader"],
                     "judge": row["judge"],
