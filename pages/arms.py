@@ -3,15 +3,41 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import arms_view, guard, navigation, questions_view, runs, state
+from pages.ui import (
+    arms_costs,
+    arms_failures,
+    arms_hits,
+    arms_judges,
+    arms_kinds,
+    arms_pairs,
+    arms_pick,
+    arms_view,
+    guard,
+    navigation,
+    questions_view,
+    runs,
+    state,
+)
 
 guard.page("Arms")
 
-VIEWS = ("Overall", "By position", "Pairs", "Questions")
+READ = {
+    "Overall": arms_view.overall,
+    "By position": arms_view.bands,
+    "Pairs": arms_pairs.pairs,
+    "Evidence": arms_hits.hits,
+    "Kinds": arms_kinds.kinds,
+    "Over k": arms_kinds.sweep,
+    "Judges": arms_judges.judges,
+    "Failures": arms_failures.failures,
+    "Costs": arms_costs.costs,
+    "Questions": questions_view.questions,
+}
+# Of a run that reads and judges nothing.
+KEPT = {name: READ[name] for name in ("Overall", "By position", "Over k", "Costs")}
 
 runs.panel()
-known = state.runs(state.COMPARING)
-if not known:
+if not state.runs(state.COMPARING):
     arms_view.no_runs()
     st.stop()
 
@@ -23,23 +49,22 @@ try:
         st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
     elif run["status"] != "done":
         runs.resume(run, "arms")
-    view = st.segmented_control(
-        "View",
-        VIEWS,
-        default=VIEWS[0],
-        required=True,
-        key="view",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
     if not report["items"]["done"]:
         st.info("No item is done yet. Results appear here as they come.")
-    elif view == "Questions":
-        questions_view.questions(run)
     else:
-        {"Overall": arms_view.overall, "By position": arms_view.bands, "Pairs": arms_view.pairs}[
-            view
-        ](run, report)
+        chosen = arms_pick.choose(run, report)
+        arms_pick.headline(chosen)
+        views = READ if chosen.judge else KEPT
+        view = st.segmented_control(
+            "View",
+            list(views),
+            default="Overall",
+            required=True,
+            key="view" if chosen.judge else "view_kept",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        views[view](chosen)
     if report["items"]["failed"]:
         runs.failures(report)
 except MidchartError as error:

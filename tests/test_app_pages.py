@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui import charts_arms, cohort_view, results, runs, state, tables, theme
+from pages.ui import cohort_view, runs, state, tables
 from tests import app_data, patient_cohort
 
 ROOT = Path(__file__).parent.parent
@@ -155,76 +154,6 @@ def test_a_run_that_stopped_can_be_resumed(here, monkeypatch, status):
     assert resumed == [here]
 
 
-def test_arms_overall_has_a_figure_its_numbers_and_what_failed(here):
-    app = opened("arms", run=here)
-    assert len(app.get("plotly_chart")) == 1
-    frame = app.dataframe[0].value
-    assert set(frame["arm"]) == {"full", "bm25", "bm25 · k=1", "recency"}
-    assert {"95 %", "n", "refusals", "unparsed", "failed"} <= set(frame)
-    assert list(frame["failed"]) == [1] * 4
-    failed = app.dataframe[-1].value
-    assert failed["reason"].str.contains("no reference answer").any()
-    assert failed["count"].sum() == api.status(here)["failed"]
-
-
-def test_arms_by_position_tells_intervals_apart(here):
-    app = opened("arms", run=here, view="By position", measure="Evidence kept")
-    frame = app.dataframe[0].value
-    assert list(frame.columns[:2]) == ["arm", "0-10"]
-    assert "[21–100]" in frame["overall"][0]
-    app.segmented_control(key="interval").set_value("percentile").run()
-    assert "[100–100]" in app.dataframe[0].value["overall"][0]
-
-
-def test_arms_pairs_are_against_the_first_arm(here):
-    app = opened("arms", run=here, view="Pairs")
-    assert "**full**" in words(app)
-    frame = app.dataframe[0].value
-    assert list(frame["arm"]) == ["bm25", "bm25 · k=1", "recency"]
-    assert (frame["p (Holm)"] >= frame["p"]).all()
-
-
-def test_questions_show_arms_abreast_with_text_escaped(here):
-    app = opened("arms", run=here, view="Questions", differ="false")
-    frame = app.dataframe[0].value
-    assert len(frame) == 3
-    app.selectbox(key="asked").select_index(0).run()
-    html = "".join(h.value for h in app.html)
-    asked = frame["question"][0]
-    assert asked in html
-    assert "<script>alert" not in html
-    assert "<img" not in html
-    for value in (app.selectbox(key="asked").value, *app.selectbox(key="asked").options):
-        assert re.fullmatch(r"[0-9a-f]{10}", value), "the address holds a token alone"
-
-
-def test_dropped_evidence_is_marked_as_visibly_as_kept(here):
-    app = opened("arms", run=here, view="Questions", differ="false")
-    frame = app.dataframe[0].value
-    row = list(frame["question"]).index("What did the colonoscopy show?")
-    app.selectbox(key="asked").select_index(row).run()
-    app.pills(key="abreast").set_value(["full", "recency"]).run()
-    html = "".join(h.value for h in app.html)
-    assert 'class="mc-line mc-held"' in html
-    assert 'class="mc-line mc-dropped"' in html
-    assert "&lt;script&gt;alert(1)" in html
-
-
-def test_only_where_arms_differ(here):
-    app = opened("arms", run=here, view="Questions", differ="true")
-    differing = {
-        d["instruction"] for d in api.different_only(here) if d["judge"] == "token_overlap"
-    }
-    if differing:
-        assert len(app.dataframe[0].value) == len(differing)
-    else:
-        assert "agree on every question" in words(app)
-
-
-def test_an_unknown_run_in_the_address_falls_back(here):
-    assert opened("arms", run="nonsense").selectbox(key="run").value == here
-
-
 def test_data_says_what_may_be_done_and_what_was_skipped(here, made):
     app = opened("data")
     said = words(app) + "\n".join(str(t.value) for t in app.text)
@@ -262,24 +191,3 @@ def test_csv_is_no_formula_and_parquet_is_whole():
     assert list(again["text"]) == ["'=1+1", "plain", "'-x"]
     assert list(again["n"]) == [-1, 2, 3]
     assert pd.read_parquet(io.BytesIO(tables.parquet_bytes(frame))).equals(frame)
-
-
-def test_looks_are_stable_and_apart():
-    looks = {(look.colour, look.symbol) for look in map(theme.look_of, theme.ORDER)}
-    assert len(looks) == len(theme.ORDER), "no two arms share colour and marker"
-    assert theme.look_of("bm25 · k=1").colour == theme.look_of("bm25").colour
-    assert theme.look_of("bm25 · k=1").dash != theme.look_of("bm25").dash
-    assert theme.look_of("random").symbol.endswith("-open")
-
-
-def test_a_forest_is_labelled_and_holds_no_arm_twice(here):
-    rows = results.where(
-        results.frame_of(api.report(here), "accuracy"), band="overall", judge="token_overlap"
-    )
-    figure = charts_arms.forest(rows, "accuracy", "ci_low", "ci_high", "accuracy")
-    assert sorted(t.y[0] for t in figure.data) == sorted(rows["label"])
-    assert all(t.text[0].endswith("%") for t in figure.data)
-
-
-def test_names_at_line_ends_never_collide():
-    assert charts_arms.spread([0.0, 1.0, 30.0], 6.0) == [0.0, 6.0, 30.0]

@@ -1,17 +1,28 @@
-"""The comparisons of the Arms page: overall, by position and in pairs, from a run's report."""
+"""The first two views of the Arms page: all arms overall, and arms × position bands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from pages.ui import charts_arms, results, runs, state, tables, theme
+from pages.ui import charts_arms, charts_forest, results, runs, state, tables, theme
+from pages.ui.arms_pick import Chosen, pick
 
 MOST_LINES = 4
 """Lines that one band chart can hold and still be told apart."""
+INTERVALS = {
+    "wilson": ("Wilson", "wilson_low", "wilson_high"),
+    "patient": ("by patient", "patient_low", "patient_high"),
+    "percentile": ("bootstrap", "ci_low", "ci_high"),
+}
+"""Intervals to choose from: name, and the columns of their ends."""
+HELP = (
+    "Wilson: every question counts as another patient's. By patient: a patient's questions belong "
+    "together, so the interval is wider where patients differ. Bootstrap: percentile bootstrap of "
+    "questions, as in the paper; it has no width where none or all are right."
+)
 
 
 def no_runs() -> None:
@@ -39,131 +50,75 @@ class Measure:
     name: str
 
 
-def _pick(label: str, options: list[str], key: str, words: dict[str, str] | None = None) -> str:
-    """A visible choice kept in the URL; nothing is drawn where there is nothing to choose."""
-    if len(options) < 2:
-        return options[0] if options else ""
-    return st.segmented_control(
-        label,
-        options,
-        default=options[0],
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=(words or {}).get if words else None,
-    )
-
-
-def reader_and_judge(frame: pd.DataFrame) -> tuple[str, str]:
-    """The pickers of reader and judge, each only where there is a choice."""
-    reader = _pick("Reader", results.choices(frame, "reader"), "reader")
-    return reader, _pick("Judge", results.choices(frame, "judge"), "judge")
-
-
-def measure(run: dict[str, Any], report: dict[str, Any]) -> Measure:
-    """The pickers of what is compared, and the rows they leave."""
-    accuracy = results.frame_of(report, "accuracy")
-    recall = results.frame_of(report, "recall")
-    kinds = (["accuracy"] if len(accuracy) else []) + ["evidence"]
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        words = {"accuracy": "Accuracy", "evidence": "Evidence kept"}
-        kind = _pick("Compare", kinds, "measure", words)
-        if kind == "accuracy":
-            reader, judge = reader_and_judge(accuracy)
-            frame = results.where(accuracy, reader=reader, judge=judge)
-            shown = f"accuracy, {judge}"
-        else:
-            found = results.choices(recall, "criterion")
-            criteria = sorted(found, key=lambda name: name != "evidence-id")
-            criterion = _pick("Counted as kept", criteria, "criterion", results.CRITERIA)
-            frame = results.where(recall, criterion=criterion)
-            shown = results.CRITERIA.get(criterion, criterion)
-        method = _pick(
-            "95 % interval",
-            ["wilson", "percentile"],
-            "interval",
-            {"percentile": "bootstrap", "wilson": "Wilson"},
-        )
-    ends = ("wilson_low", "wilson_high") if method == "wilson" else ("ci_low", "ci_high")
+def measure(chosen: Chosen) -> Measure:
+    """The pickers of what is compared, and the rows they leave. Stands in a horizontal row."""
+    recall = results.frame_of({"tables": chosen.tables}, "recall")
+    kinds = (["accuracy"] if chosen.judge else []) + ["evidence"]
+    kind = pick("Compare", kinds, "measure", {"accuracy": "Accuracy", "evidence": "Evidence kept"})
+    if kind == "accuracy":
+        frame = chosen.frame("accuracy")
+        shown = f"accuracy, {chosen.judge}"
+    else:
+        found = results.choices(recall, "criterion")
+        criteria = sorted(found, key=lambda name: name != "evidence-id")
+        criterion = pick("Counted as kept", criteria, "criterion", results.CRITERIA)
+        frame = results.where(recall, criterion=criterion)
+        shown = results.CRITERIA.get(criterion, criterion)
+    methods = [name for name, (_, low, _) in INTERVALS.items() if low in frame]
+    words = {name: INTERVALS[name][0] for name in methods}
+    method = pick("95 % interval", methods, "interval", words)
+    _, low, high = INTERVALS[method]
     value = "accuracy" if kind == "accuracy" else "recall"
-    return Measure(frame, value, *ends, shown, f"{run['run']}-{kind}")
+    return Measure(frame, value, low, high, shown, f"{chosen.name}-{kind}")
 
 
-def overall(run: dict[str, Any], report: dict[str, Any]) -> None:
+def overall(chosen: Chosen) -> None:
     """A forest of arms for all questions or one band, with its numbers."""
-    chosen = measure(run, report)
-    band = st.selectbox(
-        "Where the evidence lies (% of the record)",
-        ["overall", *[b for b in results.BAND_ORDER if b != "overall"]],
-        key="band",
-        bind="query-params",
-        width=320,
-    )
-    rows = results.where(chosen.frame, band=band)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        shown = measure(chosen)
+        band = st.selectbox(
+            "Where the evidence lies (%)",
+            ["overall", *[b for b in results.BAND_ORDER if b != "overall"]],
+            key="band",
+            bind="query-params",
+            width=170,
+        )
+    rows = results.where(shown.frame, band=band)
     known = rows[rows["n"] > 0]
     if known.empty:
         st.info("No question of this run has its evidence in this band.")
         return
     left, right = st.columns(2, gap="medium")
     with left:
+        lines = charts_forest.shares(known, shown.value, shown.low, shown.high)
         theme.show(
-            charts_arms.forest(known, chosen.value, chosen.low, chosen.high, chosen.words),
-            charts_arms.forest_alt(known, chosen.value, chosen.words),
+            charts_forest.forest(lines, shown.words),
+            charts_forest.alt(lines, shown.words),
             "forest",
         )
     with right:
         tables.table(
-            results.numbers(rows, chosen.value, chosen.low, chosen.high),
-            f"{chosen.name}-{band}",
-            f"{chosen.words} of each arm, {band}: share, interval, n",
+            results.numbers(rows, shown.value, shown.low, shown.high),
+            f"{shown.name}-{band}",
+            f"{shown.words} of each arm, {band}: share, interval, n",
             columns={"%": st.column_config.NumberColumn(format="%.1f")},
             download=rows,
             height="content",
         )
         st.caption(
-            "n counts answers that were judged right or wrong; unparsed and failed ones stay "
-            "out of it and are counted beside it. Hollow markers are controls."
-            if chosen.value == "accuracy"
+            "n counts answers judged right or wrong; unparsed and failed ones stay out of it and "
+            f"are counted beside it. Hollow markers are controls. {HELP}"
+            if shown.value == "accuracy"
             else "n counts questions whose evidence (or answer) is known. Hollow: controls."
         )
-    spent(report)
 
 
-def spent(report: dict[str, Any]) -> None:
-    """What prompts cost and lost, and accuracy given the evidence was or was not there."""
-    frame = results.frame_of(report, "tokens")
-    hits = results.frame_of(report, "hit_miss")
-    if len(hits):
-        with st.expander("Accuracy where the evidence was in the prompt, and where it was not"):
-            reader, judge = results.choices(hits, "reader")[0], results.choices(hits, "judge")[0]
-            rows = results.where(
-                hits,
-                reader=st.session_state.get("reader", reader),
-                judge=st.session_state.get("judge", judge),
-            )
-            tables.table(
-                results.wide(rows, "evidence", "accuracy", "ci_low", "ci_high"),
-                f"{report['run']}-hit-miss",
-                "Accuracy of each arm given its evidence was in the prompt or not",
-                download=rows,
-                height="content",
-            )
-    if len(frame):
-        with st.expander("Tokens and what the prompt lost"):
-            tables.table(
-                results.token_columns(frame),
-                f"{report['run']}-tokens",
-                "Sentences and tokens an arm, means over questions",
-                download=frame,
-                height="content",
-            )
-
-
-def bands(run: dict[str, Any], report: dict[str, Any]) -> None:
+def bands(chosen: Chosen) -> None:
     """Arms × bands, as lines for a few arms and as a table for all."""
-    chosen = measure(run, report)
-    labels = results.choices(chosen.frame, "label")
-    shown = st.pills(
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        shown = measure(chosen)
+    labels = results.choices(shown.frame, "label")
+    drawn = st.pills(
         f"Arms in the chart (up to {MOST_LINES})",
         labels,
         selection_mode="multi",
@@ -171,68 +126,23 @@ def bands(run: dict[str, Any], report: dict[str, Any]) -> None:
         key="lines",
         persist_state="session",
     )
-    if len(shown) > MOST_LINES:
-        st.caption(f"The first {MOST_LINES} of {len(shown)} are drawn; the table has them all.")
-    rows = chosen.frame[chosen.frame["label"].isin(shown[:MOST_LINES])]
+    if len(drawn) > MOST_LINES:
+        st.caption(f"The first {MOST_LINES} of {len(drawn)} are drawn; the table has them all.")
+    rows = shown.frame[shown.frame["label"].isin(drawn[:MOST_LINES])]
     if len(rows):
         theme.show(
-            charts_arms.by_band(rows, chosen.value, chosen.low, chosen.high, chosen.words),
-            f"Lines: {chosen.words} of {', '.join(shown[:MOST_LINES])} by position band.",
+            charts_arms.by_band(rows, shown.value, shown.low, shown.high, shown.words),
+            f"Lines: {shown.words} of {', '.join(drawn[:MOST_LINES])} by position band.",
             "bands",
         )
     tables.table(
-        results.wide(chosen.frame, "band", chosen.value, chosen.low, chosen.high),
-        f"{chosen.name}-bands",
-        f"{chosen.words}: arms by position band, each with interval and n",
-        download=chosen.frame,
+        results.wide(shown.frame, "band", shown.value, shown.low, shown.high),
+        f"{shown.name}-bands",
+        f"{shown.words}: arms by position band, each with interval and n",
+        download=shown.frame,
         height="content",
     )
     st.caption(
-        "Each cell: share [95 % interval] n. middle is 30–70 %, edge the rest. Where none or all "
-        "are right the bootstrap's interval has no width; Wilson's has."
+        "Each cell: per cent [95 % interval]; n in the head of its column. Middle is 30–70 % of "
+        f"the record, edge the rest. {HELP if shown.value == 'accuracy' else ''}"
     )
-
-
-def pairs(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """Each arm against the first on the same questions, and how far the judges agree."""
-    frame = results.frame_of(report, "paired")
-    if frame.empty:
-        st.info("Pairs need answers that were judged; this run has none.")
-        return
-    with st.container(horizontal=True, gap="medium"):
-        reader, judge = reader_and_judge(frame)
-    rows = results.where(frame, reader=reader, judge=judge)
-    baseline = results.label(str(rows["baseline"].iloc[0]))
-    st.write(
-        f"Each arm against **{baseline}**, the first arm of the run, on the questions that both "
-        "were judged on. A difference above 0 favours the arm."
-    )
-    tables.table(
-        results.pair_columns(rows),
-        f"{run['run']}-paired",
-        f"Paired differences against {baseline}: McNemar's exact test with Holm's adjustment",
-        columns={
-            "difference (points)": st.column_config.NumberColumn(format="%+.1f"),
-            "p": st.column_config.NumberColumn(format="%.4f"),
-            "p (Holm)": st.column_config.NumberColumn(format="%.4f"),
-        },
-        download=rows,
-        height="content",
-    )
-    st.caption(
-        "p: McNemar's exact test on the questions that only one of the two got right; "
-        "p (Holm) is adjusted for all comparisons of this reader and judge."
-    )
-    agreement = results.frame_of(report, "agreement")
-    if len(agreement):
-        st.subheader("How far the judges agree", anchor=False)
-        tables.table(
-            agreement.rename(columns={"raw": "same verdict", "ac1": "Gwet's AC1"}),
-            f"{run['run']}-agreement",
-            "Agreement of each two judges over all arms",
-            columns={
-                name: st.column_config.NumberColumn(format="%.3f")
-                for name in ("same verdict", "kappa", "Gwet's AC1", "positive_agreement")
-            },
-            download=agreement,
-        )

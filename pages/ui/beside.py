@@ -13,7 +13,12 @@ from core import api
 from pages.ui import cards, marks, results, theme
 
 MOST_LINES = 14
-"""Lines of context shown an arm; evidence is always among them."""
+"""Lines of context shown at once; evidence is always among them."""
+MOST_FOLDED = 250
+"""Lines of context behind a fold."""
+CUT = "evidence cut from the prompt"
+RAW = 90
+"""Characters of what a judge said."""
 MOST_PROMPT = 20_000
 """Characters of a prompt shown."""
 
@@ -23,6 +28,7 @@ CSS = """
 .mc-line.mc-held{border:2px solid var(--mc-gold);border-radius:4px}
 .mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
 .mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
+.mc-rest>summary{cursor:pointer;opacity:.78;font-size:.8rem;margin:.2rem 0}
 .mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
  margin:.2rem 0 .5rem}
 .mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
@@ -73,11 +79,25 @@ def _card(row: dict[str, Any], units: dict[str, api.Sentence], evidence: frozens
     if row["status"] != "ok":
         answer = f'<p class="mc-muted">Failed: {marks.safe(row["reason"] or "")}</p>'
     else:
-        answer = f"<p><q>{marks.safe(row['answer'] or '')}</q></p>"
+        answer = f"<p><q>{marks.safe(row['answer'] or '') or '(empty answer)'}</q></p>"
+        if row["question_survived"] is False:
+            answer += '<p><span class="mc-verdict mc-no">question was cut off</span></p>'
+        wrong = any(v["outcome"] == "incorrect" for v in row["verdicts"])
+        if wrong and row["failure_kind"]:
+            kind = marks.safe(row["failure_kind"])
+            answer += f'<p class="mc-muted">If wrong, by the rules on words: {kind}</p>'
     tokens = (
         f'<p class="mc-muted">{len(kept):,} sentences, {row["prompt_tokens"] or 0:,} tokens</p>'
     )
-    lines = _lines(kept, units, evidence)
+    written = row.get("lines")
+    if written:
+        lines = f'<p class="mc-muted">Words of the arm ({marks.safe(row["wording"] or "")}):</p>'
+        lines += "".join(
+            f'<div class="mc-line">{marks.safe(line["text"])}</div>'
+            for line in written[:MOST_FOLDED]
+        )
+    else:
+        lines = _lines(kept, units, evidence, frozenset(row["cut"] or ()))
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}">{head}{answer}{verdicts}{tokens}'
         f"<div>{lines}</div></article>"
@@ -90,35 +110,58 @@ def _verdict(verdict: dict[str, Any]) -> str:
         refusal=bool(verdict["refusal"]),
         reason=verdict["reason"] or "",
     )
-    reason = f' <span class="mc-muted">{marks.safe(made.reason)}</span>' if made.reason else ""
-    return cards.verdict_html(verdict["judge"], made) + reason
+    said = made.reason or cards.shortened(verdict["raw"] or "", RAW)
+    again = verdict.get("again") or []
+    if again:
+        said += f" · asked again: {', '.join(again)}"
+    more = f' <span class="mc-muted">{marks.safe(said)}</span>' if said else ""
+    return cards.verdict_html(verdict["judge"], made) + more
 
 
-def _lines(kept: list[str], units: dict[str, api.Sentence], evidence: frozenset[str]) -> str:
-    """The evidence, kept or dropped, and the kept lines nearest to it; the rest is counted."""
+def _lines(
+    kept: list[str],
+    units: dict[str, api.Sentence],
+    evidence: frozenset[str],
+    cut: frozenset[str],
+) -> str:
+    """The evidence, kept or dropped, and the kept lines nearest to it; the rest behind a fold."""
     places = {unit: place for place, unit in enumerate(units)}
     gold = [places[i] for i in evidence if i in places]
 
     def distance(unit: str) -> int:
         return min((abs(places.get(unit, 0) - place) for place in gold), default=0)
 
-    dropped = [i for i in units if i in evidence and i not in set(kept)]
-    wanted = [i for i in kept if i in evidence] + dropped
+    held = set(kept)
+    dropped = {i for i in units if i in evidence and i not in held}
+    wanted = [i for i in kept if i in evidence] + [i for i in units if i in dropped]
     others = sorted((i for i in kept if i not in evidence), key=distance)
-    wanted += others[: max(0, MOST_LINES - len(wanted))]
-    shown = sorted((i for i in wanted if i in places), key=places.__getitem__)
-    out = [_line(units[i], i in evidence, i in dropped) for i in shown]
-    left = len(kept) + len(dropped) - len(shown)
-    if left > 0:
-        out.append(f'<p class="mc-muted">and {left:,} more kept sentences, not shown</p>')
-    return "".join(out)
+    free = max(0, MOST_LINES - len(wanted))
+    wanted += others[:free]
+
+    def html(ids: list[str]) -> str:
+        return "".join(
+            _line(units[i], i in evidence, i in dropped, i in cut)
+            for i in sorted((i for i in ids if i in places), key=places.__getitem__)
+        )
+
+    out = html(wanted)
+    rest = others[free:]
+    if rest:
+        shown = rest[:MOST_FOLDED]
+        more = len(rest) - len(shown)
+        tail = f'<p class="mc-muted">and {more:,} more, in the prompt below</p>' if more else ""
+        out += (
+            f'<details class="mc-rest"><summary>{len(rest):,} more kept sentences</summary>'
+            f"{html(shown)}{tail}</details>"
+        )
+    return out
 
 
-def _line(unit: api.Sentence, gold: bool, dropped: bool) -> str:
+def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
     date = f"<time>{unit.time:%Y-%m-%d}</time>" if unit.time else ""
-    label = marks.DROPPED_EVIDENCE if dropped else marks.KEPT_EVIDENCE
-    word = marks.tag(label) if gold else ""
-    kind = "" if not gold else "mc-dropped" if dropped else "mc-held"
+    label = marks.DROPPED_EVIDENCE if dropped else CUT if cut else marks.KEPT_EVIDENCE
+    word = marks.tag(label) if gold else marks.tag("cut from the prompt") if cut else ""
+    kind = "" if not gold else "mc-dropped" if dropped or cut else "mc-held"
     return f'<div class="mc-line {kind}">{word}{date}{marks.safe(unit.text)}</div>'
 
 

@@ -6,6 +6,7 @@ of a question goes through :mod:`pages.ui.marks` or stands in a cell of a table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui import arms_view, beside, choose, navigation, results, state, tables, theme
+from core.errors import MidchartError
+from pages.ui import beside, choose, navigation, results, state, tables, theme
+from pages.ui.arms_pick import Chosen
 
 WORDS = {
     "correct": "✓ right",
@@ -22,23 +25,33 @@ WORDS = {
     "failed": "– failed",
 }
 """An outcome in the table of questions: a sign and a word, no colour."""
+ANY = "any"
 
 
-def questions(run: dict[str, Any]) -> None:
+def questions(chosen: Chosen) -> None:
     """The questions of a run, all or only where arms differ; one of them in full below."""
-    verdicts = state.outcomes(run)
+    if not chosen.judge:
+        st.info("This run judges nothing; its questions are on the Patient page.")
+        return
+    run = chosen.run
+    verdicts = state.outcomes(run, chosen.reader, chosen.judge)
     if verdicts.empty:
         st.info("This run has no judged answers yet.")
         return
     cohort = api.open_data(run["data"])
+    total = verdicts["instruction"].nunique()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        reader, judge = arms_view.reader_and_judge(verdicts)
         only = st.toggle("Only where arms differ", value=True, key="differ", bind="query-params")
-    rows = results.where(verdicts, reader=reader, judge=judge)
+        bands = [b for b in results.BAND_ORDER[:6] if b in set(verdicts["band"])]
+        band = st.selectbox(
+            "Where the evidence lies (%)", [ANY, *bands], key="lies", bind="query-params", width=170
+        )
+    rows = verdicts if band == ANY else verdicts[verdicts["band"] == band]
     if only:
-        rows = rows[rows["instruction"].isin(state.different(run, reader, judge))]
+        parted = state.different(run, chosen.reader, chosen.judge)
+        rows = rows[rows["instruction"].isin(parted)]
     if rows.empty:
-        st.info("The arms agree on every question. Switch the filter off to see them all.")
+        st.info("The arms agree on every question here. Switch the filters off to see them all.")
         return
     frame = outcome_table(rows, cohort)
     tokens = {choose.token(run["run"], i): i for i in frame.pop("instruction")}
@@ -49,16 +62,13 @@ def questions(run: dict[str, Any]) -> None:
         if picked:
             st.session_state["asked"] = order[picked[0]]
 
-    st.caption(
-        f"{len(frame):,} of {verdicts['instruction'].nunique():,} questions. "
-        "Choose a row to see it in full below."
-    )
+    st.caption(f"{len(frame):,} of {total:,} questions. Choose a row to see it in full below.")
     tables.table(
         frame,
         "questions",
         "Questions with each arm's outcome by the chosen judge",
-        columns={"question": st.column_config.TextColumn(width="large", pinned=True)},
-        height="content" if len(frame) <= 15 else "auto",
+        columns={"question": st.column_config.TextColumn(width=230, pinned=True)},
+        height="content" if len(frame) <= 12 else 460,
         on_select=pick,
         selection_mode="single-row",
     )
@@ -72,7 +82,7 @@ def questions(run: dict[str, Any]) -> None:
         width=320,
         help="The code stands for a question of this run; it means nothing elsewhere.",
     )
-    one(run, cohort, tokens[asked])
+    one(run, cohort, tokens[asked], chosen.reader)
 
 
 def outcome_table(rows: pd.DataFrame, cohort: api.Cohort) -> pd.DataFrame:
@@ -82,8 +92,10 @@ def outcome_table(rows: pd.DataFrame, cohort: api.Cohort) -> pd.DataFrame:
         outcome=rows["outcome"].map(WORDS), label=rows["label"].map(results.label)
     ).pivot(index="instruction", columns="label", values="outcome")
     wide = wide[[results.label(name) for name in results.choices(rows, "label")]]
-    bands = rows.drop_duplicates("instruction").set_index("instruction")["band"]
-    wide.insert(0, "position", bands)
+    about = rows.drop_duplicates("instruction").set_index("instruction")
+    if about["task_type"].notna().any():
+        wide.insert(0, "type", about["task_type"])
+    wide.insert(0, "position", about["band"])
     wide.insert(
         0,
         "question",
@@ -92,25 +104,40 @@ def outcome_table(rows: pd.DataFrame, cohort: api.Cohort) -> pd.DataFrame:
     return wide.reset_index()
 
 
-def one(run: dict[str, Any], cohort: api.Cohort, instruction: str) -> None:
-    """One question: reference, evidence, and the chosen arms side by side."""
+def one(
+    run: dict[str, Any],
+    cohort: api.Cohort,
+    instruction: str,
+    reader: str,
+    arms: Sequence[str] = (),
+) -> None:
+    """One question: reference, evidence, and the chosen arms' contexts and answers side by side.
+
+    ``arms`` are the labels to begin with; by default those that lead the palette.
+    """
     held = api.item(run["run"], instruction)
-    asked = api.instruction_for(cohort, instruction)
+    answers = [row for row in held["arms"] if row.get("reader", reader) == reader]
+    try:
+        asked = api.instruction_for(cohort, instruction)
+        record = cohort.records[asked.record_id]
+    except MidchartError:
+        st.info("The cohort has changed: this question, or its record, is no longer in it.")
+        return
     gold = cohort.gold.get(instruction)
-    record = cohort.records[asked.record_id]
     protocol = api.parse(state.report(run)["protocol"])
-    labels = list(dict.fromkeys(row["label"] for row in held["arms"]))
+    labels = list(dict.fromkeys(row["label"] for row in answers))
+    begin = [label for label in dict.fromkeys(arms) if label in labels]
     shown = st.pills(
         "Arms side by side",
         labels,
         selection_mode="multi",
-        default=theme.leading(labels, 3),
+        default=begin or theme.leading(labels, 3),
         format_func=results.label,
-        key="abreast",
+        key=f"abreast_{'_'.join(begin)}",
         persist_state="session",
     )
     st.html(beside.question(asked, gold, held["band"]))
-    chosen = [row for row in held["arms"] if row["label"] in shown]
+    chosen = [row for row in answers if row["label"] in shown]
     st.html(beside.arms(chosen, record, gold, protocol))
     name = Path(run["data"]).name
     with st.container(horizontal=True):

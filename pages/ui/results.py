@@ -54,11 +54,71 @@ def interval(low: Any, high: Any) -> str:
     return f"{100 * low:.0f}–{100 * high:.0f}"
 
 
-def cell(value: Any, low: Any, high: Any, n: Any) -> str:
-    """A share with its interval and n in one cell."""
-    if pd.isna(value) or not n:
+def share(value: Any, low: Any, high: Any, digits: int = 0) -> str:
+    """A share in percent with its interval; a dash where there is none."""
+    if value is None or pd.isna(value):
         return "–"
-    return f"{100 * value:.0f} % [{interval(low, high)}] n={int(n)}"
+    return f"{percent(value, digits)} [{interval(low, high)}]"
+
+
+def shares(frame: pd.DataFrame, value: str, low: str, high: str, digits: int = 0) -> list[str]:
+    """A column of shares, each with its interval."""
+    return [share(*row, digits) for row in zip(frame[value], frame[low], frame[high], strict=True)]
+
+
+def points(value: Any) -> str:
+    """A difference of shares in points."""
+    return "no size" if value is None or pd.isna(value) else f"{100 * value:.1f} points"
+
+
+def plus(value: Any, digits: int = 0) -> str:
+    """A number with its sign, and 0 without one."""
+    if value is None or pd.isna(value):
+        return "–"
+    shown = f"{value:+.{digits}f}".replace("-", "−")
+    return shown[1:] if not shown.strip("+−0.") else shown
+
+
+def signed(value: Any, low: Any, high: Any, digits: int = 0) -> str:
+    """A difference of shares in points, with its interval where there is one."""
+    if value is None or pd.isna(value):
+        return "–"
+    said = plus(100 * value, digits)
+    if low is None or pd.isna(low):
+        return said
+    return f"{said} [{plus(100 * low, digits)} to {plus(100 * high, digits)}]"
+
+
+def plain_interval(low: Any, high: Any) -> str:
+    """An interval of a coefficient, to two places."""
+    if low is None or high is None or pd.isna(low) or pd.isna(high):
+        return "–"
+    return f"{low:.2f}–{high:.2f}" if low >= 0 else f"{low:.2f} to {high:.2f}"
+
+
+def compact(count: Any) -> str:
+    """A large count in a few characters: 3.1 million."""
+    count = float(count)
+    if count >= 1e6:
+        return f"{count / 1e6:,.1f} million"
+    return f"{count / 1e3:,.0f} thousand" if count >= 1e4 else f"{count:,.0f}"
+
+
+def span_of(seconds: Any) -> str:
+    """Seconds in words."""
+    seconds = float(seconds)
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def p_words(p: Any) -> str:
+    """A p value in a few characters."""
+    if p is None or pd.isna(p):
+        return "no p"
+    if p < 0.001:
+        return "p < .001"
+    return "p = 1" if p > 0.9995 else f"p = {p:.3f}".replace("0.", ".")
 
 
 def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFrame:
@@ -78,20 +138,37 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
 
 
 def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> pd.DataFrame:
-    """Arms down, the values of ``across`` to the right; each cell share, interval and n."""
-    cells = frame.assign(
-        cell=[
-            cell(*row)
-            for row in zip(frame[value], frame[low], frame[high], frame["n"], strict=True)
-        ]
-    )
+    """Arms down, the values of ``across`` to the right; each cell share and interval, in percent.
+
+    n stands in the head of a column where it is the same for all arms, else in its cells.
+    """
     order = choices(frame, across)
-    table = cells.pivot(index="label", columns=across, values="cell")
-    return table.loc[choices(frame, "label"), order].rename_axis("arm").reset_index()
+    heads: dict[str, str] = {}
+    cells: list[str] = []
+    for one in order:
+        counts = {int(n) for n in frame.loc[frame[across] == one, "n"]}
+        heads[one] = f"{one} · n {counts.pop()}" if len(counts) == 1 else str(one)
+    for row in frame.to_dict("records"):
+        said = "–"
+        if row["n"] and not pd.isna(row[value]):
+            said = f"{100 * row[value]:.0f} [{interval(row[low], row[high])}]"
+            if " · n " not in heads[row[across]]:
+                said += f" n {int(row['n'])}"
+        cells.append(said)
+    table = frame.assign(cell=cells).pivot(index="label", columns=across, values="cell")
+    table = table.loc[choices(frame, "label"), order].rename(columns=heads)
+    return table.rename_axis("arm").reset_index()
 
 
 def pair_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The paired table in words."""
+    ends = {
+        words: [
+            "–" if pd.isna(a) else f"{plus(100 * a, 1)} to {plus(100 * b, 1)}"
+            for a, b in zip(frame[f"{of}_low"], frame[f"{of}_high"], strict=True)
+        ]
+        for of, words in (("patient", "95 %, by patient"), ("difference", "95 %, Newcombe"))
+    }
     return pd.DataFrame(
         {
             "arm": frame["label"],
@@ -99,8 +176,10 @@ def pair_columns(frame: pd.DataFrame) -> pd.DataFrame:
             "only this right": frame["only_this"],
             "only baseline right": frame["only_baseline"],
             "difference (points)": 100 * frame["difference"].astype(float),
+            **ends,
             "p": frame["p"].astype(float),
             "p (Holm)": frame["p_holm"].astype(float),
+            "p (BH)": frame["p_bh"].astype(float),
         }
     )
 

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
+from core.errors import UnknownName
 
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files stand still."""
@@ -63,9 +64,21 @@ def _report(run: str, mark: tuple[Any, ...]) -> dict[str, Any]:
 
 
 @st.cache_data(max_entries=8, show_spinner="Reading the answers")
-def _outcomes(run: str, mark: tuple[Any, ...]) -> pd.DataFrame:
-    columns = ["instruction", "record", "band", "reader", "judge", "label", "outcome"]
-    return pd.DataFrame(api.rows(run, "verdicts"), columns=columns)
+def _outcomes(run: str, reader: str, judge: str, mark: tuple[Any, ...]) -> pd.DataFrame:
+    columns = ["instruction", "record", "band", "task_type", "label", "outcome"]
+    return pd.DataFrame(api.outcomes(run, reader, judge), columns=columns)
+
+
+@st.cache_data(max_entries=16, show_spinner="Comparing the arms")
+def _compared(run: str, baseline: str, mark: tuple[Any, ...]) -> dict[str, Any]:
+    return api.compared(run, baseline)
+
+
+@st.cache_data(max_entries=8, show_spinner="Looking where judges part")
+def _disagreements(
+    run: str, reader: str, first: str, second: str, mark: tuple[Any, ...]
+) -> list[dict[str, Any]]:
+    return api.disagreements(run, reader, first, second)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
@@ -94,9 +107,29 @@ def report(run: dict[str, Any]) -> dict[str, Any]:
     return _report(run["run"], mark_of(run))
 
 
-def outcomes(run: dict[str, Any]) -> pd.DataFrame:
-    """A run's verdicts: instruction, record, band, reader, judge, label and outcome."""
-    return _outcomes(run["run"], mark_of(run))
+def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
+    """A judge's verdicts: instruction, record, band, task_type, label and outcome."""
+    return _outcomes(run["run"], reader, judge, mark_of(run))
+
+
+def compared(run: dict[str, Any], baseline: str) -> dict[str, Any]:
+    """A run's tables ``paired`` and ``detectable`` against an arm of choice, by its label."""
+    return _compared(run["run"], baseline, mark_of(run))
+
+
+def disagreements(
+    run: dict[str, Any], reader: str, first: str, second: str
+) -> list[dict[str, Any]]:
+    """The answers on which two judges part."""
+    return _disagreements(run["run"], reader, first, second, mark_of(run))
+
+
+def answered(run: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """Which question and arm an answer's key stands for; None where it is gone."""
+    try:
+        return api.answer(run["run"], key)
+    except UnknownName:
+        return None
 
 
 def different(run: dict[str, Any], reader: str, judge: str) -> set[str]:

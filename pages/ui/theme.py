@@ -90,6 +90,26 @@ def look_of(arm: str) -> Look:
     return Look(colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], dash)
 
 
+def apart(labels: Sequence[str]) -> dict[str, Look]:
+    """Looks for a few arms in one chart: each its own, but no two of the same colour or marker.
+
+    An arm keeps its colour unless an earlier one has it; then it takes one that is free.
+    """
+    looks: dict[str, Look] = {}
+    free = list(series())
+    for label in labels:
+        own = look_of(label)
+        if own.colour in free:
+            free.remove(own.colour)
+        elif own.colour != ink().faint and free:
+            own = Look(free.pop(), own.symbol, own.dash)
+        taken = {(look.symbol, look.dash) for look in looks.values()}
+        symbols = (s for s in (own.symbol, *SYMBOLS) if s not in {t for t, _ in taken})
+        dashes = (d for d in (own.dash, *DASHES) if d not in {t for _, t in taken})
+        looks[label] = Look(own.colour, next(symbols, own.symbol), next(dashes, own.dash))
+    return looks
+
+
 def leading(labels: Sequence[str], most: int) -> list[str]:
     """The arms to begin with where only a few fit: those that lead the palette, else the first."""
     known = [label for label in ORDER if label in labels]
