@@ -265,7 +265,7 @@ def evidence_parts(
         inside = tuple(
             Span(own.event, max(own.start, s.start), min(own.end, s.end))
             for s in spans
-            if own.overlaps(s)
+            if own.overlaps(s) and s.start < s.end
         )
         if inside:
             parts[sentence.id] = inside

@@ -149,11 +149,9 @@ class Qwen:
 
     @property
     def identity(self) -> str:
-        """All that an answer depends on besides its prompt: the weights' files and the options."""
-        files = [(f.name, f.stat()) for f in sorted(self.folder.glob("*.safetensors"))]
-        state = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+        """All that an answer depends on besides its prompt: the weights and the options."""
         options = (self.trained, self.dtype, self.kv, self.kv_ratio if self.kv else 0)
-        return repr((str(self.folder), state, options))
+        return repr((weights.mark(self.folder), options))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""

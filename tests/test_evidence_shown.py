@@ -1,0 +1,125 @@
+"""How much of the evidence a context gives word for word, and when that is not known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
+from core.protocol import parse
+from core.run.evidence import question_of
+from core.run.rows import line_rows, wording
+from core.text import sentences
+from core.types import (
+    Cohort,
+    ContextLine,
+    Event,
+    Gold,
+    Instruction,
+    Kept,
+    Manifest,
+    Record,
+    Selection,
+    Sentence,
+    Span,
+)
+
+NOTE = "Dose of metformin is 500 mg.\nNo fever was seen.\nWell in herself."
+RECORD = Record("p", (Event(0, datetime(2020, 1, 1), "note", text=NOTE),), "shown")
+
+
+def span_of(text: str) -> Span:
+    return Span(0, NOTE.index(text), NOTE.index(text) + len(text))
+
+
+def asked(*evidence: str, answer: str = "500 mg metformin"):
+    instruction = Instruction("i", "p", "Dose?")
+    gold = Gold("i", answer, evidence, tuple(map(span_of, evidence)), 0.0, 0.0)
+    cohort = Cohort("", "", Manifest(""), {"p": RECORD}, (instruction,), {"i": gold})
+    return question_of(cohort, instruction, parse(), repr)
+
+
+def units() -> dict[str, Sentence]:
+    return {s.id: s for s in sentences(RECORD, parse())}
+
+
+def wrote(*lines: ContextLine, arm: str = "llmlingua2") -> Selection:
+    kept = tuple(Kept(units()[line.sentence_id], 0.5, "arm") for line in lines if line.shown != ())
+    return Selection("p", "i", arm, kept, 0, lines=lines)
+
+
+def test_parts_are_the_evidence_sentence_by_sentence():
+    parts = evidence_parts(units().values(), [span_of("500 mg.\nNo fever"), span_of("herself")])
+    assert {id: [NOTE[s.start : s.end] for s in spans] for id, spans in parts.items()} == {
+        "e0.0": ["500 mg."],
+        "e0.1": ["No fever"],
+        "e0.2": ["herself"],
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=5))
+def test_the_sentences_with_a_part_are_the_gold_sentences(spans):
+    found = [Span(0, a, min(len(NOTE), a + n)) for a, n in spans]
+    parts = evidence_parts(units().values(), found)
+    assert parts.keys() == gold_sentence_ids(units().values(), found)
+    assert all(s.end > s.start for own in parts.values() for s in own)
+
+
+@pytest.mark.parametrize(
+    ("shown", "share", "held"),
+    [
+        ("metformin is 500 mg", 1.0, True),
+        ("500 mg", 6 / 16, False),
+        ("metformin", 9 / 16, True),
+        ("Dose of", 0.0, False),
+    ],
+)
+def test_a_compressed_line_holds_evidence_where_half_of_it_is_left(shown, share, held):
+    question = asked("metformin is 500")  # 16 characters
+    line = ContextLine("e0.0", f"[2020-01-01] {shown}", (span_of(shown),))
+    (found,) = evidence_in_lines([line], question.parts).values()
+    expected = {"500 mg": 3 / 16}.get(shown, share)
+    assert found == pytest.approx(expected)
+    hits = question.hits(wrote(line))
+    assert hits["evidence"] is (expected >= LEAST_SHOWN) is held
+    assert hits["evidence_share"] == float(held)
+    assert hits["evidence_shown"] == pytest.approx(expected)
+    assert question.holds_evidence([line]) is held
+
+
+def test_whole_sentences_hold_all_of_it_and_shares_weigh_by_length():
+    question = asked("metformin is 500 mg", "No fever")  # 19 and 8 characters
+    whole = Selection("p", "i", "bm25", (Kept(units()["e0.0"], 1.0, "arm"),), 0)
+    hits = question.hits(whole)
+    assert (hits["evidence"], hits["evidence_share"]) == (True, 0.5)
+    assert hits["evidence_shown"] == pytest.approx(19 / 27)
+    assert (wording(whole), line_rows(whole)) == ("sentences", None)
+
+
+def test_of_a_summary_nothing_is_known_but_its_own_words():
+    question = asked("metformin is 500 mg")
+    summary = wrote(ContextLine("e0.0", "[2020-01-01] on metformin", ()), arm="map_reduce")
+    hits = question.hits(summary)
+    assert (hits["lexical"], hits["evidence"], hits["evidence_share"]) == (True, None, None)
+    assert hits["evidence_shown"] is None and question.holds_evidence(summary.lines) is None
+    other = wrote(ContextLine("e0.0", "[2020-01-01] seen in clinic", ()), arm="map_reduce")
+    assert question.hits(other)["lexical"] is False
+    assert wording(summary) == "summaries"
+    assert line_rows(summary) == [{"id": "e0.0", "text": "[2020-01-01] on metformin"}]
+    assert question.holds_evidence([]) is False
+
+
+def test_what_is_lexically_hit_is_what_was_written_not_what_it_stands_for():
+    question = asked("metformin is 500 mg", answer="metformin")
+    line = ContextLine("e0.0", "[2020-01-01] 500 mg", (span_of("500 mg"),))
+    assert question.hits(wrote(line))["lexical"] is False
+    assert wording(wrote(line)) == "compressed"
+
+
+def test_unlocated_evidence_stays_unknown():
+    question = asked()
+    assert question.holds_evidence([ContextLine("e0.0", "x")]) is None
+    assert question.hits(Selection("p", "i", "bm25", (), 0))["evidence_shown"] is None
