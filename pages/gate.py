@@ -47,6 +47,9 @@ try:
         st.info("No gate is trained yet. Results appear here as they come.")
     if report["items"]["failed"]:
         gate_view.failures(report)
+    navigation.link(
+        "patient", "See the gate's scores on a patient", icon=":material/arrow_forward:"
+    )
     with st.expander("Train and examine again"):
         gate_start.start(state.pick_cohort("On which cohort"))
 except MidchartError as error:

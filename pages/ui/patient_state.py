@@ -198,7 +198,7 @@ def is_ready(key: tuple[str, ...], arm: str) -> bool:
     return arm not in SLOW or hash(key) in st.session_state.get("patient_ready", set())
 
 
-@st.cache_resource(max_entries=24, show_spinner="Scoring every sentence")
+@st.cache_resource(max_entries=24, show_spinner="Scoring every sentence (a gate trains once)")
 def _scores(key: tuple[Any, ...], _args: tuple[Any, ...]) -> api.ScoreTable:
     return api.scores(*_args)
 
