@@ -1,4 +1,4 @@
-"""The words of the project: frozen dataclasses that cross rooms, and the seams between rooms.
+"""The words of the project: frozen dataclasses that cross rooms (the seams: :mod:`core.seams`).
 
 A chart is a :class:`Record` of :class:`Event` entries in time order. An arm picks
 :class:`Sentence` units of it for an :class:`Instruction`; a reader answers a :class:`Prompt`;
@@ -8,10 +8,10 @@ no arm's or reader's signature takes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal
 
 INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
 """Texts by which an event only says that an interval (a drug, a visit) begins or ends."""
@@ -336,106 +336,6 @@ class Cohort:
     responses: tuple[Response, ...] = ()
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
-
-
-class Loader(Protocol):
-    """Reads one on-disk format."""
-
-    name: str
-    title: str
-
-    def accepts(self, path: str) -> bool:
-        """Whether this file or folder looks like the format."""
-        ...
-
-    def load(self, path: str) -> Cohort:
-        """Read it; bad parts go to ``skipped``; raises DataError when nothing can be read."""
-        ...
-
-
-class Arm(Protocol):
-    """A way to select what of a record a reader sees for a question."""
-
-    name: str
-    title: str
-
-    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
-        """Pick sentences of ``record`` for ``instruction`` within ``budget``."""
-        ...
-
-
-class Reader(Protocol):
-    """Answers a prompt.
-
-    A reader may say more of itself: ``generative`` is False where it only picks lines of its
-    prompt; ``identity`` is all that its answers depend on besides the prompt (weights, options),
-    so that what it wrote can be kept and not be asked for again.
-    """
-
-    name: str
-    title: str
-    window: int
-    """Longest prompt, in the reader's own tokens."""
-
-    def count_tokens(self, text: str) -> int:
-        """Length of ``text`` in the reader's own tokens."""
-        ...
-
-    def read(self, prompt: Prompt) -> Answer:
-        """Answer ``prompt``; a failure is an Answer with status failed and a reason."""
-        ...
-
-
-@runtime_checkable
-class GroupReader(Reader, Protocol):
-    """A reader that reads many prompts better than one after another.
-
-    ``group`` is how many are worth collecting; the prompts of one patient stay together, side by
-    side, so that what they share can be read once.
-    """
-
-    group: int
-
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        """Each prompt's index and answer, in any order, as they are there.
-
-        Closing the iterator stops the reader; what it did not give is not done.
-        """
-        ...
-
-
-class Judge(Protocol):
-    """Says whether an answer is right."""
-
-    name: str
-    title: str
-
-    def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
-        """Judge ``answer``; missing evidence is a failed verdict, never a judged one."""
-        ...
-
-
-@runtime_checkable
-class GroupJudge(Judge, Protocol):
-    """A judge that judges many answers better than one after another; as :class:`GroupReader`."""
-
-    group: int
-
-    def judge_many(
-        self, items: Sequence[tuple[Instruction, Gold, Answer]]
-    ) -> Iterator[tuple[int, Verdict]]:
-        """Each item's index and verdict, in any order, as they are there."""
-        ...
-
-
-class Store(Protocol):
-    """Append-only rows of a run."""
-
-    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
-
-    def has(self, table: str, key: str) -> bool: ...
-
-    def table(self, table: str) -> Iterator[Mapping[str, Any]]: ...
 
 
 Bands = Sequence[tuple[str, float, float]]

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from core.registry import Registry
-from core.types import Arm
+from core.seams import Arm
 
 ARMS: Registry[Arm] = Registry("arm", "core.arms")

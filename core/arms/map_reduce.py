@@ -21,8 +21,9 @@ from core.arms.summaries import Summaries, Summary
 from core.errors import InputError
 from core.packing import HEAD, MIDDLE, TAIL, body, build_prompt, day, line_text
 from core.protocol import Protocol
+from core.seams import Reader
 from core.text import count_tokens
-from core.types import Budget, ContextLine, Instruction, Prompt, Reader, Record, Selection, Sentence
+from core.types import Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
 
 CHUNK = 30
 """Events of a chunk (PROTOCOL, Arms)."""

@@ -19,7 +19,8 @@ from core.arms.base import ScoredArm, top_k
 from core.arms.candidates import candidates
 from core.errors import InputError, MidchartError
 from core.protocol import Protocol
-from core.types import Arm, Explanation, Instruction, Record, Sentence
+from core.seams import Arm
+from core.types import Explanation, Instruction, Record, Sentence
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -20,7 +20,8 @@ from core import settings
 from core.errors import WorkFailed
 from core.files import replacing
 from core.protocol import Protocol
-from core.types import Answer, GroupReader, Prompt, Reader
+from core.seams import GroupReader, Reader
+from core.types import Answer, Prompt
 
 LOG = logging.getLogger("midchart.summaries")
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from core.registry import Registry
-from core.types import Judge
+from core.seams import Judge
 
 JUDGES: Registry[Judge] = Registry("judge", "core.judges")

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from core.registry import Registry
-from core.types import Loader
+from core.seams import Loader
 
 LOADERS: Registry[Loader] = Registry("loader", "core.loaders")

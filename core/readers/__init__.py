@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from core.registry import Registry
-from core.types import Reader
+from core.seams import Reader
 
 READERS: Registry[Reader] = Registry("reader", "core.readers")

@@ -21,8 +21,9 @@ from core.run.folder import Plan
 from core.run.house import arm_options
 from core.run.members import MemberEntry
 from core.run.spec import READER, ArmEntry
+from core.seams import Arm, Judge, Reader
 from core.store import RowStore
-from core.types import Arm, Cohort, Instruction, Judge, Reader, Span
+from core.types import Cohort, Instruction, Span
 
 T = TypeVar("T")
 Row = dict[str, Any]

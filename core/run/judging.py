@@ -1,6 +1,6 @@
 """An answer before its judge, with the evidence joined as the protocol says.
 
-Answers for a judge that judges many at a time (:class:`core.types.GroupJudge`) wait in a pile of
+Answers for a judge that judges many at a time (:class:`core.seams.GroupJudge`) wait in a pile of
 their own; other judges judge each answer at once.
 
 Missing evidence is a failed verdict. Only under ``evidence_join = "question_100"`` is the paper's
@@ -25,7 +25,8 @@ from core.run.groups import outcomes
 from core.run.job import Job, Row
 from core.run.reading import Asked
 from core.run.rows import VERDICTS, blank, digest, item_of
-from core.types import Answer, Gold, GroupJudge, Instruction, Judge, Verdict
+from core.seams import GroupJudge, Judge
+from core.types import Answer, Gold, Instruction, Verdict
 
 JOINED_CHARACTERS = 100
 NAN = "nan"

@@ -19,8 +19,10 @@ from core.run.spec import READER, ArmEntry
 
 PACKAGES = (
     "accelerate",
+    "anthropic",
     "duckdb",
     "numpy",
+    "openai",
     "pandas",
     "pyarrow",
     "rank-bm25",

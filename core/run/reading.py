@@ -1,6 +1,6 @@
 """From a selection to a row of answers: the prompt is built, read, and written down.
 
-Prompts for a reader that reads many at a time (:class:`core.types.GroupReader`) wait in a pile of
+Prompts for a reader that reads many at a time (:class:`core.seams.GroupReader`) wait in a pile of
 their own until a group is worth reading; those of one patient are not parted for it. Other
 readers read each prompt at once. A row is appended as soon as its answer is there, so a worker
 that dies loses what was in flight and nothing else.
@@ -22,7 +22,8 @@ from core.run.groups import outcomes
 from core.run.job import Job, Row, reason_of
 from core.run.rows import ANSWERS, blank, digest, entry_text, item_of
 from core.run.spec import ArmEntry
-from core.types import Answer, GroupReader, Prompt, Reader, Selection
+from core.seams import GroupReader, Reader
+from core.types import Answer, Prompt, Selection
 
 LARGEST_PILE = 4
 """Groups that a pile may hold before it is read although its patient is not at an end."""

@@ -1,4 +1,4 @@
-"""A folder of tables that one process appends to: the :class:`core.types.Store` of a run."""
+"""A folder of tables that one process appends to: the :class:`core.seams.Store` of a run."""
 
 from __future__ import annotations
 
