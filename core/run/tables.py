@@ -21,6 +21,7 @@ from core.types import BANDS
 
 Table = list[dict[str, Any]]
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
+WIDE_BANDS = ("overall", "middle", "edge")
 
 
 def bands_of(row: Mapping[str, Any]) -> list[str]:

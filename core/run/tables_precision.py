@@ -10,12 +10,12 @@ import numpy as np
 
 from core.run.folder import Plan
 from core.run.stage1_facts import OF, Stage1Facts
-from core.run.tables import ALL_BANDS, Table, bands_of, entry_columns, generator, known
+from core.run.tables import WIDE_BANDS, Table, bands_of, entry_columns, generator, known
 from core.stats import cluster_totals, clustered_intervals
 
 
 def precision(facts: Stage1Facts, plan: Plan) -> Table:
-    """One row each arm entry × criterion × kept or picked × band.
+    """One row each arm entry × criterion × kept or picked × band (overall, middle, edge).
 
     ``of`` "kept" counts every line of the context, "picked" those that the arm itself chose;
     ``n`` are the lines, ``questions`` the selections they come from. Only questions for which the
@@ -23,8 +23,8 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
     """
     cells = [(entry, c, of) for entry in plan.arms for c in facts.criteria for of in OF]
     place = {(entry.label, c.name, of): i for i, (entry, c, of) in enumerate(cells)}
-    table: Table = [{} for _ in range(len(cells) * len(ALL_BANDS))]
-    for b, band in enumerate(ALL_BANDS):
+    table: Table = [{} for _ in range(len(cells) * len(WIDE_BANDS))]
+    for b, band in enumerate(WIDE_BANDS):
         rows = [row for row in facts.rows if band in bands_of(row)]
         number = {name: i for i, name in enumerate(sorted({row["instruction"] for row in rows}))}
         hits = np.zeros((len(number), len(cells)))
@@ -49,7 +49,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
             low, high = clustered_intervals(shares)
         for i, (entry, c, of) in enumerate(cells):
             n, met_all = int(lines[:, i].sum()), int(hits[:, i].sum())
-            table[i * len(ALL_BANDS) + b] = {
+            table[i * len(WIDE_BANDS) + b] = {
                 **entry_columns(entry),
                 "criterion": c.name,
                 "of": of,

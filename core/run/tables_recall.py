@@ -12,7 +12,7 @@ from typing import Any
 from core.run.folder import Plan
 from core.run.spec import ArmEntry
 from core.run.stage1_facts import LEXICAL, Stage1Facts
-from core.run.tables import ALL_BANDS, Table, bands_of, entry_columns, intervals
+from core.run.tables import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
 from core.stats import wilson_interval
 from core.store import RowStore
 
@@ -73,7 +73,7 @@ def overlap(facts: Stage1Facts, plan: Plan) -> Table:
     table: Table = []
     for entry in plan.arms:
         for criterion in others:
-            for band in ("overall", "middle", "edge"):
+            for band in WIDE_BANDS:
                 count = counted[entry.label, criterion.name, band]
                 n = count.total()
                 row: dict[str, Any] = {
