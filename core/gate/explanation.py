@@ -24,14 +24,14 @@ NOTE = (
 def slope(scorer: Scorer, question: str, text: str) -> tuple[NDArray[np.float64], float]:
     """The score's slope along the first layer [width], and the score without the sentence's own
     part of it: score = slope · (W_s s) + base."""
-    part = scorer.parts([text]).rows[0].astype(np.float64)
-    constant = scorer.question(question).astype(np.float64)
+    part = scorer.parts([text]).rows[0]
+    constant = scorer.question(question)
     hidden = part + constant
     through = np.eye(len(hidden))
     offset = np.zeros(len(hidden))
     for weight, bias in scorer.layers[1:]:
-        active = (hidden > 0).astype(np.float64)
-        step = weight.astype(np.float64) * active
+        active = hidden > 0
+        step = weight * active
         through, offset = step @ through, step @ offset + bias
         hidden = step @ hidden + bias
     return through[0], float(through[0] @ constant + offset[0])
@@ -42,7 +42,7 @@ def explain(scorer: Scorer, question: str, text: str) -> Explanation:
     along, base = slope(scorer, question, text)
     ids = gram_ids(scorer.hashing, text)
     n = scorer.hashing.n
-    table = scorer.embedding.astype(np.float64) @ (scorer.of_sentence.T.astype(np.float64) @ along)
+    table = scorer.embedding @ (scorer.of_sentence.T @ along)
     low = lowered(text)
     parts: dict[str, float] = {}
     places: dict[str, list[tuple[int, int]]] = {}

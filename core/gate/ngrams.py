@@ -7,12 +7,13 @@ that stands a thousand times in a record is hashed once.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +51,10 @@ class Bags:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def shares(self) -> NDArray[np.float32]:
+    def shares(self) -> NDArray[np.float64]:
         """What each n-gram counts for in the mean of its text: one over the text's number."""
         counts = np.diff(self.offsets)
-        return np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
+        return np.repeat(1.0 / np.maximum(counts, 1), counts)
 
     def take(self, rows: Ids) -> Bags:
         """The bags of ``rows``, in that order."""
@@ -71,17 +72,38 @@ def lowered(text: str) -> str:
     return "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
 
 
+def _blake(hashing: Hashing) -> blake2b:
+    key = f"salt {hashing.salt}".encode() if hashing.name == "salted" else b""
+    return blake2b(digest_size=8, key=key)
+
+
 @lru_cache(maxsize=32)
 def hasher(hashing: Hashing) -> Callable[[bytes], int]:
     span = hashing.buckets - 1
     if hashing.name == "crc32":
         return lambda gram: 1 + zlib.crc32(gram) % span
-    key = f"salt {hashing.salt}".encode() if hashing.name == "salted" else b""
+    begun = _blake(hashing)
 
     def blake(gram: bytes) -> int:
-        return 1 + int.from_bytes(blake2b(gram, digest_size=8, key=key).digest(), "little") % span
+        one = begun.copy()
+        one.update(gram)
+        return 1 + int.from_bytes(one.digest(), "little") % span
 
     return blake
+
+
+def _hashed(hashing: Hashing, grams: Sequence[bytes]) -> Ids:
+    """:func:`hasher` of many n-grams."""
+    if hashing.name == "crc32":
+        numbers = np.array([zlib.crc32(gram) for gram in grams], dtype=np.uint64)
+    else:
+        begun, digests = _blake(hashing), list[bytes]()
+        for gram in grams:
+            one = begun.copy()  # cheaper than a hash of its own
+            one.update(gram)
+            digests.append(one.digest())
+        numbers = np.frombuffer(b"".join(digests), dtype="<u8")
+    return 1 + (numbers % np.uint64(hashing.buckets - 1)).astype(np.int64)
 
 
 def gram_ids(hashing: Hashing, text: str) -> list[int]:
@@ -112,46 +134,38 @@ def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
     if not len(starts):
         return Bags(np.zeros(0, dtype=np.int64), offsets)
     # Each character becomes its rank among those that occur, so an n-gram is one small number.
-    alphabet, ranks = np.unique(points, return_inverse=True)
+    alphabet, _, ranks = _distinct(points, sys.maxunicode + 1)
     size = len(alphabet)
     if size**n >= 2**63:
         flat = [i for t in texts for i in gram_ids(hashing, t)]
         return Bags(np.array(flat, dtype=np.int64), offsets)
     keys = np.zeros(len(points) - n + 1, dtype=np.int64)
     for i in range(n):
-        keys = keys * size + ranks[i : len(points) - n + 1 + i]
-    keys = keys[starts]
-    distinct, inverse = _distinct(keys, size**n)
-    bucket = hasher(hashing)
-    codes = np.empty((len(distinct), n), dtype="<u4")
-    rest = distinct
-    for i in range(n - 1, -1, -1):
-        rest, rank = np.divmod(rest, size)
-        codes[:, i] = alphabet[rank]
-    spelled = codes.tobytes().decode("utf-32-le", "surrogatepass")
-    of_distinct = np.fromiter(
-        (
-            bucket(spelled[i : i + n].encode("utf-8", "surrogatepass"))
-            for i in range(0, len(spelled), n)
-        ),
-        dtype=np.int64,
-        count=len(distinct),
-    )
-    return Bags(of_distinct[inverse], offsets)
+        keys *= size
+        keys += ranks[i : len(points) - n + 1 + i]
+    _, seen, inverse = _distinct(keys[starts], size**n)
+    grams = [joined[at : at + n].encode("utf-8", "surrogatepass") for at in starts[seen].tolist()]
+    return Bags(_hashed(hashing, grams)[inverse], offsets)
 
 
-DENSE_KEYS = 1 << 24
-"""Up to this many possible n-grams a table finds the distinct ones; beyond it they are sorted."""
+DENSE_KEYS, DENSE_TIMES = 1 << 24, 64
+"""Up to this many possible keys, and so many times the keys there are, a table finds the distinct
+ones; beyond it they are sorted."""
 
 
-def _distinct(keys: Ids, possible: int) -> tuple[Ids, Ids]:
-    """``np.unique`` with its inverse, without sorting where the keys are small numbers."""
-    if possible > DENSE_KEYS:
-        distinct, inverse = np.unique(keys, return_inverse=True)
-        return distinct, inverse
+def _distinct(keys: NDArray[Any], possible: int) -> tuple[NDArray[Any], Ids, Ids]:
+    """The distinct keys, sorted, the place of one of each, and each key's number among them.
+
+    As ``np.unique`` gives them, without sorting where the keys are numbers below ``possible``.
+    """
+    if possible > min(DENSE_KEYS, DENSE_TIMES * len(keys)):
+        return np.unique(keys, return_index=True, return_inverse=True)
     there = np.zeros(possible, dtype=bool)
     there[keys] = True
     distinct = np.flatnonzero(there)
-    place = np.empty(possible, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[keys]
+    number = np.empty(possible, dtype=np.int64)
+    number[distinct] = np.arange(len(distinct))
+    inverse = number[keys]
+    places = np.empty(len(distinct), dtype=np.int64)
+    places[inverse] = np.arange(len(keys))
+    return distinct, places, inverse

@@ -3,14 +3,16 @@
 The first layer of the network is linear in question and sentence, so it splits: the sentences'
 parts W_s·s are worked out once a record and kept, a question costs W_q·q once and then what
 follows the first layer (PROTOCOL, The QCCS gate, Scoring algebra). Sentences of one text share
-one row. Scores are logits, rounded to six decimals, so that a selection does not hang on the last
-bit of a machine's arithmetic.
+one row. All of it is worked out in double precision from the weights' single precision, and scores
+are logits rounded to six decimals, so that a selection does not hang on the order in which a
+machine adds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +23,42 @@ from core.gate.ngrams import Bags, Hashing, bags
 from core.gate.shape import LAYERS
 
 DECIMALS = 6
-Floats = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Float = TypeVar("Float", np.float32, np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parts:
-    """First-layer parts of a record's distinct texts, float32 [m, width], and the row of each
+    """First-layer parts of a record's distinct texts, float64 [m, width], and the row of each
     sentence [n]."""
 
     rows: Floats
     row_of: NDArray[np.intp]
 
 
-def pooled(bag: Bags, table: Floats) -> Floats:
+def pooled(bag: Bags, table: NDArray[Float]) -> NDArray[Float]:
     """Mean row of ``table`` [buckets, width] over each bag, [m, width]; zeros for an empty one."""
-    matrix = csr_matrix((bag.shares(), bag.ids, bag.offsets), shape=(len(bag), len(table)))
-    return np.asarray(matrix @ table, dtype=np.float32)
+    shares = bag.shares().astype(table.dtype)
+    return np.asarray(csr_matrix((shares, bag.ids, bag.offsets), (len(bag), len(table))) @ table)
+
+
+ALONE = 1 << 18
+"""Multiplications up to which a BLAS works in the calling thread (OpenBLAS's own rule)."""
+
+
+def product(rows: Floats, matrix: Floats) -> Floats:
+    """``rows`` [m, k] @ ``matrix`` [k, n], a few rows at a time.
+
+    In pieces so small no BLAS wakes its threads: where other work keeps the cores busy, waiting
+    for them costs many times the arithmetic.
+    """
+    (m, k), n = rows.shape, matrix.shape[1]
+    block = max(1, ALONE // (k * n))
+    whole = m // block * block
+    out = np.empty((m, n))
+    np.matmul(rows[:whole].reshape(-1, block, k), matrix, out=out[:whole].reshape(-1, block, n))
+    np.matmul(rows[whole:], matrix, out=out[whole:])
+    return out
 
 
 class Scorer:
@@ -46,25 +68,30 @@ class Scorer:
     def __init__(self, gate: Gate, hashing: Hashing | None = None) -> None:
         self.gate = gate
         self.hashing = hashing or gate.config.hashing
-        self.embedding = gate.weights["embedding.weight"]
+        weights = {name: array.astype(np.float64) for name, array in gate.weights.items()}
+        self.embedding = weights["embedding.weight"]
         depth = len(LAYERS[gate.config.head]) + 1
         self.layers = [
-            (gate.weights[f"layers.{i}.weight"], gate.weights[f"layers.{i}.bias"])
-            for i in range(depth)
+            (weights[f"layers.{i}.weight"], weights[f"layers.{i}.bias"]) for i in range(depth)
         ]
         dim, first = gate.config.dim, self.layers[0][0]
         self.of_question = first[:, :dim] if gate.config.query else None
         self.of_sentence = first[:, dim:] if gate.config.query else first
+        through = [self.of_sentence, *(weight for weight, _ in self.layers[1:])]
+        self._through = [np.ascontiguousarray(weight.T) for weight in through]
 
     def parts(self, texts: Sequence[str]) -> Parts:
         """What of the sentences' scores no question changes."""
         place: dict[str, int] = {}
         row_of = np.array([place.setdefault(t, len(place)) for t in texts], dtype=np.intp)
-        rows = pooled(bags(self.hashing, list(place)), self.embedding) @ self.of_sentence.T
+        rows = product(
+            pooled(bags(self.hashing, list(place)), self.embedding),
+            self._through[0],
+        )
         return Parts(rows, row_of)
 
     def question(self, text: str) -> Floats:
-        """The question's part of the first layer with its bias, float32 [width]."""
+        """The question's part of the first layer with its bias, float64 [width]."""
         bias = self.layers[0][1]
         if self.of_question is None:
             return bias
@@ -73,8 +100,8 @@ class Scorer:
     def scores(self, parts: Parts, question: str) -> NDArray[np.float64]:
         """Logit of each sentence, float64 [n]."""
         hidden = parts.rows + self.question(question)
-        for weight, bias in self.layers[1:]:
+        for (_, bias), through in zip(self.layers[1:], self._through[1:], strict=True):
             np.maximum(hidden, 0.0, out=hidden)
-            hidden = hidden @ weight.T
+            hidden = product(hidden, through)
             hidden += bias
-        return np.round(hidden[:, 0].astype(np.float64), DECIMALS)[parts.row_of]
+        return np.round(hidden[:, 0], DECIMALS)[parts.row_of]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -36,7 +37,9 @@ def scores_of_bags(
         return [float(model(question, one)) for one in bags]
 
 
-class _Rows(Dataset[tuple[list[int], list[int], float]]):
+class Rows(Dataset[tuple[list[int], list[int], float]]):
+    """The pairs as a DataLoader takes them, their texts hashed once."""
+
     def __init__(self, pairs: Pairs, hashing: Hashing) -> None:
         self.pairs = pairs
         self.questions = [gram_ids(hashing, text) for text in pairs.questions]
@@ -62,15 +65,14 @@ def _collate(rows: list[tuple[list[int], list[int], float]]):
 
 def train(
     model: GateModel,
-    pairs: Pairs,
+    rows: Rows,
     orders: Sequence[NDArray[np.int64]],
     batch: int = 32,
     rate: float = 1e-3,
+    loss_of: Callable[[Tensor, Tensor], Tensor] = F.binary_cross_entropy_with_logits,
 ) -> list[float]:
-    """Train over ``orders``, one order of the rows an epoch; gives each epoch's mean loss."""
-    rows = _Rows(pairs, model.config.hashing)
+    """Train over ``orders``, one order of ``rows`` an epoch; gives each epoch's mean loss."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate)
-    loss_of = torch.nn.BCEWithLogitsLoss()
     model.train()
     losses: list[float] = []
     for order in orders:

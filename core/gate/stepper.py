@@ -1,0 +1,184 @@
+"""One epoch of a gate's training, as fast as plain arrays allow.
+
+Question and sentence n-grams of a batch are one sparse matrix M: pooling is M·E, its gradient
+Mᵀ·d. Gradients are worked out layer by layer without PyTorch's bookkeeping; AdamW is PyTorch's own
+fused kernel, which sees only the rows of the table that the training texts use, while the others
+merely decay. The arithmetic is that of the plain loop (``tests/reference/gate.py``), which a test
+compares step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csc_matrix, csr_matrix
+from torch import Tensor
+
+from core.gate.examples import Pairs
+from core.gate.model import GateModel, linear_layers
+from core.gate.ngrams import bags
+from core.gate.recipe import FOCAL_GAMMA, Recipe
+
+AHEAD = 64
+"""Batches whose n-grams are laid out at once: bounds memory, changes no result."""
+BETA1, BETA2, EPSILON, DECAY = 0.9, 0.999, 1e-8, 0.01
+"""AdamW as PyTorch sets it by default (Loshchilov and Hutter 2019)."""
+adamw: Any = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
+"""What torch.optim.AdamW(fused=True) calls, whose own preparations would cost as much again."""
+
+
+def loss_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
+    """Mean loss: binary cross-entropy, or focal with γ = 2 (Lin et al. 2017, equation 4)."""
+    if kind == "bce":
+        return F.binary_cross_entropy_with_logits(logits, labels)
+    each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    return ((1 - torch.exp(-each)) ** FOCAL_GAMMA * each).mean()
+
+
+def slope_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
+    """Gradient of :func:`loss_of` with respect to ``logits`` [n]."""
+    if kind == "bce":
+        return torch.sigmoid(logits).sub_(labels).div_(len(labels))
+    logits = logits.detach().requires_grad_()
+    with torch.enable_grad():
+        loss = loss_of(logits, labels, kind)
+    return torch.autograd.grad(loss, logits)[0]
+
+
+class Stepper:
+    """Trains ``model`` in place on ``pairs``, an epoch at a time."""
+
+    def __init__(self, model: GateModel, pairs: Pairs, recipe: Recipe) -> None:
+        self.model, self.pairs, self.recipe = model, pairs, recipe
+        self._query, self._dropout = model.config.query, model.config.dropout
+        found = bags(model.config.hashing, [*pairs.questions, *pairs.sentences])
+        # The rows of the table that the texts use, how often each text does, and one over how many
+        # n-grams a text has.
+        self._used, places = np.unique(found.ids, return_inverse=True)
+        self._texts = csr_matrix(
+            (np.ones(len(places)), places.astype(np.int32), found.offsets.astype(np.int32)),
+            shape=(len(found), len(self._used)),
+            dtype=np.float32,
+        )
+        self._share = torch.from_numpy(1 / np.maximum(np.diff(found.offsets), 1)).float()[:, None]
+        self._table = model.embedding.weight.detach()[self._used]
+        self._layers = [(w.weight.detach(), w.bias.detach()) for w in linear_layers(model)]
+        self._tensors = [self._table, *(tensor for layer in self._layers for tensor in layer)]
+        self._moments = [[torch.zeros_like(t) for t in self._tensors] for _ in range(2)]
+        self._steps = torch.zeros(())
+
+    @torch.no_grad()
+    def epoch(self, order: NDArray[np.int64], draws: torch.Generator) -> float:
+        """One pass over the pairs in ``order``, dropout from ``draws``; the mean loss."""
+        batch, before = self.recipe.batch, float(self._steps)
+        labels = torch.from_numpy(self.pairs.label[order])
+        logits = torch.zeros(len(order))
+        for begin in range(0, len(order), AHEAD * batch):
+            rows = order[begin : begin + AHEAD * batch]
+            kept = self._kept(len(rows), draws)
+            for i, (grams, share) in enumerate(self._grams(rows)):
+                here = slice(i * batch, (i + 1) * batch)
+                there = slice(begin + i * batch, begin + (i + 1) * batch)
+                logits[there] = self._step(grams, share, labels[there], [k[here] for k in kept])
+        decay = np.float32(1 - self.recipe.rate * DECAY)  # as the kernel rounds it
+        weight = self.model.embedding.weight
+        weight *= float(decay) ** (float(self._steps) - before)
+        weight[self._used] = self._table
+        return float(loss_of(logits, labels, self.recipe.loss)) if len(order) else 0.0
+
+    def _step(self, grams: Any, share: Tensor, labels: Tensor, kept: list[Tensor]) -> Tensor:
+        """One step on a batch; its logits before the step.
+
+        ``grams`` [n-grams, texts] says how often, ``share`` [texts, 1] is one over all of a text;
+        ``kept`` is what each layer's dropout multiplies by. Backwards through a layer: its
+        weights' gradient is slopeᵀ·input, its input's slope·W; a ReLU lets a slope through where
+        it let the value through.
+        """
+        pooled = F.embedding_bag(
+            torch.from_numpy(grams.indices),
+            self._table,
+            torch.from_numpy(grams.indptr[:-1]),
+            mode="sum",
+        ).mul_(share)
+        inputs = [torch.cat(pooled.chunk(2), dim=1) if self._query else pooled]
+        for (weight, bias), times in zip(self._layers, kept, strict=False):
+            hidden = torch.addmm(bias, inputs[-1], weight.T).relu_()
+            inputs.append(hidden.mul_(times) if self._dropout else hidden)
+        weight, bias = self._layers[-1]
+        logits = torch.addmm(bias, inputs[-1], weight.T).squeeze(-1)
+        slope = slope_of(logits, labels, self.recipe.loss)[:, None]
+        grads: list[Tensor] = []
+        for i in reversed(range(len(self._layers))):
+            grads += [slope.sum(0), slope.T @ inputs[i]]
+            slope = slope @ self._layers[i][0]
+            if i:
+                slope.mul_(inputs[i] > 0)
+                if self._dropout:
+                    slope.mul_(kept[i - 1])
+        both = torch.cat(slope.chunk(2, dim=1)) if self._query else slope
+        grads.append(torch.from_numpy(np.asarray(grams @ both.mul_(share).numpy())))
+        self._steps += 1
+        adamw(
+            self._tensors,
+            grads[::-1],
+            *self._moments,
+            [],
+            [self._steps] * len(grads),
+            lr=self.recipe.rate,
+            beta1=BETA1,
+            beta2=BETA2,
+            weight_decay=DECAY,
+            eps=EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )
+        return logits
+
+    def _kept(self, rows: int, draws: torch.Generator) -> list[Tensor]:
+        """What dropout multiplies each hidden layer of some rows by: 0, or what makes up for it."""
+        dropout = self._dropout
+        return [
+            (torch.rand(rows, len(bias), generator=draws) >= dropout).float().div_(1 - dropout)
+            for _, bias in self._layers[:-1]
+        ]
+
+    def _grams(self, rows: NDArray[np.int64]) -> Iterator[tuple[Any, Tensor]]:
+        """For each batch of ``rows`` the sparse matrix [used n-grams, texts] and the texts' shares
+        [texts, 1]: first its questions, if the gate sees any, and then its sentences."""
+        batch, first = self.recipe.batch, len(self.pairs.questions)
+        batches = [rows[i : i + batch] for i in range(0, len(rows), batch)]
+        texts = [first + self.pairs.sentence[b] for b in batches]
+        if self._query:
+            asked = [self.pairs.question[b] for b in batches]
+            texts = [np.concatenate(pair) for pair in zip(asked, texts, strict=True)]
+        every = np.concatenate(texts)
+        laid, share, at = self._texts[every], self._share[torch.from_numpy(every)], 0
+        for some in texts:
+            inside = laid.indptr[at : at + len(some) + 1]
+            here = slice(int(inside[0]), int(inside[-1]))
+            grams = csc_matrix(
+                (laid.data[here], laid.indices[here], inside - inside[0]),
+                shape=(len(self._used), len(some)),
+            )
+            yield grams, share[at : at + len(some)]
+            at += len(some)
+
+    def state(self) -> dict[str, Tensor]:
+        """What besides the model an exact continuation needs, by name."""
+        named = {
+            f"adamw.{kind}.{i}": tensor
+            for kind, tensors in zip(("first", "second"), self._moments, strict=True)
+            for i, tensor in enumerate(tensors)
+        }
+        return {**named, "adamw.steps": self._steps}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a :meth:`state`; the model has its weights of that moment again."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+        self._table.copy_(self.model.embedding.weight.detach()[self._used])
