@@ -65,6 +65,7 @@ try:
             label_visibility="collapsed",
         )
         views[view](chosen)
+        arms_pick.notes(chosen)
     if report["items"]["failed"]:
         runs.failures(report)
 except MidchartError as error:

@@ -10,12 +10,14 @@ from pages.ui.arms_pick import Chosen, pick
 CRITERIA = {
     "in prompt": "in the prompt",
     "evidence-id": "kept, by id",
-    "lexical": "a word of the answer kept",
-    "semantic": "entailed by a kept line",
+    "lexical": "a word kept",
+    "semantic": "entailed",
 }
 WARNING = {
-    "lexical": "This criterion counts a hit where any one word of the reference stands in the "
-    "context, evidence or not; read it beside the criterion by id.",
+    "lexical": "A word kept: a hit is any one word of the reference in the context, evidence or "
+    "not; read it beside the criterion by id.",
+    "semantic": "Entailed: a line of the context and the evidence entail one another, by the "
+    "run's entailment model.",
 }
 
 

@@ -11,10 +11,13 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui import arms_words, marks, results, state
+from pages.ui import arms_words, cohort_view, marks, results, state
 
 ABREAST = 3
 """Choices that stand side by side; more go into a list."""
+
+CHANGED = "the protocol differs"
+"""How a run's own warning begins that belongs beside the sentence."""
 
 CSS = """
 .mc-headline{font-size:1.16rem;line-height:1.45;font-weight:600;margin:.1rem 0 .2rem;max-width:88ch}
@@ -108,6 +111,13 @@ def choose(run: dict[str, Any], report: dict[str, Any]) -> Chosen:
     return Chosen(run, report, tables, reader, judge, baseline)
 
 
+def notes(chosen: Chosen) -> None:
+    """What else the run says of itself, at the foot of the page."""
+    others = [line for line in chosen.report["warnings"] if not line.startswith(CHANGED)]
+    if others:
+        st.caption(cohort_view.plain(" ".join(map(_sentence, others))))
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
@@ -124,7 +134,8 @@ def headline(chosen: Chosen) -> None:
         ]
     else:
         told, below = arms_words.kept(chosen.tables, "evidence-id"), []
-    below.append(" ".join(_sentence(line) for line in chosen.report["warnings"]))
+    changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
+    below.append(" ".join(map(_sentence, changed)))
     if state.active(chosen.run) or chosen.run["status"] != "done":
         told = f"So far, on part of the run: {told}"
     inside = f'<p class="mc-headline">{marks.safe(told)}</p>' + "".join(
