@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from core.calls import Patience
+from core.calling.calls import Patience
 from core.judges import JUDGES
 from core.judges.model.batch_book import BatchBook
 from core.judges.model.claude_api import tokens_at_most

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core.calls import Patience
+from core.calling.calls import Patience
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingKey
 from core.judges import JUDGES

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from core import settings
-from core.call_failures import CallFailed
-from core.calls import Caller, Patience, each
+from core.calling.calls import Caller, Patience, each
+from core.calling.failures import CallFailed
 from core.egress import CLOSED, Gate, read_address
 from core.errors import InputError, MidchartError
 from core.protocol import Protocol

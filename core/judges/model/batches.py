@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.call_failures import CallFailed, broken, told_failure
-from core.calls import Caller
+from core.calling.calls import Caller
+from core.calling.failures import CallFailed, broken, told_failure
 from core.errors import MidchartError
 from core.judges.model.batch_book import BatchBook
 from core.judges.model.claude_api import ClaudeAPI, Wordless

@@ -12,8 +12,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from core.call_failures import CallFailed, broken, failure
-from core.calls import quiet_clients
+from core.calling.calls import quiet_clients
+from core.calling.failures import CallFailed, broken, failure
 from core.egress import Permit
 from core.judges.model.engine import Request, Said
 from core.judges.model.prices import Price
@@ -72,7 +72,7 @@ class ClaudeAPI:
                 self._client = anthropic.Anthropic(
                     api_key=self._key.reveal() if self._key else "none",
                     base_url=self.permit.address.url,
-                    max_retries=0,  # core.calls tries again, in step with the other calls
+                    max_retries=0,  # core.calling.calls tries again, in step with the other calls
                     timeout=timeout,
                     http_client=httpx2.Client(timeout=timeout, **self.permit.client()),
                     open_telemetry=False,

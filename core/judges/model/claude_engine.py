@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from core.call_failures import CallFailed
-from core.calls import Caller, Patience, each
+from core.calling.calls import Caller, Patience, each
+from core.calling.failures import CallFailed
 from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.batches import Batches

@@ -14,7 +14,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from core.call_failures import CallFailed
+from core.calling.failures import CallFailed
 from core.ledger import add_line, read_lines
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any
 
-from core.calls import Caller, Patience, each, quiet_clients
+from core.calling.calls import Caller, Patience, each, quiet_clients
+from core.calling.openai_form import Greedy, answer, client_options
 from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.engine import Request, Said
-from core.openai_form import Greedy, answer, client_options
 from core.settings import Secret
 from core.types import Usage
 

@@ -11,11 +11,11 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.call_failures import CallFailed, broken
-from core.calls import quiet_clients
+from core.calling.calls import quiet_clients
+from core.calling.failures import CallFailed, broken
+from core.calling.openai_form import Greedy, NoSuchPath, answer, client_options, worded
 from core.egress import Permit
 from core.errors import InputError
-from core.openai_form import Greedy, NoSuchPath, answer, client_options, worded
 from core.packing import HEAD, TAIL
 from core.settings import Secret
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from core.call_failures import CallFailed
+from core.calling.failures import CallFailed
 from core.errors import MidchartError, WorkFailed
 
 A = TypeVar("A")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.call_failures import CallFailed, broken, failure
+from core.calling.failures import CallFailed, broken, failure
 from core.egress import Permit
 from core.settings import Secret
 
@@ -31,7 +31,7 @@ class Text:
 def client_options(permit: Permit, key: Secret | None, timeout_s: float) -> dict[str, Any]:
     """Arguments of ``openai.OpenAI`` for a permitted address; its HTTP client comes beside them.
 
-    Retries are left to :mod:`core.calls`, in step with the other calls to the server.
+    Retries are left to :mod:`core.calling.calls`, in step with the other calls to the server.
     """
     address = permit.address
     return {

@@ -1,0 +1,1 @@
+"""Calling a service that may be slow, busy, broken or hostile; no connection is opened here."""
