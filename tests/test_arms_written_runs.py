@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from core import api
 from core.errors import InputError
 from core.readers import READERS
 from core.run.spec import parse_spec
@@ -65,3 +66,11 @@ def test_full_contexts_of_several_windows_are_entries_of_their_own(place: Path):
     assert [entry.label for entry in spec.arms] == [
         "full", "full window=16384", "full window=32768", "full window=131072",
     ]  # fmt: skip
+
+
+def test_an_arm_that_works_with_a_reader_is_offered_in_runs_alone(place: Path):
+    cards = {card.name: card for card in api.members("arm")}
+    assert "used in a run" in cards["map_reduce"].problem
+    assert not cards["full"].problem
+    with pytest.raises(InputError, match="it is for runs"):
+        api.build_arm(None, "map_reduce", api.parse())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from core.loaders import LOADERS
 from core.readers import READERS
 
 IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
+
+WITH_A_READER = "works with a reader that writes: it is used in a run, whose spec names one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ def members(family: str) -> list[MemberCard]:
         factory = registries[family].get(name)
         needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
         problem = weights.problem(needs) if needs else IN_RUNS if calls else ""
+        if family == "arm" and "reader" in inspect.signature(factory).parameters:
+            problem = WITH_A_READER
         cards.append(MemberCard(name, factory.title, problem, calls))
     return cards
 
