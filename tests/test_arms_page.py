@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui import arms_words, charts_arms, charts_forest, results, state, theme
+from pages.ui import charts_forest, results, state
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
@@ -243,111 +242,6 @@ def test_a_run_at_work_is_said_to_be_partial(here, monkeypatch):
     assert "So far, on part of the run:" in words(opened())
 
 
-def pair(label: str, difference: float, p: float, **more: object) -> dict[str, object]:
-    return {
-        "label": label,
-        "reader": "r",
-        "judge": "j",
-        "n": 120,
-        "difference": difference,
-        "p_holm": p,
-        **more,
-    }
-
-
-OVERALL = {
-    "label": "full",
-    "reader": "r",
-    "judge": "j",
-    "band": "overall",
-    "n": 120,
-    "patients": 40,
-    "accuracy": 0.225,
-    "wilson_low": 0.16,
-    "wilson_high": 0.31,
-    "unparsed": 0,
-    "failed": 3,
-}
-
-
-def said(*pairs: dict[str, object]) -> str:
-    tables = {"accuracy": [OVERALL], "paired": list(pairs)}
-    return arms_words.headline(tables, "r", "j", "full")
-
-
-def test_the_sentence_says_no_more_than_the_tests():
-    assert said() == "full: 22 % right [16–31] of 120 questions."
-    assert said(pair("bm25 k=1", 0.1, 0.06)) == (
-        "bm25 · k=1 does not differ from full (22 % right) beyond chance."
-    )
-    assert said(pair("a", 0.1, 0.06), pair("b", -0.3, 1.0)) == (
-        "None of 2 arms differs from full (22 % right) beyond chance."
-    )
-    assert said(pair("a", 0.1, 0.01), pair("b", -0.2, 0.05), pair("c", 0.3, 0.2)) == (
-        "Against full (22 % right): a (+10 points) is better; b (−20 points) is worse; "
-        "the other one does not differ beyond chance."
-    )
-    many = [pair(name, -0.1 - i / 100, 0.001) for i, name in enumerate("abcd")]
-    assert said(*many) == (
-        "Against full (22 % right): 4 arms (d −13 points the furthest) are worse."
-    )
-    assert arms_words.headline({}, "r", "j", "full") == (
-        "No answer under full has been judged yet."
-    )
-
-
-def test_the_sentence_says_what_it_could_have_missed():
-    row = {"reader": "r", "judge": "j", "n": 120, "comparisons": 12, "among_all": 0.1001}
-    tables = {"accuracy": [OVERALL], "detectable": [row]}
-    assert arms_words.size(tables, "r", "j") == (
-        "120 questions of 40 patients; 12 comparisons, McNemar's exact test with Holm's "
-        "adjustment. A true difference of 10 points or more would be found 4 times in 5; a smaller "
-        "one may have been missed."
-    )
-    few = {**row, "n": 4, "comparisons": 1, "among_all": None}
-    assert "no difference at all" in arms_words.size({**tables, "detectable": [few]}, "r", "j")
-    assert arms_words.size({"accuracy": [OVERALL]}, "r", "j") == ""
-
-
-def test_cautions_name_rules_faults_and_what_is_in_no_denominator():
-    fault = {"reader": "r", "judge": "j", "fault": "question cut off"}
-    tables = {
-        "accuracy": [OVERALL],
-        "faults": [{**fault, "struck": True, "n": 30}, {**fault, "struck": False, "n": 90}],
-    }
-    told = " ".join(arms_words.cautions(tables, "r", "j", "Exact (offline)"))
-    assert "rule on words" in told
-    assert "30 of 120 judged answers suffer a published fault: question cut off." in told
-    assert "3 verdicts failed" in told
-    assert arms_words.cautions({"accuracy": []}, "r", "j", "Claude") == []
-
-
-def test_looks_are_stable_and_apart():
-    looks = {(look.colour, look.symbol) for look in map(theme.look_of, theme.ORDER)}
-    assert len(looks) == len(theme.ORDER), "no two arms share colour and marker"
-    assert theme.look_of("bm25 · k=1").colour == theme.look_of("bm25").colour
-    assert theme.look_of("bm25 · k=1").dash != theme.look_of("bm25").dash
-    assert theme.look_of("random").symbol.endswith("-open")
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        ["bm25", "bm25_ranked", "mmr", "bm25_filtered"],
-        ["bm25", "bm25 · k=1", "bm25 · k=3", "bm25 · k=5"],
-        ["full", "recency", "random", "oracle"],
-    ],
-)
-def test_four_arms_in_one_chart_share_neither_colour_nor_marker(labels):
-    looks = theme.apart(labels)
-    controls = [label for label in labels if label in theme.CONTROLS]
-    colours = [looks[label].colour for label in labels if label not in controls]
-    assert len(set(colours)) == len(colours)
-    assert len({looks[label].symbol for label in labels}) == len(labels)
-    assert len({looks[label].dash for label in labels}) == len(labels)
-    assert looks[labels[0]] == theme.look_of(labels[0]), "the first keeps its own"
-
-
 def test_a_forest_names_every_row_once_with_its_numbers(here):
     rows = results.where(
         results.frame_of(api.report(here), "accuracy"), band="overall", judge="token_overlap"
@@ -362,47 +256,6 @@ def test_a_forest_names_every_row_once_with_its_numbers(here):
     hollow = [trace for trace in figure.data if trace.marker.symbol.endswith("-open")]
     assert [len(trace.x) for trace in hollow] == [1], "recency, the control"
     assert charts_forest.alt(lines, "accuracy").startswith("Forest plot of accuracy, 4 rows")
-
-
-def test_a_forest_holds_hostile_labels_as_text():
-    line = charts_forest.Line("<img src=x onerror=1>", 1.0, 0.0, 2.0, "<b>words</b>")
-    figure = charts_forest.forest([line], "x")
-    assert "<img" not in str(figure.layout.yaxis.ticktext)
-    assert "<img" not in str(figure.data[0].text)
-
-
-def test_names_at_line_ends_never_collide():
-    assert charts_arms.spread([0.0, 1.0, 30.0], 6.0) == [0.0, 6.0, 30.0]
-
-
-def test_numbers_in_words():
-    assert results.plus(-2.04, 1) == "−2.0"
-    assert results.plus(-0.04, 1) == "0.0"
-    assert results.signed(0.1, 0.02, 0.18) == "+10 [+2 to +18]"
-    assert results.signed(0.1, None, None) == "+10"
-    assert [results.p_words(p) for p in (None, 0.0002, 0.0314, 1.0)] == [
-        "no p",
-        "p < .001",
-        "p = .031",
-        "p = 1",
-    ]
-    assert results.compact(3_140_000) == "3.1 million"
-
-
-def test_n_stands_in_the_head_only_where_all_arms_have_it():
-    frame = pd.DataFrame(
-        {
-            "label": ["a", "b", "a", "b"],
-            "band": ["x", "x", "y", "y"],
-            "n": [4, 4, 4, 3],
-            "v": [0.5, 0.25, None, 1.0],
-            "lo": [0.1] * 4,
-            "hi": [0.9] * 4,
-        }
-    )
-    wide = results.wide(frame, "band", "v", "lo", "hi")
-    assert list(wide.columns) == ["arm", "x · n 4", "y"]
-    assert list(wide["y"]) == ["–", "100 [10–90] n 3"]
 
 
 def test_outcomes_are_read_without_text(here):
