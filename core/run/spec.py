@@ -35,7 +35,6 @@ FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_ho
 PARTS = ("train", "validation", "test")
 LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
-    "curve": "the position curve",
     "needles": "controlled needle runs",
     "forecast": "the EHRSHOT experiment",
 }
