@@ -1,0 +1,173 @@
+"""The gate's reading of text: n-grams, what counts as positive, whose patients are whose."""
+
+from __future__ import annotations
+
+import dataclasses
+from hashlib import blake2b
+from itertools import permutations
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.gate.examples import Asked, hashing_of, pairs, positives
+from core.gate.ngrams import Hashing, bags, gram_ids, hasher, lowered
+from core.gate.split import Split, split_patients
+from core.protocol import PRESETS, Protocol
+
+HASHINGS = [
+    Hashing(name, n, salt=salt, characters=characters, ngrams=ngrams)
+    for name, salt in (("blake2", 0), ("crc32", 0), ("salted", 0), ("salted", 7))
+    for n, characters, ngrams in ((2, 0, 0), (3, 0, 0), (3, 500, 128), (4, 9, 3))
+]
+characters = st.one_of(
+    st.characters(), st.sampled_from(["İ", "ẞ", "ﬁ", "\ud800", "\udc00", " ", "\n", "a", "é", "漢"])
+)
+texts = st.lists(st.text(characters, max_size=24), max_size=12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(texts, st.sampled_from(HASHINGS))
+def test_many_texts_are_read_as_one_by_one(texts: list[str], hashing: Hashing):
+    made = bags(hashing, texts)
+    assert len(made) == len(texts)
+    for i, text in enumerate(texts):
+        own = made.ids[made.offsets[i] : made.offsets[i + 1]].tolist()
+        assert own == gram_ids(hashing, text)
+        assert all(1 <= id < hashing.buckets for id in own)
+    rows = np.arange(len(texts))[::-1]
+    turned = made.take(rows)
+    for i, row in enumerate(rows):
+        own = turned.ids[turned.offsets[i] : turned.offsets[i + 1]].tolist()
+        assert own == gram_ids(hashing, texts[row])
+
+
+def test_texts_of_so_many_characters_that_no_number_holds_an_n_gram():
+    wide = "".join(chr(0x4E00 + i) for i in range(20_000))
+    hashing = Hashing(n=5)  # 20,000 ** 5 is beyond 63 bits
+    assert bags(hashing, [wide]).ids.tolist() == gram_ids(hashing, wide)
+
+
+def test_a_text_s_shares_add_up_to_one_and_an_empty_text_has_none():
+    made = bags(Hashing(), ["abc", "", "ab", "abcabc"])
+    assert np.diff(made.offsets).tolist() == [1, 0, 0, 4]
+    assert made.shares().tolist() == [1.0, 0.25, 0.25, 0.25, 0.25]
+
+
+def test_golden_ids():
+    """1 + H(gram) mod 4999 for the grams "abc" and "bcd" of "ABCD", by hand."""
+
+    def blake(gram: bytes, key: bytes = b"") -> int:
+        digest = blake2b(gram, digest_size=8, key=key).digest()
+        return 1 + int.from_bytes(digest, "little") % 4999
+
+    assert gram_ids(Hashing(), "ABCD") == [blake(b"abc"), blake(b"bcd")]
+    crc = [1 + crc32(gram) % 4999 for gram in (b"abc", b"bcd")]
+    assert gram_ids(Hashing("crc32"), "ABCD") == crc
+    # crc32(b"abc") is 0x352441C2 (the CRC of zip files): 891568578 mod 4999 + 1.
+    assert crc[0] == 891568578 % 4999 + 1
+    salted = [blake(gram, b"salt 5") for gram in (b"abc", b"bcd")]
+    assert gram_ids(Hashing("salted", salt=5), "ABCD") == salted
+    # The values themselves, so that no checkpoint is ever read with another hash by one name.
+    assert gram_ids(Hashing(), "metformin") == METFORMIN
+    assert hasher(Hashing())(b"met") == METFORMIN[0]
+
+
+METFORMIN = [2456, 2453, 2290, 4437, 3874, 4445, 781]
+
+
+def test_lower_case_keeps_places():
+    assert lowered("İSTANBUL") == "İstanbul"  # "i̇" would be two characters
+    assert len(lowered("aİb")) == 3 and lowered("ABC") == "abc"
+
+
+def test_published_limits_of_a_text():
+    long = "x" * 480 + "potassium was high"
+    limited = Hashing(characters=500, ngrams=128)
+    assert gram_ids(limited, long) == gram_ids(Hashing(), "x" * 130)
+    assert gram_ids(Hashing(characters=500), long) == gram_ids(Hashing(), long[:500])
+
+
+def test_which_hash_a_protocol_asks_for():
+    salted = dataclasses.replace(Protocol(), hash="salted", hash_salt=3)
+    assert hashing_of(salted).salt == 0 and hashing_of(salted, scoring=True).salt == 3
+    assert hashing_of(Protocol(), scoring=True) == hashing_of(Protocol())
+    published = hashing_of(PRESETS["published"], scoring=True)
+    assert (published.name, published.salt) == ("salted", PRESETS["published"].hash_salt)
+    assert (published.characters, published.ngrams) == (500, 128)
+
+
+SENTENCES = [
+    "Admitted for chest pain.",
+    "Metformin 500 mg was started.",
+    "Sodium 141",
+    "Takes metformin daily.",
+    "Lungs clear.",
+    "Metformin stopped.",
+    "Metformin 500 mg was started.",
+    "The premetformindrug was tried.",
+]
+ASKED = Asked("p", "What was started?", "It was metformin, 500 mg.", SENTENCES)
+
+
+def drawn(asked: Asked, seed: int = 0, **faults: str):
+    made = pairs([asked], dataclasses.replace(Protocol(), **faults), np.random.default_rng(seed))
+    return [(made.sentences[s], int(y)) for s, y in zip(made.sentence, made.label, strict=True)]
+
+
+def test_positives_share_a_content_word_and_published_ones_are_the_first_substrings():
+    assert positives(ASKED, "all") == [1, 3, 5, 6]
+    assert positives(ASKED, "first_3") == [1, 3, 5]
+    assert positives(dataclasses.replace(ASKED, sentences=SENTENCES[::-1]), "first_3") == [0, 1, 2]
+
+
+def test_negatives_are_three_a_positive_and_never_the_text_of_one():
+    sentences = [*SENTENCES, *(f"Pulse {i}" for i in range(40))]
+    asked = dataclasses.replace(ASKED, sentences=sentences)
+    rows = drawn(asked)
+    assert [text for text, label in rows if label] == [sentences[i] for i in (1, 3, 5, 6)]
+    others = [text for text, label in rows if not label]
+    assert len(others) == 12 and len(set(others)) == 12
+    assert not {sentences[i] for i in (1, 3, 5, 6)} & set(others)
+    assert rows == drawn(asked) and rows != drawn(asked, seed=1)
+    early = [text for text, y in drawn(asked, gate_negatives="earliest") if not y]
+    assert early == [s for i, s in enumerate(sentences) if i not in (1, 3, 5, 6)][:12]
+    few = drawn(asked, gate_positives="first_3")
+    assert sum(y for _, y in few) == 3 and len(few) == 12
+
+
+def test_a_question_without_a_positive_teaches_nothing():
+    assert not drawn(dataclasses.replace(ASKED, answer="No."))
+    made = pairs([], Protocol(), np.random.default_rng(0))
+    assert len(made) == 0 and made.question.shape == made.label.shape == (0,)
+
+
+def test_the_split_hangs_on_the_set_of_patients_alone():
+    ids = ["d", "a", "c", "b", "e"]
+    one = split_patients(ids, 42)
+    assert all(split_patients(order, 42) == one for order in permutations(ids))
+    assert split_patients([*ids, *ids], 42) == one
+    assert any(split_patients(ids, seed) != one for seed in range(5))
+
+
+@given(st.integers(4, 300), st.integers(0, 2**32))
+def test_a_split_parts_all_patients_into_three_that_share_none(n: int, seed: int):
+    ids = [f"p{i}" for i in range(n)]
+    split = split_patients(ids, seed)
+    parts = [split.train, split.validation, split.test]
+    assert all(parts) and sorted(id for part in parts for id in part) == sorted(ids)
+    assert len(split.train) + len(split.validation) == min(max(round(0.7 * n), 3), n - 1)
+    assert all(split.part_of(id) == "test" for id in split.test)
+    assert split.part_of("stranger") == ""
+
+
+def test_a_split_that_overlaps_or_is_of_too_few_is_refused():
+    with pytest.raises(ValueError, match="two parts"):
+        Split(("a", "b"), ("b",), ("c",))
+    with pytest.raises(ValueError, match="two parts"):
+        Split(("a", "a"), ("b",), ("c",))
+    with pytest.raises(InputError, match="at least 4 patients"):
+        split_patients(["a", "b", "c", "a"], 42)
