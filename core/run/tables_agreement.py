@@ -65,26 +65,34 @@ def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict
     return found
 
 
-def _measures(patients: dict[int, Totals], plan: Plan, *name: str) -> dict[str, Any]:
-    """The counts, and each measure with its interval; null where it is not defined."""
-    table = np.array([patients[patient] for patient in sorted(patients)]).reshape(-1, 4)
-    counts = table.sum(axis=0)
-    row: dict[str, Any] = {"n": int(counts.sum()), "patients": len(table)}
-    row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
+def _measure(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -> None:
+    """Put counts and measures with their intervals into each row; null where not defined.
+
+    The same draws of patients serve all rows.
+    """
+    everyone = sorted({patient for _, patients in rows for patient in patients})
+    place = {patient: i for i, patient in enumerate(everyone)}
+    totals = np.zeros((len(everyone), 4 * len(rows)))
+    for i, (_, patients) in enumerate(rows):
+        for patient, counts in patients.items():
+            totals[place[patient], 4 * i : 4 * i + 4] = counts
     drawn = None
-    if len(table) > 1:
-        draws = cluster_totals(table, plan.protocol.resamples, generator(plan, "agreement", *name))
-        drawn = draws.reshape(-1, 2, 2)
-    for measure, of in MEASURES.items():
-        row[measure] = known(float(of(counts.reshape(2, 2)))) if len(table) else None
-        low = high = None
-        if drawn is not None and row[measure] is not None:
-            ends = clustered_intervals(of(drawn)[:, None])
-            # Resamples that are all alike give no interval, not one without width.
-            if ends[0][0] < ends[1][0]:
-                low, high = known(float(ends[0][0])), known(float(ends[1][0]))
-        row |= {f"{measure}_low": low, f"{measure}_high": high}
-    return row
+    if len(everyone) > 1:
+        draws = cluster_totals(totals, plan.protocol.resamples, generator(plan, "agreement"))
+        drawn = draws.reshape(len(draws), len(rows), 2, 2)
+    for i, (row, patients) in enumerate(rows):
+        counts = totals[:, 4 * i : 4 * i + 4].sum(axis=0)
+        row |= {"n": int(counts.sum()), "patients": len(patients)}
+        row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
+        for measure, of in MEASURES.items():
+            value = known(float(of(counts.reshape(2, 2)))) if patients else None
+            low = high = None
+            if drawn is not None and len(patients) > 1 and value is not None:
+                ends = clustered_intervals(of(drawn[:, i])[:, None])
+                # Resamples that are all alike give no interval, not one without width.
+                if ends[0][0] < ends[1][0]:
+                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            row |= {measure: value, f"{measure}_low": low, f"{measure}_high": high}
 
 
 def _together(parts: list[dict[int, Totals]]) -> dict[int, Totals]:
@@ -101,22 +109,17 @@ def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
 
     Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge).
     """
-    whole: Table = []
-    by_arm: Table = []
+    whole: list[tuple[dict[str, Any], dict[int, Totals]]] = []
+    by_arm: list[tuple[dict[str, Any], dict[int, Totals]]] = []
     found = {pair: _by_patient(ask, *pair) for pair in combinations(plan.judges, 2)}
     for reader in plan.readers:
         for (first, second), cells in found.items():
             pair = {"reader": reader, "first": first, "second": second}
             arms = [(entry, cells.get((entry.label, reader), {})) for entry in plan.arms]
-            together = _together([part for _, part in arms])
-            whole.append(pair | _measures(together, plan, reader, first, second))
-            by_arm += [
-                entry_columns(entry)
-                | pair
-                | _measures(part, plan, reader, first, second, entry.label)
-                for entry, part in arms
-            ]
-    return whole, by_arm
+            whole.append((dict(pair), _together([part for _, part in arms])))
+            by_arm += [(entry_columns(entry) | pair, part) for entry, part in arms]
+    _measure(whole + by_arm, plan)
+    return [row for row, _ in whole], [row for row, _ in by_arm]
 
 
 def self_agreement(ask: Ask, plan: Plan) -> Table:
