@@ -20,6 +20,13 @@ from core.door.asking import (
 )
 from core.door.catalogue import MemberCard, folders, members, models
 from core.door.cohorts import CohortCard, check, cohort_key, cohorts, open_data, prepare_demo
+from core.door.curve import (
+    curve,
+    curve_bin,
+    curve_choices,
+    published_curve,
+    published_summary,
+)
 from core.door.data_use import audit_lines, set_data_use
 from core.door.gate_cards import gate_cards
 from core.door.training import make_gate, make_plus
@@ -95,6 +102,9 @@ __all__ = [
     "cohort_key",
     "cohorts",
     "compared",
+    "curve",
+    "curve_bin",
+    "curve_choices",
     "different_only",
     "disagreements",
     "estimate",
@@ -115,6 +125,8 @@ __all__ = [
     "outcomes",
     "parse",
     "prepare_demo",
+    "published_curve",
+    "published_summary",
     "report",
     "report_csv",
     "resume",

@@ -142,12 +142,9 @@ def take(observed: Observed, choice: Choice) -> Taken:
     "all" it stands once at every located piece, in the same cluster, and each piece without a
     place counts as one more unlocated answer.
     """
-    score, inside = observed.score(choice.score), observed.within(choice)
+    score = observed.score(choice.score)
     count = len(observed.asked)
-    keep = ~np.isnan(score)
-    unscored = int((~keep if inside is None else inside & ~keep).sum())
-    if inside is not None:
-        keep &= inside
+    keep, unscored = _kept(observed, choice)
     whole = bool(keep.all())
     where = observed.instruction if whole else observed.instruction[keep]
     right = np.bincount(where, weights=score if whole else score[keep], minlength=count)
@@ -170,6 +167,30 @@ def take(observed: Observed, choice: Choice) -> Taken:
         cluster = observed.cluster[entries]
         placed = assemble(cluster, right[entries], n[entries], at, bags[entries])
     return Taken(placed, unlocated, unscored, simulated)
+
+
+def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
+    """The answers :func:`take` sums up, one by one: row int64 [m] and position float64 [m]."""
+    keep, _ = _kept(observed, choice)
+    pieces = observed.pieces[choice.position]
+    if choice.snippets == "best":
+        at = pieces.best[observed.instruction]
+        rows = np.flatnonzero(keep & ~np.isnan(at))
+        return rows, at[rows]
+    rows = np.flatnonzero(keep)
+    many = pieces.count[observed.instruction[rows]]
+    first = np.cumsum(pieces.count) - pieces.count
+    offset = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+    places = np.repeat(first[observed.instruction[rows]], many) + offset
+    return np.repeat(rows, many), pieces.at[places]
+
+
+def _kept(observed: Observed, choice: Choice) -> tuple[NDArray[np.bool_], int]:
+    """Which responses a choice takes, bool [n], and how many of its stratum lack its score."""
+    keep, inside = ~np.isnan(observed.score(choice.score)), observed.within(choice)
+    if inside is None:
+        return keep, int((~keep).sum())
+    return keep & inside, int((inside & ~keep).sum())
 
 
 def observe(

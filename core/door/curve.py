@@ -1,0 +1,156 @@
+"""The position curve of a cohort's responses, asked for directly: a page's choice in, rows out."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from core.curve import BINS, bins_of
+from core.errors import InputError
+from core.protocol import Protocol
+from core.run.curve_rows import (
+    POSITIONS,
+    SNIPPETS,
+    STRATA,
+    Choice,
+    Observed,
+    observe,
+    points,
+)
+from core.run.curve_scores import SCORES
+from core.run.curve_tables import (
+    bin_rows,
+    drawn,
+    in_words,
+    named,
+    published_curve,
+    published_summary,
+    summary_row,
+)
+from core.types import Cohort
+
+__all__ = ["curve", "curve_bin", "curve_choices", "published_curve", "published_summary"]
+
+KEPT = 2
+"""Cohorts whose responses are kept as columns."""
+_kept: list[tuple[Protocol, Observed]] = []
+_lock = threading.RLock()
+
+
+def _observed(cohort: Cohort, protocol: Protocol) -> Observed:
+    """A cohort's responses as columns, made once while the cohort is open."""
+    with _lock:
+        for entry in _kept:
+            if entry[1].cohort is cohort and entry[0] == protocol:
+                return entry[1]
+        found = observe(cohort, cohort.instructions, protocol)
+        _kept.append((protocol, found))
+        del _kept[:-KEPT]
+        return found
+
+
+def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
+    """What a curve of this cohort can be about.
+
+    ``scores``, ``positions``, ``bins``, ``snippets``; ``strata``: each with its values; ``answers``
+    used in the evaluation, those ``unused``, ``questions``, and ``simulated``, whether any answer
+    is. Raises InputError where the cohort has no responses.
+    """
+    observed = _observed(cohort, protocol or Protocol())
+    return {
+        "scores": list(SCORES),
+        "positions": list(POSITIONS),
+        "bins": list(BINS),
+        "snippets": list(SNIPPETS),
+        "strata": {stratum: list(observed.values(stratum)) for stratum in STRATA},
+        "answers": len(observed.response),
+        "unused": observed.unused,
+        "questions": len(observed.asked),
+        "simulated": bool(observed.simulated.any()),
+    }
+
+
+def curve(
+    cohort: Cohort,
+    score: str = "clinician",
+    position: str = "order",
+    bins: int = 10,
+    stratum: str = "all",
+    value: str | None = None,
+    snippets: str = "best",
+    resamples: int | None = None,
+    protocol: Protocol | None = None,
+) -> dict[str, Any]:
+    """Curves of a cohort's responses: the tables of a run of kind ``curve``, at once.
+
+    ``value`` None draws every value of the stratum. Gives ``curve``, ``summary``, ``verdict`` and
+    ``failures``, rows as in the run's report. ``resamples`` None takes the protocol's. Raises
+    UnknownName for a choice there is not, InputError where the cohort has no responses.
+    """
+    given = protocol or Protocol()
+    _checked_bins(bins)
+    Choice(score, position, stratum, value or "", snippets)
+    observed = _observed(cohort, given)
+    tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
+    for one in observed.values(stratum) if value is None else (value,):
+        choice = Choice(score, position, stratum, one, snippets)
+        name = named(choice, bins)
+        observed.within(choice)
+        try:
+            found, taken = drawn(observed, choice, bins, resamples or given.resamples, given.seed)
+        except InputError as error:
+            tables["failures"].append(name | {"reason": str(error)})
+            continue
+        tables["curve"] += [name | row for row in bin_rows(found)]
+        tables["summary"].append(name | summary_row(found, taken))
+        tables["verdict"].append(name | {"text": in_words(found, choice, taken)})
+    return tables
+
+
+def curve_bin(
+    cohort: Cohort,
+    bin: int,
+    score: str = "clinician",
+    position: str = "order",
+    bins: int = 10,
+    stratum: str = "all",
+    value: str = "",
+    snippets: str = "best",
+    protocol: Protocol | None = None,
+) -> list[dict[str, Any]]:
+    """The answers behind a point of a curve, by instruction and model.
+
+    Each with ``instruction``, ``record``, ``model``, ``response`` (its place among the cohort's
+    responses), ``score``, ``correct`` (None for a score that is no yes or no), ``position`` and
+    ``simulated``; ids only, no text. Raises as :func:`curve` does, and for a bin there is not.
+    """
+    _checked_bins(bins)
+    if not 0 <= bin < bins:
+        raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
+    choice = Choice(score, position, stratum, value, snippets)
+    observed = _observed(cohort, protocol or Protocol())
+    rows, at = points(observed, choice)
+    inside = bins_of(at, bins) == bin
+    scores = observed.score(score)
+    table: list[dict[str, Any]] = []
+    for row, where in zip(rows[inside].tolist(), at[inside].tolist(), strict=True):
+        instruction = observed.asked[observed.instruction[row]]
+        got = float(scores[row])
+        table.append(
+            {
+                "instruction": instruction.id,
+                "record": instruction.record_id,
+                "model": observed.models[observed.model[row]],
+                "response": int(observed.response[row]),
+                "score": got,
+                "correct": None if score == "jaccard" else got == 1.0,
+                "position": where,
+                "simulated": bool(observed.simulated[row]),
+            }
+        )
+    return table
+
+
+def _checked_bins(bins: int) -> None:
+    if bins not in BINS:
+        raise InputError(f"a curve has {' or '.join(map(str, BINS))} bins, not {bins}")
