@@ -1,0 +1,244 @@
+"""Training: equal to the plain loop step by step, the same again from a seed, exact after a cut."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+
+from core.errors import WorkFailed
+from core.gate.examples import Pairs
+from core.gate.measures import (
+    auroc,
+    expected_calibration_error,
+    fit_temperature,
+    reliability,
+    score_gap,
+)
+from core.gate.model import GateModel
+from core.gate.recipe import Aborted, Recipe
+from core.gate.shape import GateConfig, expected_shapes
+from core.gate.stepper import loss_of, slope_of
+from core.gate.trainer import Trainer, epoch_order
+from core.stats import clustered_auroc
+from tests.reference import gate as plain
+
+WORDS = [
+    "metformin",
+    "warfarin",
+    "sodium",
+    "potassium",
+    "chest",
+    "pain",
+    "clear",
+    "daily",
+    "started",
+    "stopped",
+    "normal",
+]
+
+
+def some_pairs(rows: int = 100, seed: int = 0) -> Pairs:
+    """Pairs of made-up texts, one of them empty and one shorter than an n-gram."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(30)]
+    texts = list(dict.fromkeys(["", "no", *texts]))
+    return Pairs(
+        ("Which dose of metformin?", "Was warfarin stopped?", "?"),
+        tuple(texts),
+        rng.integers(0, 3, rows),
+        rng.integers(0, len(texts), rows),
+        (rng.random(rows) < 0.3).astype(np.float32),
+    )
+
+
+PAIRS, HELD = some_pairs(), some_pairs(40, 1)
+
+
+def focal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Focal loss with γ = 2, as its paper writes it: −(1 − p_t)² log p_t."""
+    right = torch.where(labels > 0.5, torch.sigmoid(logits), torch.sigmoid(-logits))
+    return (-((1 - right) ** 2) * torch.log(right)).mean()
+
+
+@pytest.mark.parametrize(
+    ("head", "query", "loss"),
+    [
+        ("standard", True, "bce"),
+        ("standard", False, "focal"),
+        ("linear", True, "focal"),
+        ("deep", True, "bce"),
+        ("deep", False, "bce"),
+    ],
+)
+def test_training_equals_the_plain_loop(head: str, query: bool, loss: str):
+    config = GateConfig(dim=16, head=head, query=query, dropout=0.0)
+    recipe = Recipe(epochs=3, loss=loss)
+    trainer = Trainer(config, PAIRS, HELD, recipe)
+    model = GateModel(config)
+    model.load_state_dict(trainer.model.state_dict())
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    trainer.run()  # 3 × 4 steps, the last of each epoch on 4 rows
+    orders = [epoch_order(recipe, epoch, len(PAIRS)) for epoch in (1, 2, 3)]
+    losses = plain.train(
+        model,
+        plain.Rows(PAIRS, config.hashing),
+        orders,
+        loss_of=focal if loss == "focal" else torch.nn.BCEWithLogitsLoss(),
+    )
+    for name, tensor in model.state_dict().items():
+        ours = trainer.model.state_dict()[name]
+        assert torch.allclose(ours, tensor, rtol=1e-5, atol=1e-5), name
+        assert not torch.equal(ours, before[name]), f"{name} has not moved"
+    assert [epoch.loss for epoch in trainer.curve] == pytest.approx(losses, abs=1e-5)
+    logits = plain.scores(model, HELD.questions[0], HELD.sentences)
+    rows = np.arange(len(HELD.sentences))
+    asked = Pairs(HELD.questions, HELD.sentences, rows * 0, rows, rows.astype(np.float32))
+    assert trainer.logits(asked) == pytest.approx(np.array(logits), abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["bce", "focal"])
+def test_the_slope_of_a_loss_is_its_gradient(loss: str):
+    labels = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
+    logits = torch.tensor([0.3, -2.0, 40.0, 7.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(partial(loss_of, labels=labels, kind=loss), (logits,))
+    wanted = torch.autograd.grad(loss_of(logits, labels, loss), logits)[0]
+    assert torch.allclose(slope_of(logits.detach(), labels, loss), wanted, atol=1e-12)
+
+
+def test_dropout_leaves_out_a_fifth_and_makes_up_for_it():
+    trainer = Trainer(GateConfig(), PAIRS, HELD, Recipe())
+    kept = trainer.stepper._kept(4000, torch.Generator().manual_seed(0))
+    assert [k.shape[1] for k in kept] == [128, 32]
+    for each in kept:
+        assert set(each.unique().tolist()) == {0.0, 1.25}  # 1 / (1 - .2)
+        # 4 standard deviations of the mean of 4000 × width such values (.5 each).
+        assert abs(float(each.mean()) - 1) < 4 * 0.5 / (4000 * each.shape[1]) ** 0.5
+
+
+def test_a_training_learns_and_the_same_seed_gives_the_same_bits():
+    first, again, other = (
+        Trainer(GateConfig(dim=8), PAIRS, HELD, Recipe(epochs=6, seed=seed)) for seed in (1, 1, 2)
+    )
+    for trainer in (first, again, other):
+        trainer.run()
+    assert first.curve == again.curve != other.curve
+    for name, array in first.weights().items():
+        assert array.tobytes() == again.weights()[name].tobytes()
+        assert array.shape == expected_shapes(first.config)[name]
+    assert first.curve[-1].loss < first.curve[0].loss
+    assert not first.weights()["embedding.weight"][0].any()  # padding learns nothing
+
+
+def test_a_training_that_was_cut_off_goes_on_to_the_same_bits(tmp_path):
+    config, recipe = GateConfig(dim=8), Recipe(epochs=5)
+    whole = Trainer(config, PAIRS, HELD, recipe)
+    whole.run()
+    file = tmp_path / "training.safetensors"
+    told: list[int] = []
+
+    def stop_at(last: int):
+        def progress(epoch, epochs):
+            told.append(epoch.epoch)
+            assert epochs == 5
+            return epoch.epoch < last
+
+        return progress
+
+    for last in (2, 3):
+        with pytest.raises(Aborted):
+            Trainer(config, PAIRS, HELD, recipe).run(stop_at(last), file)
+    ended = Trainer(config, PAIRS, HELD, recipe)
+    ended.run(stop_at(9), file)
+    assert told == [1, 2, 3, 4, 5]
+    assert ended.curve == whole.curve
+    for name, array in whole.weights().items():
+        assert array.tobytes() == ended.weights()[name].tobytes()
+
+
+def test_training_leaves_torch_as_it_was():
+    torch.manual_seed(5)
+    threads, wanted = torch.get_num_threads(), torch.rand(3)
+    torch.manual_seed(5)
+    Trainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=1)).run()
+    assert torch.equal(torch.rand(3), wanted) and torch.get_num_threads() == threads
+
+
+def test_a_loss_that_is_no_number_stops_the_training():
+    trainer = Trainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=2))
+    with torch.no_grad():
+        trainer.stepper._table.fill_(float("inf"))
+    with pytest.raises(WorkFailed, match="epoch 1"):
+        trainer.run()
+
+
+def test_auroc_is_scikit_learn_s():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        scores = rng.integers(-4, 5, 60) / 2.0  # with ties
+        labels = (rng.random(60) < 0.3).astype(float)
+        assert auroc(scores, labels) == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+    assert np.isnan(auroc(np.zeros(3), np.ones(3)))
+
+
+def test_auroc_over_patients_redraws_patients():
+    rng = np.random.default_rng(4)
+    patients = rng.integers(0, 6, 80)
+    labels = (rng.random(80) < 0.4).astype(float)
+    scores = np.round(labels + rng.normal(0, 1, 80) + 0.5 * patients, 1)
+    found = clustered_auroc(scores, labels, patients, 400, np.random.default_rng(5))
+    assert found.estimate == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+    # The same draws of six patients, each resample put together row by row.
+    draws = np.random.default_rng(5)
+    slow: list[float] = []
+    while len(slow) < 400:
+        for drawn in draws.integers(0, 6, (64, 6), dtype=np.uint16):
+            rows = np.concatenate([np.flatnonzero(patients == p) for p in drawn])
+            slow.append(roc_auc_score(labels[rows], scores[rows]))
+    low, high = np.quantile(slow[:400], [0.025, 0.975])
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
+    assert found.low < found.estimate < found.high
+
+
+def test_auroc_over_patients_where_it_cannot_be_told():
+    rng = np.random.default_rng(0)
+    alone = clustered_auroc([1.0, 0.0], [1, 0], ["p", "p"], 100, rng)
+    assert alone.estimate == 1.0 and np.isnan([alone.low, alone.high]).all()
+    assert np.isnan(clustered_auroc([1.0, 0.0], [1, 1], ["p", "q"], 100, rng).estimate)
+    with pytest.raises(ValueError, match="finite"):
+        clustered_auroc([np.nan, 0.0], [1, 0], ["p", "q"], 100, rng)
+    with pytest.raises(ValueError, match="clusters"):
+        clustered_auroc([1.0, 0.0], [1, 0], ["p"], 100, rng)
+
+
+def test_the_score_gap_is_of_mean_probabilities():
+    # Positives .5 and .8 (logit ln 4), negatives .2 and .5: .65 − .35.
+    logits = np.log([1.0, 4.0, 0.25, 1.0])
+    assert score_gap(logits, np.array([1.0, 1, 0, 0])) == pytest.approx(0.3)
+    assert np.isnan(score_gap(logits, np.ones(4)))
+
+
+@pytest.mark.parametrize("truth", [0.5, 1.0, 4.0])
+def test_the_temperature_found_is_the_one_that_was_put_in(truth: float):
+    rng = np.random.default_rng(6)
+    logits = rng.normal(0, 3, 40_000)
+    labels = (rng.random(40_000) < expit(logits / truth)).astype(float)
+    # The log of the temperature has a standard error below .02 at this n.
+    assert fit_temperature(logits, labels) == pytest.approx(truth, rel=0.06)
+    assert fit_temperature(logits, np.ones(40_000)) == 1.0
+
+
+def test_calibration_by_hand():
+    # Probabilities .05 (twice), .95 and 1: bins 0 and 9; observed 1/2 and 1/2.
+    probability = np.array([0.05, 0.05, 0.95, 1 - 1e-12])
+    bins = reliability(np.log(probability / (1 - probability)), np.array([0.0, 1, 1, 0]))
+    assert [(b.low, b.high, b.n, b.observed) for b in bins] == [(0, 0.1, 2, 0.5), (0.9, 1, 2, 0.5)]
+    assert [b.predicted for b in bins] == pytest.approx([0.05, 0.975])
+    # (2 · |.05 − .5| + 2 · |.975 − .5|) / 4
+    assert expected_calibration_error(bins) == pytest.approx(0.4625)
+    hot = reliability(np.array([3.0]), np.array([1.0]), temperature=1e9)
+    assert hot[0].predicted == pytest.approx(0.5)
