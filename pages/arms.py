@@ -50,7 +50,11 @@ try:
     elif run["status"] != "done":
         runs.resume(run, "arms")
     if not report["items"]["done"]:
-        st.info("No item is done yet. Results appear here as they come.")
+        st.info(
+            "Every item of this run failed; why is told below."
+            if report["items"]["failed"] and not state.active(run)
+            else "No item is done yet. Results appear here as they come."
+        )
     else:
         chosen = arms_pick.choose(run, report)
         arms_pick.headline(chosen)

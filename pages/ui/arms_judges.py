@@ -192,6 +192,17 @@ def _parted(chosen: Chosen, first: str, second: str) -> None:
     tokens = {
         choose.token(chosen.run["run"], row["instruction"]): row["instruction"] for row in rows
     }
-    seen = st.session_state.get("parted")
-    if seen in tokens:
+    if st.session_state.get("parted") not in tokens:
+        st.session_state.pop("parted", None)
+    seen = st.selectbox(
+        "Question in full",
+        list(tokens),
+        index=None,
+        key="parted",
+        bind="query-params",
+        width=320,
+        placeholder="Choose a row above",
+        help="The code stands for a question of this run; it means nothing elsewhere.",
+    )
+    if seen is not None:
         questions_view.one(chosen.run, cohort, tokens[seen], chosen.reader)
