@@ -45,6 +45,12 @@ PLACES = (
     ),
     Place(
         "Results",
+        "curve",
+        "Curve",
+        "Answers by where their evidence lies, beside what chance alone would give.",
+    ),
+    Place(
+        "Results",
         "arms",
         "Arms",
         "The arms of a run compared, down to a single question side by side.",

@@ -13,6 +13,7 @@ PLACES = {
     "/": "Home",
     "/home": "Home",
     "/patient": "Patient",
+    "/curve": "Curve",
     "/arms": "Arms",
     "/gate": "Gate",
     "/data": "Data & models",
@@ -52,7 +53,7 @@ def test_a_deep_link_on_a_cold_server_shows_the_page_with_its_menu(small, browse
         for watch in watched(browser, url, **WIDE, scheme="light"):
             page = watch.go(path, PLACES[path])
             no_trouble(page)
-            assert menu(page) == ["Home", "Patient", "Arms", "Gate", "Data & models"]
+            assert menu(page) == ["Home", "Patient", "Curve", "Arms", "Gate", "Data & models"]
             assert page.url.removeprefix(url).split("?")[0] == path
     finally:
         stop(process)
