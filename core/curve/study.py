@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ALPHA, POWER = 0.05, 0.8
-FEWEST_CLUSTERS = 20
+FEWEST_CLUSTERS = 30
 """Clusters below which the bend is not tested: the sandwich needs more to keep its level."""
 UNIFORM_SHARE = 0.8
 """Share between the 10th and 90th percentile of positions spread evenly."""

@@ -1,0 +1,70 @@
+"""The curve as one would write it down: walk the rows for each bin, each resample, each shuffle.
+
+Slow and plain on purpose; for clusters with one place of evidence and the same models. It shares
+the draws with ``core.curve``, so the two must agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.curve.resample import AT_ONCE
+from core.evidence import decile_of, is_middle
+from core.stats.clustered import BLOCK, draw_clusters
+
+
+def mean(values):
+    """The mean of a list; nan of an empty one."""
+    return sum(values) / len(values) if values else float("nan")
+
+
+def figures(rows, bins):
+    """Accuracy by bin, gap, homogeneity and middle minus edge of rows (position, value)."""
+    in_bin = [[] for _ in range(bins)]
+    middle, edge, everything = [], [], []
+    for position, value in rows:
+        in_bin[decile_of(position) * bins // 10].append(value)
+        (middle if is_middle(position) else edge).append(value)
+        everything.append(value)
+    means = [mean(values) for values in in_bin]
+    held = [m for m in means if m == m]
+    overall = mean(everything)
+    spread = sum(
+        len(values) * (m - overall) ** 2 for values, m in zip(in_bin, means, strict=True) if values
+    )
+    return means, max(held) - min(held), spread, mean(middle) - mean(edge)
+
+
+def curve(values, clusters, positions, bins, resamples, seed):
+    """Figures as seen, of each resample of clusters, and of each shuffle of positions."""
+    columns = (np.asarray(column).tolist() for column in (clusters, positions, values))
+    answers, place = {}, {}
+    for cluster, position, value in zip(*columns, strict=True):
+        answers.setdefault(cluster, []).append(value)
+        place[cluster] = position
+    names = sorted(answers)
+    count = len(names)
+
+    def rows(drawn, placed):
+        return [(placed[name], value) for name in drawn for value in answers[name]]
+
+    seen = figures(rows(names, place), bins)
+    rng = np.random.default_rng(seed)
+    resampled = []
+    for r in range(resamples):
+        if r % BLOCK == 0:
+            block = draw_clusters(count, rng).tolist()
+        resampled.append(figures(rows([names[i] for i in block[r % BLOCK]], place), bins))
+    rng = np.random.default_rng([seed, 1])
+    size = max(1, min(resamples, AT_ONCE // count))
+    order = np.tile(np.arange(count, dtype=np.int32), (size, 1))
+    by_position = sorted(names, key=lambda name: place[name])
+    shuffled = []
+    for r in range(resamples):
+        if r % size == 0:
+            deal = rng.permuted(order, axis=1).tolist()
+        # The first position, the second, ... go to the clusters as they were drawn.
+        turns = zip(deal[r % size], by_position, strict=True)
+        places = {names[drawn]: place[name] for drawn, name in turns}
+        shuffled.append(figures(rows(names, places), bins))
+    return seen, resampled, shuffled

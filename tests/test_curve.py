@@ -1,0 +1,279 @@
+"""The curve beside its readable reference, its null beside brute force, and facts of the paper."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.curve import Placed, bins_of, is_middle_of, place, study
+from core.curve import resample as resampling
+from core.curve.bins import cells, is_within
+from core.curve.resample import bootstrap_totals, permuted_totals
+from core.curve.simulate import PUBLISHED_N, even_design
+from core.curve.simulate import answers as made
+from core.curve.study import statistics
+from core.evidence import decile_of, is_middle
+from core.run.curve_tables import published_curve, published_summary
+from core.stats import clustered_bootstrap, holm_adjust
+from tests.reference.curve import curve as plain
+
+POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))
+
+
+def rows(seed: int = 0, clusters: int = 40, models: int = 3, effect: float = 0.0):
+    """Values, clusters, positions, models of made-up answers, one place a cluster."""
+    rng = np.random.default_rng(seed)
+    position = rng.random(clusters)
+    chance = 0.5 + effect * is_middle_of(position)
+    values = (rng.random((clusters, models)) < chance[:, None]).astype(float)
+    return (
+        values.ravel(),
+        np.repeat(np.arange(clusters), models),
+        np.repeat(position, models),
+        np.tile(np.arange(models), clusters),
+    )
+
+
+@given(st.lists(POSITIONS, min_size=1, max_size=20))
+def test_bins_are_those_of_single_positions(at: list[float]):
+    assert bins_of(at, 10).tolist() == [decile_of(x) for x in at]
+    assert bins_of(at, 5).tolist() == [decile_of(x) // 2 for x in at]
+    assert is_middle_of(at).tolist() == [is_middle(x) for x in at]
+    assert is_within(at).tolist() == [1 <= decile_of(x) <= 8 for x in at]
+
+
+def test_an_edge_belongs_to_the_right():
+    # .1 * 3 is 0.30000000000000004; it is the edge .3, as is 1 - .7.
+    at = [0.0, 0.1, 0.1 * 3, 1 - 0.7, 0.7, 0.9, 1.0]
+    assert bins_of(at, 10).tolist() == [0, 1, 3, 3, 7, 9, 9]
+    assert bins_of(at, 5).tolist() == [0, 0, 1, 1, 3, 4, 4]
+    assert is_middle_of(at).tolist() == [False, False, True, True, True, False, False]
+    for wrong in ([1.01], [-0.01], [float("nan")]):
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            bins_of(wrong, 10)
+    with pytest.raises(ValueError, match="10 or 5 bins"):
+        bins_of([0.5], 7)
+
+
+@pytest.mark.parametrize("bins", [10, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_is_the_reference_draw_by_draw(bins: int, seed: int):
+    values, clusters, positions, models = rows(seed)
+    seen, resampled, shuffled = plain(values, clusters, positions, bins, 200, 42)
+    curve = study(place(values, clusters, positions, models), bins, 200, 42)
+    assert curve.accuracy == pytest.approx(seen[0], abs=1e-12, nan_ok=True)
+    assert (curve.gap, curve.difference) == pytest.approx((seen[1], seen[3]), abs=1e-12)
+    low, high = np.nanquantile([r[0] for r in resampled], [0.025, 0.975], axis=0)
+    many = curve.clusters > 1
+    assert curve.ci_low[many] == pytest.approx(low[many], abs=1e-12)
+    assert curve.ci_high[many] == pytest.approx(high[many], abs=1e-12)
+    ends = np.quantile([r[3] for r in resampled], [0.025, 0.975])
+    assert [curve.difference_low, curve.difference_high] == pytest.approx(list(ends), abs=1e-12)
+    low, high = np.nanquantile([s[0] for s in shuffled], [0.025, 0.975], axis=0)
+    assert curve.null_low == pytest.approx(low, abs=1e-12, nan_ok=True)
+    assert curve.null_high == pytest.approx(high, abs=1e-12, nan_ok=True)
+    gaps, spreads, differences = (np.array([s[i] for s in shuffled]) for i in (1, 2, 3))
+    assert curve.null_gap == pytest.approx(gaps.mean(), abs=1e-12)
+    assert curve.gap_p == ((gaps >= seen[1] - 1e-9).sum() + 1) / 201
+    assert curve.homogeneity_p == ((spreads >= seen[2] - 1e-9).sum() + 1) / 201
+    tails = [(sign * (differences - seen[3]) >= -1e-9).sum() + 1 for sign in (1, -1)]
+    assert curve.difference_p == min(1.0, 2 * min(tails) / 201)
+    assert (curve.difference_holm, curve.quadratic_holm) == pytest.approx(
+        tuple(holm_adjust([curve.difference_p, curve.quadratic_p]))
+    )
+
+
+def test_its_intervals_are_those_of_the_clustered_bootstrap_to_the_last_bit():
+    bins = np.repeat(np.arange(10), PUBLISHED_N)
+    clusters = np.arange(len(bins)) // 6
+    values = (np.random.default_rng(0).random(len(bins)) < 0.45).astype(float)
+    whole = clustered_bootstrap(values, clusters, bins, 500, np.random.default_rng(42))
+    curve = study(place(values, clusters, (bins + 0.5) / 10), 10, 500, 42)
+    assert curve.n.tolist() == list(PUBLISHED_N)
+    assert curve.clusters.tolist() == [n // 6 for n in PUBLISHED_N]
+    assert np.array_equal(curve.accuracy, whole.estimate)
+    assert np.array_equal(curve.ci_low, whole.low)
+    assert np.array_equal(curve.ci_high, whole.high)
+
+
+def test_the_null_is_every_deal_of_positions_equally_often():
+    # Two layouts (one place, two places), three and two clusters: 3! · 2! = 12 deals.
+    values = [1, 0, 0.5, 1, 0, 0.25, 1]
+    clusters, slots = [0, 1, 2, 3, 3, 4, 4], [0, 0, 0, 0, 1, 0, 1]
+    positions = np.array([0.05, 0.15, 0.95, 0.05, 0.55, 0.95, 0.45])
+    placed = place(values, clusters, positions, slots=slots)
+    cut = cells(placed.position, 10)
+    wanted = set()
+    for one in itertools.permutations(range(3)):
+        for two in itertools.permutations([0, 1]):
+            at = np.concatenate(
+                [positions[:3][list(one)], positions[3:].reshape(2, 2)[list(two)].ravel()]
+            )
+            totals = np.zeros(10)
+            np.add.at(totals, bins_of(at, 10), values)
+            wanted.add(tuple(totals.round(9)))
+    drawn = permuted_totals(placed, cut, 6000, np.random.default_rng(0))
+    assert drawn is not None
+    seen, often = np.unique((drawn @ cut.bins).round(9), axis=0, return_counts=True)
+    assert {tuple(row) for row in seen} == wanted
+    # 12 deals give 12 different totals, each 1/12 of 6,000 = 500; sd 21.4, five of them 107.
+    assert len(wanted) == 12
+    assert np.abs(often - 500).max() < 107
+
+
+def test_clusters_and_answers_in_each_bin_stay_as_they_are():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 5, 60)
+    clusters = np.repeat(np.arange(60), sizes)
+    models = np.concatenate([np.arange(n) for n in sizes])
+    positions = np.repeat(rng.random(60), sizes)
+    placed = place(np.ones(len(clusters)), clusters, positions, models)
+    cut = cells(placed.position, 10)
+    drawn = permuted_totals(placed, cut, 50, rng)
+    # All answers right: a cell's total is the number of answers in it, whatever is dealt.
+    assert drawn is not None
+    n = np.bincount(cut.index, weights=placed.n, minlength=cut.count)
+    assert np.array_equal(drawn, np.tile(n, (50, 1)))
+
+
+def test_positions_move_between_clusters_that_the_same_models_answered():
+    # A good model answered the early questions, a bad one the late: that is no effect of position.
+    position = np.concatenate([np.linspace(0.31, 0.69, 20), np.linspace(0.8, 1, 20)])
+    model = np.repeat([0, 1], 20)
+    right = 1.0 - model
+    told_apart = study(place(right, np.arange(40), position, model), 10, 999, 1)
+    mixed = study(place(right, np.arange(40), position), 10, 999, 1)
+    assert told_apart.difference == mixed.difference == 1.0
+    assert (told_apart.difference_p, told_apart.gap_p) == (1.0, 1.0)
+    assert mixed.difference_p == 2 / 1000  # the least there is: p is never 0
+    assert mixed.homogeneity_p == 1 / 1000
+
+
+def test_clusters_without_a_partner_are_held_and_told():
+    values, clusters, positions, models = rows(2, clusters=10)
+    curve = study(place(values[:-1], clusters[:-1], positions[:-1], models[:-1]), 10, 99, 1)
+    assert curve.held == 2 / 29  # the last cluster has lost an answer, so it has no partner
+    alone = study(place([1, 0], [0, 0], [0.2, 0.2], [0, 1]), 10, 99, 1)
+    assert alone.held == 1.0
+    assert np.isnan([alone.gap_p, alone.null_gap, alone.difference_p, alone.smallest]).all()
+    assert np.isnan([alone.difference, alone.quadratic_p]).all()
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_the_normal_limit_has_the_moments_of_the_draws(places: int, monkeypatch):
+    rng = np.random.default_rng(7)
+    count = 600
+    clusters = np.repeat(np.arange(count), places)
+    scores = np.repeat(rng.integers(0, 7, count) / 6, places)
+    placed = place(
+        scores, clusters, rng.random(count * places), slots=np.tile(np.arange(places), count)
+    )
+    cut = cells(placed.position, 10)
+    for draw in (
+        lambda seed: permuted_totals(placed, cut, 8000, np.random.default_rng(seed)),
+        lambda seed: bootstrap_totals(placed, cut, 8000, np.random.default_rng(seed))[0],
+    ):
+        monkeypatch.setattr(resampling, "ONE_BY_ONE", 2000)
+        one = draw(1)
+        monkeypatch.setattr(resampling, "ONE_BY_ONE", 10)
+        monkeypatch.setattr(resampling, "ENOUGH", 1)
+        limit = draw(2)
+        sd = one.std(axis=0)
+        # Standard errors of 8,000 draws: 0.011 sd for means, 0.8 % for sds, 0.011 for correlations.
+        assert np.abs(one.mean(axis=0) - limit.mean(axis=0)).max() < 0.08 * sd.max()
+        assert limit.std(axis=0) == pytest.approx(sd, rel=0.05)
+        assert np.corrcoef(limit.T) == pytest.approx(np.corrcoef(one.T), abs=0.08)
+        for part in (0.025, 0.975):
+            ends = [np.quantile(d, part, axis=0) for d in (one, limit)]
+            assert np.abs(ends[0] - ends[1]).max() < 0.2 * sd.max()
+
+
+def test_a_sparse_bin_is_drawn_one_by_one_whatever_the_number_of_clusters():
+    placed = place(
+        np.ones(2100), np.arange(2100), np.append(np.full(2097, 0.5), [0.95, 0.96, 0.97])
+    )
+    cut = cells(placed.position, 10)
+    drawn, n = bootstrap_totals(placed, cut, 300, np.random.default_rng(0))
+    assert np.array_equal(drawn, drawn.round())  # whole answers: no normal law gives these
+    assert (n >= 0).all()
+
+
+def test_the_papers_facts_come_out():
+    accuracy = np.array([row["accuracy"] for row in published_curve()])
+    n = np.array(PUBLISHED_N)
+    position = (np.arange(10) + 0.5) / 10
+    right = (accuracy * n)[None, :]
+    found = statistics(right, n[None, :].astype(float), cells(position, 10))
+    assert n.sum() == 2196
+    assert accuracy[2] - accuracy[7] == pytest.approx(0.219)
+    assert found.gap[0] == pytest.approx(0.219)
+    # Middle and edge are means over answers, not over deciles: 43.2 and 45.2.
+    told = {row["quantity"]: row for row in published_summary()}
+    assert 100 * found.middle[0] == pytest.approx(told["middle_band_accuracy"]["value"], abs=0.05)
+    assert 100 * found.edge[0] == pytest.approx(told["edge_band_accuracy"]["value"], abs=0.05)
+    # Share between the 10th and 90th percentile: answers in [.1, .9), 1488 of 2196.
+    placed = Placed(np.arange(10), right[0], n.astype(float), position, np.zeros(10, np.int64))
+    share = study(placed, 10, 10, 0).share_10_90
+    assert share == 1488 / 2196
+    assert 100 * share == pytest.approx(told["answers_between_p10_and_p90"]["value"], abs=0.05)
+
+
+def test_the_published_intervals_alone_say_what_gap_chance_gives():
+    # Ten independent normal deciles without any effect, as wide as the published intervals.
+    curve = published_curve()
+    spread = np.array([(row["ci_high"] - row["ci_low"]) / (2 * 1.96) for row in curve])
+    gaps = np.ptp(np.random.default_rng(0).normal(size=(100_000, 10)) * spread, axis=1)
+    assert gaps.mean() == pytest.approx(0.193, abs=0.002)
+    assert (gaps >= 0.219).mean() == pytest.approx(0.29, abs=0.01)
+
+
+def test_a_tie_is_not_less_extreme():
+    # Every deal of these two clusters gives the same gap, so p is 1.
+    curve = study(place([1, 0], [0, 1], [0.05, 0.95]), 10, 400, 3)
+    assert (curve.gap, curve.gap_p, curve.null_gap) == (1.0, 1.0, 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 5), POSITIONS, st.integers(0, 2)),
+        min_size=1, max_size=25,
+    ),
+    st.sampled_from([10, 5]),
+)  # fmt: skip
+def test_any_answers_give_a_curve(drawn, bins: int):
+    values, clusters, positions, models = (np.array(column) for column in zip(*drawn, strict=True))
+    slots = np.unique(positions, return_inverse=True)[1]
+    placed = place(values, clusters, positions, models, slots)
+    curve = study(placed, bins, 30, 1)
+    assert curve.n.sum() == curve.rows == len(drawn)
+    assert curve.clusters.max() <= curve.cluster_count == len(set(clusters.tolist()))
+    held = curve.n > 0
+    assert np.array_equal(held, ~np.isnan(curve.accuracy))
+    assert curve.trough <= curve.peak
+    assert curve.gap == pytest.approx(curve.peak - curve.trough, abs=1e-9)
+    for p in (curve.gap_p, curve.homogeneity_p, curve.difference_p, curve.quadratic_p):
+        assert np.isnan(p) or 0.0 < p <= 1.0
+    assert np.array_equal(np.isnan(curve.ci_low), curve.clusters < 2)
+
+
+def test_one_test_is_one_test_however_the_record_is_binned():
+    placed = made(even_design(80), 0.5, 0.3, np.random.default_rng(2))
+    tenths, fifths = study(placed, 10, 500, 42), study(placed, 5, 500, 42)
+    same = ("middle", "edge", "difference", "difference_p", "difference_low", "difference_high",
+            "quadratic", "quadratic_p", "smallest", "share_10_90")  # fmt: skip
+    for name in same:
+        assert getattr(tenths, name) == pytest.approx(getattr(fifths, name), abs=1e-9), name
+
+
+def test_wrong_rows_are_refused():
+    with pytest.raises(ValueError, match="one length"):
+        place([1.0, 0.0], [0], [0.5])
+    with pytest.raises(ValueError, match="one position"):
+        place([1.0, 0.0], [0, 0], [0.5, 0.6])
+    with pytest.raises(ValueError, match="at least one answer"):
+        study(place([], [], []), 10, 10, 0)

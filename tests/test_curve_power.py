@@ -1,0 +1,129 @@
+"""The curve's tests put to the test: false alarms at their level, planted effects found.
+
+Small simulations from fixed seeds, held against exact binomial bounds; docs/power.md has the
+large ones (``python -m core.curve``).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from core.curve import place, study
+from core.curve.power import TESTS, power
+from core.curve.simulate import (
+    PUBLISHED_N,
+    answers,
+    even_design,
+    published_design,
+    stepped,
+)
+from core.run.curve_tables import published_curve
+from core.synthetic.responses import MODELS
+
+LIKENESS = 0.42
+"""See core/curve/__main__.py."""
+
+
+def even(questions: int, _: np.random.Generator):
+    return even_design(questions)
+
+
+def test_answers_have_the_accuracy_and_the_likeness_they_were_made_with():
+    design, rng = even_design(40_000, 2), np.random.default_rng(0)
+    made = answers(design, 0.3, 0.5, rng)
+    both, one = (made.right == 2).mean(), made.right.mean() / 2
+    # se of a share of 40,000 is at most .0025.
+    assert one == pytest.approx(0.3, abs=0.01)
+    assert both == pytest.approx(0.09 + 0.5 * 0.21, abs=0.01)  # p² + ρ p(1 − p)
+    step = stepped(design, 0.5, -0.2)
+    assert step.mean() == pytest.approx(0.5)
+    assert set(np.diff(step).round(9)) == {0.0, -0.2, 0.2}
+    with pytest.raises(ValueError, match="cannot be put"):
+        stepped(design, 0.05, -0.2)
+
+
+def test_the_published_design_has_the_published_counts():
+    design = published_design(np.random.default_rng(1))
+    made = answers(design, 0.4, 0.2, np.random.default_rng(1))
+    curve = study(made, 10, 100, 1)
+    assert curve.n.tolist() == list(PUBLISHED_N)
+    assert (curve.rows, curve.cluster_count) == (2196, 270)
+
+
+@pytest.mark.parametrize(
+    ("design", "likeness"),
+    [(partial(even, 60), 0.0), (partial(even, 120), LIKENESS), (published_design, LIKENESS)],
+    ids=["60 independent", "120 alike", "published"],
+)
+def test_without_an_effect_they_cry_wolf_as_often_as_they_say(design, likeness: float):
+    datasets = 400
+    found = power(design, 0.45, 0.0, likeness, datasets, np.random.default_rng(11), 199)
+    for test in TESTS:
+        level = 0.06 if test in ("quadratic", "either") else 0.05  # the sandwich's own is about 6 %
+        most = binom.ppf(0.999, datasets, level)
+        assert found.rejected[test] <= most, test
+    # Nor do they never reject: at 5 %, 400 datasets give none with chance 1e-9.
+    assert all(found.rejected[test] > 0 for test in TESTS if test != "either")
+
+
+def test_a_planted_effect_is_found():
+    found = power(published_design, 0.45, -0.2, LIKENESS, 40, np.random.default_rng(3), 199)
+    # Power by the large simulation is 99 % for the contrast; 33 of 40 has chance 1e-7 then.
+    assert found.rejected["difference"] >= 34
+    assert found.rejected["either"] >= 34
+    assert found.gap > found.null_gap
+
+
+def test_the_difference_called_visible_is_found_four_times_in_five():
+    # smallest_difference is worked out from one dataset; at the first step of Holm (2.5 %).
+    design, rng = even_design(120), np.random.default_rng(8)
+    smallest = np.mean(
+        [study(answers(design, 0.5, 0.2, rng), 10, 400, i).smallest for i in range(5)]
+    )
+    hits = sum(
+        study(answers(design, stepped(design, 0.5, -smallest), 0.2, rng), 10, 400, i).difference_p
+        <= 0.025
+        for i in range(150)
+    )
+    # 150 datasets at 80 %: 120 ± 4.9; three standard errors and the Monte-Carlo p values.
+    assert 103 <= hits <= 137
+
+
+def test_published_counts_give_a_gap_near_19_points_by_chance():
+    """Accuracy is the published curve's own, 44.6 %; the answers to a question are alike by .42."""
+    curve = published_curve()
+    accuracy = sum(row["accuracy"] * n for row, n in zip(curve, PUBLISHED_N, strict=True)) / 2196
+    assert accuracy == pytest.approx(0.446, abs=0.0005)
+    found = power(published_design, accuracy, 0.0, LIKENESS, 60, np.random.default_rng(5), 300)
+    assert found.null_gap == pytest.approx(0.19, abs=0.007)
+    assert found.gap == pytest.approx(0.19, abs=0.02)
+    # With the same likeness the intervals are as wide as the published ones: mean width 23.7.
+    widths, rng = [], np.random.default_rng(6)
+    for seed in range(6):
+        drawn = study(answers(published_design(rng), accuracy, LIKENESS, rng), 10, 500, seed)
+        widths.append(np.mean(drawn.ci_high - drawn.ci_low))
+    published = np.mean([row["ci_high"] - row["ci_low"] for row in curve])
+    assert published == pytest.approx(0.237, abs=0.001)
+    assert np.mean(widths) == pytest.approx(published, abs=0.015)
+
+
+def test_the_declared_effect_of_the_simulated_models_is_recovered():
+    """Every model's own curve, asked 3,000 questions spread evenly over the record."""
+    rng, position = np.random.default_rng(1), (np.arange(3000) + 0.5) / 3000
+    for model in MODELS:
+        chance = np.array([model.accuracy(x) for x in position])
+        right = (rng.random(3000) < chance).astype(float)
+        curve = study(place(right, np.arange(3000), position), 10, 500, 42)
+        expected = chance.reshape(10, 300).mean(axis=1)
+        # A decile's standard error is at most .029; ten deciles within 3.5 of it.
+        assert np.abs(curve.accuracy - expected).max() < 3.5 * np.sqrt(0.25 / 300)
+        dip = expected[3:7].mean() - expected[[0, 1, 2, 7, 8, 9]].mean()
+        assert curve.difference_low - 0.02 < dip < curve.difference_high + 0.02
+        if model.dip >= 0.2:
+            assert curve.quadratic > 0 and curve.quadratic_holm < 0.05
+        if model.dip == 0.0 and model.tilt == 0.0:
+            assert min(curve.gap_p, curve.homogeneity_p, curve.difference_p) > 0.01

@@ -1,0 +1,96 @@
+"""The verdict in words: what it says, what it must not, for every way the numbers can fall."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.curve import Curve, place, study, verdict
+from core.curve.simulate import answers, even_design, stepped
+
+
+def made(difference: float, questions: int = 200, seed: int = 1) -> Curve:
+    design, rng = even_design(questions), np.random.default_rng(seed)
+    return study(answers(design, stepped(design, 0.5, difference), 0.1, rng), 10, 999, 42)
+
+
+def test_no_effect_found_is_not_said_to_be_no_effect():
+    curve = made(0.0)
+    text = verdict(curve, "clinician")
+    assert "is significant" in text and "neither this nor" in text
+    assert "Not significant is not the same as no effect" in text
+    assert f"a difference of {100 * curve.smallest:.1f} points" in text
+    assert f"{100 * curve.middle:.1f} %" in text and f"{100 * curve.edge:.1f} %" in text
+    assert f"{100 * curve.gap:.1f} points apart" in text
+    assert f"still be {100 * curve.null_gap:.1f} points apart" in text
+    assert "gap alone shows no curve" in text
+    assert "Simulated" not in text and "several groups" not in text
+
+
+def test_a_loss_in_the_middle_is_said_and_not_called_a_cause():
+    text = verdict(made(-0.25), "exact")
+    assert "Accuracy by exact match" in text
+    assert "these answers are worse in the middle" in text and "lower in the middle" in text
+    assert "only moving the same fact" in text
+    assert "Not significant" not in text
+
+
+def test_a_gain_in_the_middle_is_not_called_lost():
+    text = verdict(made(0.25), "jaccard")
+    assert "Mean token overlap" in text
+    assert "better in the middle, not lost" in text and "higher in the middle" in text
+
+
+def test_a_bend_alone_is_said():
+    # Better in the first and the last twentieth alone.
+    rng, x = np.random.default_rng(5), (np.arange(900) + 0.5) / 900
+    chance = np.clip(0.45 + 1.2 * (np.abs(x - 0.5) > 0.45), 0, 0.9)
+    right = (rng.random((900, 6)) < chance[:, None]).astype(float)
+    placed = place(right.ravel(), np.repeat(np.arange(900), 6), np.repeat(x, 6))
+    curve = study(placed, 5, 499, 42)
+    assert curve.quadratic_holm < 0.001
+    assert "the curve as a whole sags in the middle (p < 0.001)" in verdict(curve, "clinician")
+
+
+def test_simulated_and_one_of_many_are_said_first_and_last():
+    text = verdict(made(0.0), "clinician", simulated=True, one_of_many=True)
+    assert text.startswith("Simulated answers")
+    assert text.endswith("not corrected for that.")
+
+
+@pytest.mark.parametrize(
+    ("values", "positions", "says"),
+    [
+        ([1, 0, 1], [0.4, 0.5, 0.6], "lies on one side"),
+        ([1, 0, 1], [0.1, 0.1, 0.9], "lies on one side"),
+        ([1], [0.5], "1 answer to 1 question"),
+    ],
+)
+def test_too_little_is_said(values, positions, says: str):
+    text = verdict(study(place(values, range(len(values)), positions), 10, 99, 1), "clinician")
+    assert says in text
+    assert "nothing can be said" in text
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=40
+    ),
+    st.sampled_from(["clinician", "exact", "jaccard"]),
+    st.booleans(),
+)  # fmt: skip
+def test_any_curve_has_words_and_no_number_that_is_none(drawn, score: str, simulated: bool):
+    values, clusters, positions = (np.array(column) for column in zip(*drawn, strict=True))
+    placed = place(values, clusters, positions, slots=np.unique(positions, return_inverse=True)[1])
+    curve = study(placed, 10, 49, 1)
+    text = verdict(curve, score, simulated)
+    assert "nan" not in text and "None" not in text and "inf" not in text
+    assert "p = 0.000" not in text and "p = 0.00 " not in text
+    assert text.startswith("Simulated") == simulated
+    significant = min(np.nan_to_num([curve.difference_holm, curve.quadratic_holm], nan=1.0)) <= 0.05
+    assert bool(re.search("worse in|better in|as a whole", text)) == significant

@@ -1,0 +1,95 @@
+"""The clustered logistic fit beside statsmodels' own, row by row and with rows summed up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from core.stats.logistic import clustered_logistic
+
+
+def rows(seed: int, clusters: int = 60, models: int = 6):
+    """Design with 1, u, u², 0/1 outcomes alike within clusters, and the clusters."""
+    rng = np.random.default_rng(seed)
+    u = 2 * rng.random(clusters) - 1
+    own = rng.normal(0, 1, clusters)
+    odds = -0.2 + 0.3 * u + 0.8 * u * u + own
+    y = (rng.random((clusters, models)) < 1 / (1 + np.exp(-odds[:, None]))).astype(float)
+    x = np.column_stack([np.ones(clusters), u, u * u])
+    return x, y
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_statsmodels_clustered_logit(seed: int):
+    x, y = rows(seed)
+    clusters, models = y.shape
+    by_row, group = np.repeat(x, models, axis=0), np.repeat(np.arange(clusters), models)
+    theirs = sm.Logit(y.ravel(), by_row).fit(
+        disp=False, tol=1e-12, cov_type="cluster", cov_kwds={"groups": group}
+    )
+    summed = clustered_logistic(x, y.sum(axis=1), np.full(clusters, models), np.arange(clusters))
+    plain = clustered_logistic(by_row, y.ravel(), np.ones(y.size), group)
+    assert summed is not None and plain is not None
+    for fit in (summed, plain):
+        assert fit.coefficients == pytest.approx(theirs.params, abs=1e-8)
+        assert fit.covariance == pytest.approx(theirs.cov_params(), abs=1e-8)
+        assert (fit.clusters, fit.n) == (clusters, y.size)
+
+
+def test_it_is_the_independence_estimating_equation_of_statsmodels():
+    x, y = rows(9)
+    clusters, models = y.shape
+    by_row, group = np.repeat(x, models, axis=0), np.repeat(np.arange(clusters), models)
+    theirs = sm.GEE(y.ravel(), by_row, groups=group, family=sm.families.Binomial()).fit()
+    fit = clustered_logistic(x, y.sum(axis=1), np.full(clusters, models), np.arange(clusters))
+    assert fit is not None
+    assert fit.coefficients == pytest.approx(theirs.params, abs=1e-7)
+    # GEE leaves out the factor C/(C − 1) · (N − 1)/(N − k).
+    factor = clusters / (clusters - 1) * (y.size - 1) / (y.size - 3)
+    assert fit.errors == pytest.approx(theirs.bse * np.sqrt(factor), rel=1e-6)
+
+
+def test_the_interval_and_p_are_students_t():
+    from scipy.stats import t
+
+    x, y = rows(3, clusters=25)
+    fit = clustered_logistic(x, y.sum(axis=1), np.full(25, 6), np.arange(25))
+    assert fit is not None
+    law = t(df=24)
+    value, error = fit.coefficients[2], fit.errors[2]
+    found = fit.interval(2)
+    assert (found.low, found.high) == pytest.approx(
+        (value - law.ppf(0.975) * error, value + law.ppf(0.975) * error)
+    )
+    assert fit.p(2) == pytest.approx(2 * law.sf(abs(value) / error))
+    assert fit.p(2) > 0.0
+
+
+def test_shares_of_any_kind_are_taken():
+    # A fractional outcome (a token overlap) has the same estimating equation as 0/1 rows.
+    x, y = rows(5)
+    share = np.clip(y.mean(axis=1) * 0.7 + 0.1, 0, 1)
+    fit = clustered_logistic(x, share, np.ones(len(x)), np.arange(len(x)))
+    theirs = sm.GLM(share, x, family=sm.families.Binomial()).fit()
+    assert fit is not None
+    assert fit.coefficients == pytest.approx(theirs.params, abs=1e-7)
+
+
+def test_what_has_no_finite_fit_has_none():
+    u = np.linspace(-1, 1, 40)
+    x = np.column_stack([np.ones(40), u, u * u])
+    one, label = np.ones(40), np.arange(40)
+    assert clustered_logistic(x, np.zeros(40), one, label) is None  # one outcome only
+    assert clustered_logistic(x, (u > 0).astype(float), one, label) is None  # separated
+    flat = np.column_stack([np.ones(40), np.ones(40), u])
+    assert clustered_logistic(flat, (np.arange(40) % 2).astype(float), one, label) is None
+    assert clustered_logistic(x, (np.arange(40) % 2).astype(float), one, label // 20) is None
+
+
+def test_wrong_numbers_are_refused():
+    x = np.ones((3, 1))
+    with pytest.raises(ValueError, match="0 ≤ right ≤ n"):
+        clustered_logistic(x, [0, 2, 0], [1, 1, 1], [0, 1, 2])
+    with pytest.raises(ValueError, match="entries"):
+        clustered_logistic(x, [0, 1], [1, 1], [0, 1])
