@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,11 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
+
+
+def known(value: float) -> float | None:
+    """A number that JSON and tables can hold: None in place of one that is none."""
+    return value if math.isfinite(value) else None
 
 
 def auroc(scores: Floats, labels: Floats) -> float:

@@ -6,14 +6,19 @@ that of the process it was trained in. Curve, calibration and histogram are thos
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
+from core.gate.measures import (
+    Floats,
+    expected_calibration_error,
+    known,
+    reliability,
+    score_gap,
+)
 from core.gate.recipe import Epoch
 from core.run.gate_exam import Answers
 from core.stats import clustered_auroc, wilson_interval
@@ -47,19 +52,14 @@ VARIANTS: Schema = {
 SCORE_BINS = 20
 
 
-def number(value: float) -> float | None:
-    """A number a row can hold; None for one that is none."""
-    return value if math.isfinite(value) else None
-
-
 def curve_rows(curve: Sequence[Epoch]) -> list[dict[str, Any]]:
     """The epochs of a training."""
     return [
         {
             "epoch": one.epoch,
             "loss": one.loss,
-            "validation_loss": number(one.validation_loss),
-            "validation_auroc": number(one.validation_auroc),
+            "validation_loss": known(one.validation_loss),
+            "validation_auroc": known(one.validation_auroc),
         }
         for one in curve
     ]
@@ -72,10 +72,10 @@ def sitting_row(
     area = clustered_auroc(answers.logits, answers.labels, answers.patients, resamples, rng)
     return {
         "salt": salt,
-        "auroc": number(area.estimate),
-        "ci_low": number(area.low),
-        "ci_high": number(area.high),
-        "gap": number(score_gap(answers.logits, answers.labels)),
+        "auroc": known(area.estimate),
+        "ci_low": known(area.low),
+        "ci_high": known(area.high),
+        "gap": known(score_gap(answers.logits, answers.labels)),
         "hits": answers.lexical[0],
         "n": answers.lexical[1],
         "evidence_hits": answers.evidence[0],

@@ -20,12 +20,13 @@ from core.errors import DataUseError, InputError
 from core.files import alone
 from core.gate.checkpoint import CARD, Gate, save_gate
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
-from core.gate.measures import auroc, fit_temperature
+from core.gate.measures import auroc, fit_temperature, known
 from core.gate.recipe import Progress, Recipe
 from core.gate.shape import GateConfig
 from core.gate.split import Split, split_patients
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.run.gate_rows import curve_rows
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
 from core.text import sentences
@@ -140,8 +141,8 @@ def train_gate(
                 ("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test),
             )
         },
-        "curve": [dataclasses.asdict(epoch) for epoch in trainer.curve],
-        "test_auroc": auroc(trainer.logits(drawn.test), drawn.test.label),
+        "curve": curve_rows(trainer.curve),
+        "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
     }  # fmt: skip
     validated = trainer.logits(drawn.validation)
