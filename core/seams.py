@@ -1,4 +1,4 @@
-"""The seams between rooms, as protocols: what a loader, arm, reader, judge and store must offer.
+"""The seams between rooms: what a loader, arm, reader, judge, attention and store must offer.
 
 Gold is seen by judges and scoring alone: no arm's or reader's signature takes it.
 """
@@ -108,6 +108,28 @@ class GroupJudge(Judge, Protocol):
         self, items: Sequence[tuple[Instruction, Gold, Answer]]
     ) -> Iterator[tuple[int, Verdict]]:
         """Each item's index and verdict, in any order, as they are there."""
+        ...
+
+
+class Attention(Protocol):
+    """A way to attend to a patient's events; a PyTorch module, so its arrays are tensors."""
+
+    name: str
+    title: str
+    gated: bool
+    """Whether it takes a gate, one number a position."""
+
+    def __call__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        gate: Any = None,
+        norms: Any = None,
+        need_weights: bool = False,
+    ) -> tuple[Any, Any | None]:
+        """Out [batch, heads, queries, dim] and, where asked for, weights [..., queries, time]."""
         ...
 
 

@@ -1,0 +1,25 @@
+"""Softmax attention: what every other variant is held against."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from core.attention import ATTENTIONS
+from core.attention.parts.base import AttentionModule, Keys
+from core.attention.parts.maps import softmax_map, softmax_mix
+
+
+@ATTENTIONS.register("softmax")
+class Softmax(AttentionModule):
+    """softmax(QKᵀ/√d)·V (Vaswani et al. 2017, equation 1; the paper's standard transformer)."""
+
+    name = "softmax"
+    title = "Softmax"
+
+    def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:
+        """Softmax of the scores over the keys that are there."""
+        return softmax_map(q, k, keys.mask)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, keys: Keys) -> Tensor:
+        """PyTorch's fused kernel."""
+        return softmax_mix(q, k, v, keys.mask)

@@ -1,0 +1,25 @@
+"""Sparsemax attention: the scores are projected onto the simplex."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from core.attention import ATTENTIONS
+from core.attention.parts.sparse import SparseMap
+
+
+@ATTENTIONS.register("sparsemax")
+class Sparsemax(SparseMap):
+    """Sparsemax: the point of the simplex nearest to the scores, [z − τ]₊; entmax with α = 2.
+
+    Martins and Astudillo 2016, algorithm 1; the paper's appendix (sparse_attn).
+    """
+
+    name = "sparsemax"
+    title = "Sparsemax"
+
+    def simplex(self, rows: Tensor) -> Tensor:
+        """The package's exact solution by sorting."""
+        from entmax import sparsemax
+
+        return sparsemax(rows, dim=-1)
