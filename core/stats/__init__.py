@@ -28,6 +28,8 @@ from core.stats.clustered import (
     clustered_intervals,
     clustered_wilson,
 )
+from core.stats.delong import AreaTest, Placements, clustered_test, delong_test, placements
+from core.stats.hanley_mcneil import hanley_mcneil, hanley_mcneil_se
 from core.stats.intervals import (
     Interval,
     bootstrap_interval,
@@ -39,12 +41,25 @@ from core.stats.multiple import benjamini_hochberg, holm_adjust
 from core.stats.paired import CochranQ, cochran_q, mcnemar_exact, newcombe_paired
 from core.stats.permutation import PermutationTest, permutation_test
 from core.stats.power import connor_pairs, mcnemar_power, smallest_difference
+from core.stats.ranking import (
+    Ranking,
+    Thresholds,
+    clustered_ranking,
+    ranking_areas,
+    thresholds,
+)
+from core.stats.within import WithinContrast, within_contrast
 
 __all__ = [
+    "AreaTest",
     "ClusteredBootstrap",
     "CochranQ",
     "Interval",
     "PermutationTest",
+    "Placements",
+    "Ranking",
+    "Thresholds",
+    "WithinContrast",
     "ac1_interval",
     "ac1_of",
     "benjamini_hochberg",
@@ -54,12 +69,17 @@ __all__ = [
     "clustered_auroc",
     "clustered_bootstrap",
     "clustered_intervals",
+    "clustered_ranking",
+    "clustered_test",
     "clustered_wilson",
     "cochran_q",
     "cohen_kappa",
     "connor_pairs",
+    "delong_test",
     "fleiss_kappa",
     "gwet_ac1",
+    "hanley_mcneil",
+    "hanley_mcneil_se",
     "holm_adjust",
     "kappa_interval",
     "kappa_of",
@@ -68,11 +88,15 @@ __all__ = [
     "newcombe_independent",
     "newcombe_paired",
     "permutation_test",
+    "placements",
     "positive_agreement",
     "positive_of",
+    "ranking_areas",
     "raw_agreement",
     "raw_of",
     "repeat_agreement",
     "smallest_difference",
+    "thresholds",
     "wilson_interval",
+    "within_contrast",
 ]
