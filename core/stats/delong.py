@@ -13,7 +13,6 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from core.stats.intervals import checked_level
 
@@ -68,11 +67,17 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
         raise ValueError("AUROC takes labels of both classes")
     value = np.empty_like(data)
     for row, mine in zip(value, data, strict=True):
-        overall = rankdata(mine)
-        row[positive] = (overall[positive] - rankdata(mine[positive])) / n
-        row[~positive] = 1.0 - (overall[~positive] - rankdata(mine[~positive])) / m
+        overall = _ranks(mine)
+        row[positive] = (overall[positive] - _ranks(mine[positive])) / n
+        row[~positive] = 1.0 - (overall[~positive] - _ranks(mine[~positive])) / m
     mean = value.mean(axis=0)
     return Placements(mean, positive, float(mean[positive].mean()))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1, ties sharing their mean."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2.0)[which]
 
 
 def delong_test(first: Placements, second: Placements, level: float = 0.95) -> AreaTest:
