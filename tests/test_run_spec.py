@@ -87,7 +87,7 @@ def test_readers_with_options_are_told_apart_by_what_differs():
         ({"judges": [1]}, ["holds 1"]),
         ({"kind": "answer"}, ["'answer'", "Did you mean answers", "selection"]),
         ({"kind": "curve"}, ["takes no arms"]),
-        ({"kind": "needles"}, ["needle"]),
+        ({"kind": "needles"}, ["cut to any", "232 tokens"]),
         ({"kind": "gate"}, ["gate"]),
         ({"kind": "forecast"}, ["EHRSHOT"]),
         ({"kind": None}, ["'kind'"]),

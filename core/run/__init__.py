@@ -19,6 +19,7 @@ from core.run.compare import (
 )
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
+from core.run.needle_items import needle_items
 from core.run.report import report, report_csv
 from core.run.state import status
 
@@ -30,6 +31,7 @@ __all__ = [
     "disagreements",
     "estimate",
     "item",
+    "needle_items",
     "outcomes",
     "report",
     "report_csv",

@@ -59,7 +59,7 @@ def item(run: str, instruction: str) -> dict[str, Any]:
         known = store.select(main, "DISTINCT instruction")
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
-    if plan.kind == "answers":
+    if "verdicts" in store.schemas:
         said = _sorted(plan, _of(store, "verdicts", instruction))
         again: dict[tuple[str, str], list[str]] = {}
         for verdict in said:

@@ -73,24 +73,26 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
-    cohort = open_cohort(str(path))
+    kind = KINDS.build(spec.kind)
+    cohort = kind.cohort(open_cohort(str(path)), spec)
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     readers = [_reader(spec, entry, instructions, lengths) for entry in spec.readers]
     judges = [_judge(spec, entry, instructions, lengths) for entry in spec.judges]
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
+    patients = kind.patients(cohort, instructions)
     costs = [judge["cost_usd"] for judge in judges if judge["calls"] and judge["model"]]
     return {
-        "items": KINDS.build(spec.kind).planned(spec, cohort, instructions),
+        "items": kind.planned(spec, cohort, instructions),
         "instructions": len(instructions),
-        "records": len({instruction.record_id for instruction in instructions}),
+        "records": patients,
         "readers": readers,
         "judges": judges,
         "calls": sum(row["calls"] for row in (*readers, *judges) if row.get("model", True)),
         "tokens": sum(row["read_tokens"] + row["written_tokens"] for row in (*readers, *judges)),
         "cost_usd": None if None in costs else sum(costs),
         "hosts": [destination.shown() for destination in found],
-        "leaves": _leaves(found, cohort, spec, instructions),
+        "leaves": _leaves(found, cohort, spec, patients, len(instructions)),
         "weights": _weights(spec),
     }
 
@@ -176,7 +178,7 @@ def _judge(
 
 
 def _leaves(
-    found: Sequence[Destination], cohort: Cohort, spec: Spec, instructions: Sequence[Instruction]
+    found: Sequence[Destination], cohort: Cohort, spec: Spec, patients: int, questions: int
 ) -> dict[str, Any] | None:
     away = [destination for destination in found if not destination.local]
     if not away:
@@ -191,8 +193,8 @@ def _leaves(
     return {
         "hosts": sorted({destination.host for destination in away}),
         "what": f"parts of records, {what}" if readers else what,
-        "records": len({instruction.record_id for instruction in instructions}),
-        "questions": len(instructions),
+        "records": patients,
+        "questions": questions,
         "encrypted": all(destination.encrypted for destination in away),
         "refused": refused,
     }

@@ -7,7 +7,7 @@ every kind. To add one, add a file to ``core/run/kinds``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.errors import SpecError
@@ -26,24 +26,44 @@ Table = list[dict[str, Any]]
 class Kind(ABC):
     """A kind of run.
 
-    ``lists``: which of arms, readers and judges a spec may name, and whether it must. ``fields``:
+    ``lists``: which of arms, readers and judges a spec may name, and whether it must;
+    ``usual_arms`` are those of a spec that names none. ``fields``:
     the spec's fields of this kind's own. ``schemas``: the tables of its rows; ``main`` is the one
     with a row for each instruction and arm entry, where ``by_instruction`` says there is one.
+    ``gpu``: the kind's own work, beside its members', uses a GPU where there is one.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     lists: ClassVar[Mapping[str, bool]] = {}
+    usual_arms: ClassVar[tuple[str, ...]] = ()
     fields: ClassVar[tuple[str, ...]] = ()
     schemas: ClassVar[Mapping[str, Schema]]
     main: ClassVar[str]
     by_instruction: ClassVar[bool] = False
+    gpu: ClassVar[bool] = False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         """The kind's own fields of a spec, checked and complete, as JSON values.
 
         Raises SpecError, UnknownName or MissingModel.
         """
+        return {}
+
+    def cohort(self, cohort: Cohort, what: Spec | Plan) -> Cohort:
+        """The cohort that the run works on, made from the one that was opened.
+
+        Its instructions are what is asked, one for each prompt of an arm and reader. Raises
+        SpecError where the opened one lacks what the kind needs.
+        """
+        return cohort
+
+    def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
+        """Of how many patients text is used; ``cohort`` is the run's own."""
+        return len({instruction.record_id for instruction in asked})
+
+    def found(self, cohort: Cohort) -> Mapping[str, Any]:
+        """What planning found in the run's own cohort and its tables tell, as JSON values."""
         return {}
 
     @abstractmethod

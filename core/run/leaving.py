@@ -16,7 +16,7 @@ from core.readers import READERS
 from core.registry import Registry
 from core.run.members import MemberEntry
 from core.run.spec import READER, ArmEntry
-from core.types import Instruction, Manifest
+from core.types import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,8 @@ def permit(found: Sequence[Destination], manifest: Manifest, hosts: Iterable[str
     return gate
 
 
-def note(
-    run: str, cohort: str, found: Sequence[Destination], instructions: Sequence[Instruction]
-) -> None:
-    """Write one audit line for each member that sends text off this machine."""
-    records = len({instruction.record_id for instruction in instructions})
+def note(run: str, cohort: str, found: Sequence[Destination], records: int) -> None:
+    """Write one audit line for each member that sends text of so many records off this machine."""
     for destination in found:
         if not destination.local:
             audit.left(

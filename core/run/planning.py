@@ -67,11 +67,12 @@ def plan(spec: Spec) -> dict[str, Any]:
     run needs, DataUseError where text of its records would go where it may not.
     """
     path = find_data(spec.data, spec.base)
-    cohort = open_cohort(str(path))
+    kind = KINDS.build(spec.kind)
+    cohort = kind.cohort(open_cohort(str(path)), spec)
     instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     permit(found, cohort.manifest, spec.allow_hosts)
-    items = KINDS.build(spec.kind).planned(spec, cohort, instructions)
+    items = kind.planned(spec, cohort, instructions)
     return {
         "spec": {
             "name": spec.name,
@@ -96,6 +97,7 @@ def plan(spec: Spec) -> dict[str, Any]:
         "weights": weights_used(spec.arms, spec.readers),
         "instructions": len(instructions),
         "planned": items,
+        "found": dict(kind.found(cohort)),
     }
 
 

@@ -35,7 +35,6 @@ FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_ho
 PARTS = ("train", "validation", "test")
 LISTS = ("arms", "readers", "judges")
 LATER_KINDS: Mapping[str, str] = {
-    "needles": "controlled needle runs",
     "forecast": "the EHRSHOT experiment",
 }
 BUDGET_FIELDS = ("k", "recency", "tokens")
@@ -138,7 +137,8 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
             raise UnknownName("field of a spec", str(given), valid)
     protocol = _protocol(table)
     readers = _members(table, "readers", READERS, kind, protocol)
-    arms = _arms(table, protocol, kind.lists.get("arms", False), readers)
+    named = table if "arms" in table else {**table, "arms": kind.usual_arms}
+    arms = _arms(named, protocol, kind.lists.get("arms", False), readers)
     options = kind.options(table, protocol)
     return Spec(
         name=_text(table, "name") if "name" in table else name,

@@ -46,11 +46,12 @@ def do_run(folder: RunFolder) -> str:
     begun = time.monotonic()
     try:
         store.reopen()
-        cohort = open_cohort(plan.data)
+        kind = KINDS.build(plan.kind)
+        cohort = kind.cohort(open_cohort(plan.data), plan)
         asked = chosen(cohort, plan)
         leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
         egress = permit(leaving, cohort.manifest, plan.allow_hosts)
-        note(folder.id, cohort.manifest.name, leaving, asked)
+        note(folder.id, cohort.manifest.name, leaving, kind.patients(cohort, asked))
         job = Job(
             plan,
             cohort,
@@ -62,7 +63,7 @@ def do_run(folder: RunFolder) -> str:
         )
         try:
             job.begin()
-            KINDS.build(plan.kind).execute(job)
+            kind.execute(job)
         except Stopped:
             if job.done + job.failed < plan.planned:
                 store.close()
