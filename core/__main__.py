@@ -17,6 +17,9 @@ from typing import Any, NoReturn
 from core.errors import InputError, MidchartError
 
 
+QUEUED = "start once the slot it needs (a GPU, or the CPU) is free; several wait in order"
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse with a wrong call told in one line."""
 
@@ -150,7 +153,7 @@ def run(call: argparse.Namespace) -> None:
         else:
             _estimate(told)
         return
-    started = api.start(call.spec)
+    started = api.enqueue(call.spec) if call.queued else api.start(call.spec)
     _finish(started, call)
 
 
@@ -189,7 +192,7 @@ def data_use(call: argparse.Namespace) -> None:
 def resume(call: argparse.Namespace) -> None:
     from core import api
 
-    _finish(api.resume(call.run, call.budget), call)
+    _finish(api.resume(call.run, call.budget, call.queued), call)
 
 
 def _finish(run: str, call: argparse.Namespace) -> None:
@@ -221,7 +224,7 @@ def status(call: argparse.Namespace) -> None:
         return
     _table(
         now if isinstance(now, list) else [now],
-        ("run", "name", "kind", "status", "planned", "done", "failed"),
+        ("run", "name", "kind", "status", "place", "slot", "planned", "done", "failed"),
     )
 
 
@@ -307,6 +310,7 @@ def _parser() -> _Parser:
     ran = command("run", run, "do a run's spec (TOML)")
     ran.add_argument("spec", metavar="SPEC.toml")
     ran.add_argument("--detach", action="store_true", help="do not wait for the end")
+    ran.add_argument("--queued", action="store_true", help=QUEUED)
     ran.add_argument(
         "--estimate",
         action="store_true",
@@ -318,6 +322,7 @@ def _parser() -> _Parser:
     )
     resumed.add_argument("run", metavar="RUN")
     resumed.add_argument("--detach", action="store_true", help="do not wait for the end")
+    resumed.add_argument("--queued", action="store_true", help=QUEUED)
 
     resumed.add_argument(
         "--budget", type=float, metavar="USD", help="a new budget for the judges that have one"

@@ -123,10 +123,30 @@ def secret(name: str) -> Secret | None:
     return None
 
 
-def worker_environment() -> dict[str, str]:
-    """Environment for a worker process: this one's, with the folders pinned."""
+def gpus() -> tuple[str, ...]:
+    """Names of the GPUs that this program may use, as ``CUDA_VISIBLE_DEVICES`` lists them.
+
+    Asked of the environment and the machine's device files, so that no library is loaded for it.
+    ``MIDCHART_GPUS`` carries the list to workers, each of which sees one of them or none.
+    """
+    for variable in ("MIDCHART_GPUS", "CUDA_VISIBLE_DEVICES"):
+        value = os.environ.get(variable)
+        if value is not None:
+            names = [name.strip() for name in value.split(",")]
+            return tuple(name for name in names if name and name != "-1")
+    found = [path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*")]
+    return tuple(sorted(found, key=int))
+
+
+def worker_environment(gpu: str | None = None) -> dict[str, str]:
+    """Environment for a worker process: this one's, with the folders pinned.
+
+    ``gpu``: the one GPU it sees, or nothing for none; None leaves them as they are here.
+    """
     return {
         **os.environ,
+        "MIDCHART_GPUS": ",".join(gpus()),
+        **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),
         "MIDCHART_DATA": str(data_folder()),
         "MIDCHART_CACHE": str(cache_folder()),
         "MIDCHART_MODELS": str(models_folder()),

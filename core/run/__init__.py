@@ -20,8 +20,8 @@ from core.run.compare import (
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
 from core.run.needle_items import needle_items
+from core.run.queue import enqueue, status
 from core.run.report import report, report_csv
-from core.run.state import status
 
 __all__ = [
     "answer",
@@ -29,6 +29,7 @@ __all__ = [
     "compared",
     "different_only",
     "disagreements",
+    "enqueue",
     "estimate",
     "item",
     "needle_items",

@@ -1,14 +1,11 @@
 """Start, wait for, take up again and stop runs.
 
-A worker is a process of its own in a session of its own: it outlives the page or the command
-that started it. The launcher takes the run's lock and hands it over, so there is no moment in
-which a started run looks dead.
+How a worker is started is told in :mod:`core.run.launching`, how runs wait their turn in
+:mod:`core.run.queue`.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,32 +15,39 @@ from core import settings
 from core.errors import InputError, WorkFailed
 from core.judges.model.options import book
 from core.ledger import add_line
-from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock
+from core.run import queue
+from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock, writing
+from core.run.launching import children as _children
+from core.run.launching import launch, reap
 from core.run.planning import plan
 from core.run.provenance import content_digest, weights_used
 from core.run.spec import read_spec
 from core.run.state import state_of, status
-from core.store import Lock
 
 POLL_S = 0.1
+LOOK_S = 1.0
+"""A waiting command looks at the queue so often."""
 STOP_PATIENCE_S = 30.0
-_children: dict[str, subprocess.Popen[bytes]] = {}
+__all__ = ["_children", "cancel", "resume", "start", "wait"]
 
 
 def start(spec: str | Path | Mapping[str, Any]) -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
     Returns at once; :func:`wait` waits. Raises InputErrors (SpecError, UnknownName, DataError,
-    ProtocolError, MissingModel) before any folder is made.
+    ProtocolError, MissingModel) before any folder is made. :func:`core.run.queue.enqueue` lets
+    it wait its turn instead.
     """
     folder = make_run(plan(read_spec(spec)))
-    _launch(folder, take_lock(folder))
+    launch(folder, take_lock(folder))
+    queue.tick()
     return folder.id
 
 
-def resume(run: str, budget_usd: float | None = None) -> str:
+def resume(run: str, budget_usd: float | None = None, queued: bool = False) -> str:
     """Go on with a run that crashed, was cancelled or has failed items; gives its id.
 
+    At once, or with ``queued`` as soon as its slot is free.
     Items that are there are skipped, failed ones are done again; a finished run without failed
     items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
     one: US dollars for the whole run, what it has spent already included. Raises InputError where
@@ -52,6 +56,8 @@ def resume(run: str, budget_usd: float | None = None) -> str:
     folder = find_run(run)
     lock = take_lock(folder)
     try:
+        if folder.queued.exists():
+            raise InputError(f"run {run} waits in the queue already; cancel it to take it out")
         now = status(run)
         if folder.done.exists() and not now["failed"]:
             return run
@@ -71,11 +77,16 @@ def resume(run: str, budget_usd: float | None = None) -> str:
             )
         if budget_usd is not None:
             _set_budget(folder, begun, budget_usd)
-        for note in (folder.cancel, folder.cancelled, folder.done):
-            note.unlink(missing_ok=True)
-        _launch(folder, lock)
+        if queued:
+            queue.put(folder)
+        with writing(folder.path):
+            for note in (folder.cancel, folder.cancelled, folder.done):
+                note.unlink(missing_ok=True)
+        if not queued:
+            launch(folder, lock)
     finally:
         lock.release()
+    queue.tick()
     return run
 
 
@@ -91,38 +102,19 @@ def _set_budget(folder: RunFolder, begun: Plan, budget_usd: float) -> None:
             add_line(file, {"event": "budget", "usd": budget_usd, "who": settings.user()})
 
 
-def _launch(folder: RunFolder, lock: Lock) -> None:
-    """Start a worker that inherits the lock; this process lets it go."""
-    try:
-        with folder.log.open("ab") as log:
-            _children[folder.id] = subprocess.Popen(
-                [sys.executable, "-m", "core.run.worker", folder.id, "--lock-fd", str(lock.fd)],
-                cwd=settings.ROOT,
-                env=settings.worker_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock.fd,),
-                start_new_session=True,
-            )
-    finally:
-        lock.release()
-
-
-def _reap() -> None:
-    """Collect workers of this process that have ended, so that none stays a zombie."""
-    for run, child in list(_children.items()):
-        if child.poll() is not None:
-            del _children[run]
-
-
 def cancel(run: str) -> None:
-    """Ask a running worker to stop after the item in hand; raises InputError where none runs."""
+    """Ask a running worker to stop after the item in hand, or take a waiting run from the queue.
+
+    Raises InputError where it neither runs nor waits.
+    """
     folder = find_run(run)
+    if queue.leave(run):
+        return
     state = state_of(folder)
     if state not in ("running", "cancelling"):
         raise InputError(f"run {run} is {state}; there is nothing to cancel")
-    folder.cancel.touch()
+    with writing(folder.path):
+        folder.cancel.touch()
 
 
 def wait(run: str, progress: Callable[[int, int], None] | None = None) -> None:
@@ -131,10 +123,14 @@ def wait(run: str, progress: Callable[[int, int], None] | None = None) -> None:
     Raises WorkFailed when its worker died or it was cancelled. Ctrl-C cancels the run, waits for
     the item in hand, and goes on as KeyboardInterrupt.
     """
+    looked = float("-inf")
     try:
         while True:
+            if time.monotonic() - looked > LOOK_S:
+                looked = time.monotonic()
+                queue.tick()
             now = _told(run, progress)
-            if now["status"] not in ("running", "cancelling"):
+            if now["status"] not in ("queued", "running", "cancelling"):
                 break
             time.sleep(POLL_S)
     except KeyboardInterrupt:
@@ -153,7 +149,7 @@ def wait(run: str, progress: Callable[[int, int], None] | None = None) -> None:
 
 
 def _told(run: str, progress: Callable[[int, int], None] | None) -> dict[str, Any]:
-    _reap()
+    reap()
     now = status(run)
     if progress is not None:
         progress(now["done"] + now["failed"], now["planned"])
@@ -162,7 +158,7 @@ def _told(run: str, progress: Callable[[int, int], None] | None) -> dict[str, An
 
 def _stop(run: str) -> None:
     folder = find_run(run)
-    if state_of(folder) != "running":
+    if queue.leave(run) or state_of(folder) != "running":
         return
     folder.cancel.touch()
     deadline = time.monotonic() + STOP_PATIENCE_S

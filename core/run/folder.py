@@ -10,6 +10,8 @@
     judging/         what judges that cost money spent and asked for, a file a judge
     lock             held (flock) by the worker while it lives
     cancel           somebody asked to stop;  cancelled  the worker obeyed
+    queued.json      it waits: its place, and whether it wants a GPU (core.run.queue)
+    slot             where on the machine its worker works, or last did
     done.json        finished: counts and times
 
 Ids sort by time of making and are safe in a URL. A folder appears under its name whole: it is
@@ -21,7 +23,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,6 +113,14 @@ class RunFolder:
     def done(self) -> Path:
         return self.path / "done.json"
 
+    @property
+    def queued(self) -> Path:
+        return self.path / "queued.json"
+
+    @property
+    def slot(self) -> Path:
+        return self.path / "slot"
+
     def plan(self) -> Plan:
         """The plan, read from ``spec.json``."""
         raw = json.loads(self.spec.read_text(encoding="utf-8"))
@@ -170,26 +182,79 @@ def find_run(run: str) -> RunFolder:
     return RunFolder(settings.runs_folder() / run)
 
 
-def make_run(document: Mapping[str, Any]) -> RunFolder:
-    """A new run's folder with its ``spec.json``; the document gets the run's id and time."""
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Tell a folder that cannot be written, or a full disk, in one line: raises InputError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror}); make room or mend its permissions. "
+            "What is there already is kept"
+        ) from None
+
+
+def read_note(folder: RunFolder) -> dict[str, Any] | None:
+    """The note of a run that waits in the queue; None where it waits no longer."""
+    try:
+        return json.loads(folder.queued.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def waiting() -> list[tuple[RunFolder, dict[str, Any]]]:
+    """The runs that have a note, with it, in the queue's order."""
+    found: list[tuple[RunFolder, dict[str, Any]]] = []
+    for path in settings.runs_folder().glob("*/queued.json"):
+        folder = RunFolder(path.parent)
+        note = None if folder.id.startswith(".") else read_note(folder)
+        if note is not None:
+            found.append((folder, note))
+    return sorted(found, key=lambda pair: pair[1]["place"])
+
+
+def make_run(
+    document: Mapping[str, Any], queued: Callable[[RunFolder], Mapping[str, Any]] | None = None
+) -> RunFolder:
+    """A new run's folder with its ``spec.json``; the document gets the run's id and time.
+
+    ``queued`` makes the note of a run that is to wait its turn. Raises InputError where the
+    folder cannot be written, and leaves nothing of it.
+    """
     runs = settings.runs_folder()
-    runs.mkdir(parents=True, exist_ok=True)
+    with writing(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+        return _made(runs, document, queued)
+
+
+def _made(
+    runs: Path,
+    document: Mapping[str, Any],
+    queued: Callable[[RunFolder], Mapping[str, Any]] | None,
+) -> RunFolder:
     while True:
         id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         fresh, final = RunFolder(runs / f".new-{id}"), runs / id
         if final.exists():
             continue
         fresh.path.mkdir()
-        fresh.items.mkdir()
-        fresh.lock.touch()
-        write_json(fresh.spec, {"run": id, "created": now(), **document})
-        fresh.path.rename(final)
+        try:
+            fresh.items.mkdir()
+            fresh.lock.touch()
+            write_json(fresh.spec, {"run": id, "created": now(), **document})
+            if queued is not None:
+                write_json(fresh.queued, queued(fresh))
+            fresh.path.rename(final)
+        except OSError:
+            shutil.rmtree(fresh.path, ignore_errors=True)
+            raise
         return RunFolder(final)
 
 
 def take_lock(folder: RunFolder) -> Lock:
-    """The run's lock; raises InputError where another worker holds it."""
-    lock = Lock.take(folder.lock)
+    """The run's lock; raises InputError where another worker holds it or it cannot be taken."""
+    with writing(folder.path):
+        lock = Lock.take(folder.lock)
     if lock is None:
         raise InputError(f"run {folder.id} is running already; wait for it or cancel it")
     return lock

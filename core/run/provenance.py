@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from functools import cache
@@ -85,6 +86,13 @@ def weights_used(arms: Sequence[ArmEntry], readers: Sequence[MemberEntry]) -> di
         if mark is not None:
             found[entry.label] = mark(**entry.options)
     return found
+
+
+@cache
+def machine() -> str:
+    """A short hash of this machine's name and processors: tells machines apart, names none."""
+    told = f"{platform.node()} {platform.machine()} {os.cpu_count()} {settings.gpus()}"
+    return blake2b(told.encode(), digest_size=6).hexdigest()
 
 
 @cache

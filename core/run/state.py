@@ -1,25 +1,32 @@
 """Where a run stands, read from its folder alone.
 
-done: ``done.json`` is there. running, cancelling: the lock is held. cancelled: nobody holds it
-and the worker left a note that it obeyed. crashed: nobody holds it and nothing else explains it.
+running, cancelling: the lock is held. queued: nobody holds it and a note says that it waits its
+turn. done: ``done.json`` is there. cancelled: the worker left a note that it obeyed. crashed:
+nobody holds it and nothing else explains it.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, overload
 
-from core.run.folder import RunFolder, find_run, run_ids
+from core.run.folder import RunFolder, find_run, run_ids, waiting
 from core.settings import runs_folder
 from core.store import held
 
 TAIL = 1 << 16
+RECENT_S = 60.0
+FULL = 1 << 14
+"""Bytes free on a disk that takes no more rows."""
 
 
 def state_of(folder: RunFolder) -> str:
-    """done, running, cancelling, cancelled or crashed."""
+    """queued, running, cancelling, cancelled, crashed or done."""
     alive = held(folder.lock)
+    if not alive and folder.queued.exists():
+        return "queued"
     # Looked at after the lock: a worker writes its last word before it lets the lock go.
     if folder.done.exists():
         return "done"
@@ -66,6 +73,46 @@ def counts(folder: RunFolder, kind: str, state: str) -> tuple[int, int]:
     return sum(row["done"] for row in rows), sum(row["failed"] for row in rows)
 
 
+def pace(folder: RunFolder) -> float | None:
+    """Items a second of a worker at work, over its last minute or so; None before it has one.
+
+    By the worker's own stopwatch, so a clock that is set changes nothing.
+    """
+    told: list[tuple[float, int]] = []
+    for event in _whole_lines(folder.events):
+        if event["event"] == "started":
+            told = []
+        elif event["event"] == "progress" and "seconds" in event:
+            told.append((event["seconds"], event["done"] + event["failed"]))
+    recent = [one for one in told if told[-1][0] - one[0] <= RECENT_S]
+    if not recent or recent[-1][0] <= recent[0][0] or recent[-1][1] <= recent[0][1]:
+        return None
+    return (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0])
+
+
+def slot_of(folder: RunFolder) -> str:
+    """Where a run works, or last did: "cpu", "gpu 0"; the CPU's where nothing says."""
+    try:
+        return folder.slot.read_text(encoding="utf-8") or "cpu"
+    except FileNotFoundError:
+        return "cpu"
+
+
+def _place(folder: RunFolder) -> int | None:
+    """A waiting run's place in the queue, from 1."""
+    order = [other.id for other, _ in waiting()]
+    return order.index(folder.id) + 1 if folder.id in order else None
+
+
+def _outside(folder: RunFolder, state: str) -> str:
+    """What can be said of a worker that left no word."""
+    if state != "crashed":
+        return ""
+    if shutil.disk_usage(folder.path).free < FULL:
+        return "the disk that holds the runs is full: make room, then resume"
+    return "its process was ended from outside" if folder.log.exists() else ""
+
+
 def _status(folder: RunFolder) -> dict[str, Any]:
     raw = json.loads(folder.spec.read_text(encoding="utf-8"))
     state = state_of(folder)
@@ -76,7 +123,9 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         state = state_of(folder)
         done, failed = counts(folder, raw["spec"]["kind"], state)
     failure = last_event(folder, "failed") if state == "crashed" else None
-    note = last_event(folder, "note") if state in ("running", "cancelling") else None
+    at_work = state in ("running", "cancelling")
+    note = last_event(folder, "note") if at_work else None
+    rate = pace(folder) if at_work else None
     return {
         "run": folder.id,
         "name": raw["spec"]["name"],
@@ -88,8 +137,12 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         "folder": str(folder.path),
         "data": raw["cohort"]["path"],
         "created": raw["created"],
-        "reason": failure["reason"] if failure else "",
+        "reason": failure["reason"] if failure else _outside(folder, state),
         "note": note["text"] if note else "",
+        "place": _place(folder) if state == "queued" else None,
+        "slot": slot_of(folder) if at_work else "",
+        "rate": rate,
+        "seconds_left": (raw["planned"] - done - failed) / rate if rate else None,
     }
 
 
@@ -104,7 +157,8 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
 
     ``done`` counts answers and verdicts (or selections) that are there without fault, ``failed``
     those with a reason; together they reach ``planned``. ``reason``: why a worker died; ``note``:
-    what a running one waits for, in words.
+    what a running one waits for, in words. ``place``: a waiting run's, from 1; ``slot``: where a
+    running one works; ``rate``: its items a second of late, with ``seconds_left`` (null: unknown).
     """
     if run is not None:
         return _status(find_run(run))

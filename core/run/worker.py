@@ -19,7 +19,8 @@ from core.run.job import Job, Stopped, reason_of
 from core.run.kinds import KINDS
 from core.run.leaving import destinations, note, permit
 from core.run.planning import chosen
-from core.run.provenance import versions
+from core.run.provenance import machine, versions
+from core.run.queue import tick
 from core.store import Journal, Lock
 
 TELL_EVERY_S = 0.3
@@ -39,12 +40,14 @@ def do_run(folder: RunFolder) -> str:
         moment, total = time.monotonic(), done + failed
         if moment - told[0] > TELL_EVERY_S or total == plan.planned:
             told[0] = moment
-            tell("progress", done=done, failed=failed, planned=plan.planned)
+            spent = round(time.monotonic() - begun, 2)
+            tell("progress", done=done, failed=failed, planned=plan.planned, seconds=spent)
         return not folder.cancel.exists()
 
-    tell("started", versions=versions())
     begun = time.monotonic()
     try:
+        folder.queued.unlink(missing_ok=True)
+        tell("started", versions=versions(), machine=machine())
         store.reopen()
         kind = KINDS.build(plan.kind)
         cohort = kind.cohort(open_cohort(plan.data), plan)
@@ -67,7 +70,9 @@ def do_run(folder: RunFolder) -> str:
         except Stopped:
             if job.done + job.failed < plan.planned:
                 store.close()
-                tell("progress", done=job.done, failed=job.failed, planned=plan.planned)
+                spent = round(time.monotonic() - begun, 2)
+                counted = {"done": job.done, "failed": job.failed, "planned": plan.planned}
+                tell("progress", **counted, seconds=spent)
                 tell("cancelled")
                 folder.cancelled.touch()
                 return "cancelled"
@@ -116,6 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         lock.release()
+        tick()  # its slot is free: the next that waits starts now
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""Starting the process that does a run.
+
+A worker is a process of its own in a session of its own: it outlives the page or the command
+that started it. The launcher takes the run's lock and hands it over, so there is no moment in
+which a started run looks dead.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from core import settings
+from core.run import slots
+from core.run.folder import RunFolder, writing
+from core.store import Lock
+
+children: dict[str, subprocess.Popen[bytes]] = {}
+"""Workers that this process started and has not collected yet, by their run."""
+
+
+def launch(folder: RunFolder, lock: Lock, slot: str = "") -> None:
+    """Start a worker that inherits the lock; this process lets it go.
+
+    ``slot``: where it works, of :func:`core.run.slots.here`; without one it is the first that
+    fits, and the worker sees this process's own GPUs. Raises InputError where the run's folder
+    cannot be written.
+    """
+    where = slot or slots.fitting(slots.wanted(folder.plan()))[0]
+    gpu = slots.gpu_of(slot) if slot and len(slots.here()) > 1 else None
+    try:
+        with writing(folder.path):
+            folder.slot.write_text(where, encoding="utf-8")
+            with folder.log.open("ab") as log:
+                children[folder.id] = subprocess.Popen(
+                    [sys.executable, "-m", "core.run.worker", folder.id, "--lock-fd", str(lock.fd)],
+                    cwd=settings.ROOT,
+                    env=settings.worker_environment(gpu),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(lock.fd,),
+                    start_new_session=True,
+                )
+    finally:
+        lock.release()
+
+
+def reap() -> None:
+    """Collect workers of this process that have ended, so that none stays a zombie."""
+    for run, child in list(children.items()):
+        if child.poll() is not None:
+            del children[run]

@@ -1,0 +1,62 @@
+"""Where on this machine a run works: one slot for each GPU and one for work on the CPU.
+
+A run takes a GPU's slot where one of its members loads weights and this machine has a GPU; its
+worker then sees that GPU alone. Every other run takes the CPU's slot and sees no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from core import settings
+from core.arms import ARMS
+from core.judges import JUDGES
+from core.readers import READERS
+from core.registry import Registry
+from core.run.folder import Plan
+from core.run.kinds import KINDS
+from core.run.members import MemberEntry
+from core.run.spec import READER
+
+CPU = "cpu"
+GPU = "gpu"
+
+
+def here() -> tuple[str, ...]:
+    """The slots of this machine: "cpu", then "gpu 0" and so on by the GPUs' names."""
+    return (CPU, *(f"{GPU} {name}" for name in settings.gpus()))
+
+
+def wanted(plan: Plan) -> str:
+    """ "gpu" for a run with a member that loads weights, else "cpu"."""
+    if KINDS.build(plan.kind).gpu or plan.options.get("semantic"):
+        return GPU
+    for registry, name in _members(plan):
+        factory = registry.get(name)
+        if getattr(factory, "needs", None) or hasattr(factory, "mark"):
+            return GPU
+    return CPU
+
+
+def fitting(wants: str) -> tuple[str, ...]:
+    """The slots here in which a run that wants "cpu" or "gpu" may work."""
+    slots = here()
+    gpus = slots[1:]
+    return gpus if wants == GPU and gpus else slots[:1]
+
+
+def gpu_of(slot: str) -> str:
+    """What a worker in a slot sees: the GPU's name, or nothing."""
+    return slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
+
+
+def _members(plan: Plan) -> Iterator[tuple[Registry[Any], str]]:
+    for arm in plan.arms:
+        yield ARMS, arm.name
+        if READER in arm.options:
+            yield READERS, MemberEntry.read(arm.options[READER]).name
+    for entry in plan.reader_entries:
+        yield READERS, entry.name
+    for entry in plan.judge_entries:
+        yield JUDGES, entry.name
