@@ -58,13 +58,18 @@ def panel(rows: pd.DataFrame) -> go.Figure:
     figure.update_layout(height=210, showlegend=False, hovermode="closest")
     _axes(figure, "", "")
     figure.update_xaxes(tickvals=[0, 30, 70, 100])
-    figure.update_yaxes(tickvals=[0, 50, 100])
+    figure.update_yaxes(**percents(0, 50, 100))
     return figure
 
 
 def centres(rows: pd.DataFrame) -> list[float]:
     """The middle of each bin, in per cent of the record."""
     return [50 * (low + high) for low, high in zip(rows["low"], rows["high"], strict=True)]
+
+
+def percents(*values: int) -> dict[str, Any]:
+    """Ticks at these per cent. A suffix is not drawn on ticks that are given."""
+    return {"tickvals": list(values), "ticktext": [f"{value} %" for value in values]}
 
 
 def _percent(values: Any) -> list[float]:
@@ -152,7 +157,7 @@ def _own(figure: go.Figure, rows: pd.DataFrame, size: int, chosen: int | None) -
     colour = theme.series()[0]
     middle = 100 * rows["accuracy"].astype(float)
     ends = [
-        (100 * rows[name].astype(float) - middle).abs().fillna(0.0).tolist()
+        [None if pd.isna(v) else v for v in (100 * rows[name].astype(float) - middle).abs()]
         for name in ("ci_high", "ci_low")
     ]
     ringed = rows["bin"] == (-1 if chosen is None else chosen)
@@ -217,9 +222,8 @@ def _counts(rows: pd.DataFrame, size: int) -> list[go.Scatter]:
 
 def _axes(figure: go.Figure, what: str, where: str) -> None:
     figure.update_yaxes(
-        range=list(SPAN), title=what, ticksuffix=" %", zeroline=False,
-        tickvals=[0, 20, 40, 60, 80, 100],
-    )  # fmt: skip
+        range=list(SPAN), title=what, zeroline=False, **percents(0, 20, 40, 60, 80, 100)
+    )
     figure.update_xaxes(
         range=[-1, 101], title=where, tickvals=list(range(0, 101, 10)), tickangle=0,
         showgrid=False, zeroline=False,

@@ -9,6 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.ui import results, theme
+from pages.ui.charts_arms import spread
+from pages.ui.charts_curve import percents
 
 CELL = 27
 """Height of a depth in pixels."""
@@ -77,24 +79,27 @@ def _told(row: dict[str, object] | None) -> str:
     return f"{results.percent(row['accuracy'])} [{ends}], {row['correct']} of {row['n']}"
 
 
-def depths(rows: pd.DataFrame, what: str) -> go.Figure:
-    """Accuracy over depth, a line a length, each named at its end; intervals as bars.
+def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
+    """Share told right over ``axis`` (depth or length), a line a number of look-alikes.
 
-    ``rows`` has ``depth``, ``length``, ``n``, ``accuracy``, ``wilson_low``, ``wilson_high``.
+    ``rows`` has the axis, ``distractors``, ``n``, ``accuracy``, ``ci_low``, ``ci_high`` (by
+    patient; null with one) and their Wilson ends. Values of the axis stand at equal distances.
     """
-    from pages.ui.charts_arms import spread
-
     figure = go.Figure()
-    lengths = sorted(set(rows["length"]))
+    values = sorted(set(rows[axis]))
+    counts = sorted(set(rows["distractors"]))
     colours = theme.series()
     ends: list[tuple[float, str, str]] = []
-    for place, length in enumerate(lengths):
-        own = rows[(rows["length"] == length) & rows["accuracy"].notna()].sort_values("depth")
+    for place, count in enumerate(counts):
+        own = rows[(rows["distractors"] == count) & rows["accuracy"].notna()].sort_values(axis)
         colour = colours[place % len(colours)]
         middle = 100 * own["accuracy"].astype(float)
+        low = 100 * own["ci_low"].astype(float).fillna(own["wilson_low"].astype(float))
+        high = 100 * own["ci_high"].astype(float).fillna(own["wilson_high"].astype(float))
+        shift = 0.09 * (place - (len(counts) - 1) / 2)
         figure.add_trace(
             go.Scatter(
-                x=own["depth"] + 0.7 * (place - (len(lengths) - 1) / 2),
+                x=[values.index(value) + shift for value in own[axis]],
                 y=middle,
                 mode="lines+markers",
                 showlegend=False,
@@ -103,31 +108,45 @@ def depths(rows: pd.DataFrame, what: str) -> go.Figure:
                 error_y={
                     "type": "data",
                     "symmetric": False,
-                    "array": 100 * own["wilson_high"].astype(float) - middle,
-                    "arrayminus": middle - 100 * own["wilson_low"].astype(float),
+                    "array": high - middle,
+                    "arrayminus": middle - low,
                     "color": colour,
                     "thickness": 1.2,
                     "width": 3,
                 },
-                customdata=own[["depth", "n"]].to_numpy(),
+                customdata=list(zip(own[axis], own["n"], strict=True)),
                 hovertemplate=(
-                    f"{results.compact(length)} tokens, depth %{{customdata[0]}} %: "
-                    "%{y:.0f} %, n %{customdata[1]}<extra></extra>"
+                    f"{distractors(count)}, {axis} %{{customdata[0]:,}}: %{{y:.0f}} %, "
+                    "n %{customdata[1]:,}<extra></extra>"
                 ),
             )
         )
         if len(own):
-            ends.append((float(middle.iloc[-1]), results.compact(length), colour))
+            ends.append((float(middle.iloc[-1]), str(count), colour))
     ends.sort()
-    for height, (_, words, colour) in zip(spread([e[0] for e in ends]), ends, strict=True):
+    heights = spread([end[0] for end in ends], 8.0)
+    for height, (_, words, colour) in zip(heights, ends, strict=True):
         figure.add_annotation(
             x=1, xref="paper", xanchor="left", y=height, text=words, showarrow=False,
             font={"color": colour, "size": 12},
         )  # fmt: skip
-    figure.update_layout(height=330, margin={"r": 84})
-    figure.update_xaxes(title="depth of the fact, %", range=[-3, 103], zeroline=False)
-    figure.update_yaxes(title=what, range=[-4, 106], ticksuffix=" %", zeroline=False)
+    figure.update_layout(height=300, margin={"r": 30})
+    figure.update_xaxes(
+        title=title, tickvals=list(range(len(values))), tickangle=0, zeroline=False,
+        ticktext=[results.compact(v).replace(" thousand", "k") for v in values],
+        range=[-0.4, len(values) - 0.6], showgrid=False,
+    )  # fmt: skip
+    figure.update_yaxes(
+        title="told right", range=[-4, 112], zeroline=False, **percents(0, 25, 50, 75, 100)
+    )
     return figure
+
+
+def distractors(count: int) -> str:
+    """How many look-alikes of the fact the record holds, in words."""
+    if not count:
+        return "no look-alike"
+    return f"{count} look-alike{'' if count == 1 else 's'}"
 
 
 def alt(rows: pd.DataFrame, what: str) -> str:

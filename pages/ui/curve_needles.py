@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,8 @@ from core import api
 from core.errors import MidchartError
 from pages.ui import (
     arms_pick,
+    charts_forest,
+    choose,
     cohort_view,
     curve_heatmap,
     curve_view,
@@ -27,6 +28,10 @@ from pages.ui import (
 SPEC = navigation.FOLDER.parent / "docs" / "needles.toml"
 KIND = "needles"
 WHOSE = ("label", "reader", "judge")
+AXES = (
+    ("depths", "depth", "depth of the fact in the record, %"),
+    ("lengths", "length", "length of the record, tokens"),
+)
 
 
 def needles() -> None:
@@ -72,6 +77,10 @@ def no_run() -> None:
 def spec(cohort: str) -> dict[str, Any]:
     """The ready-made needle run on a cohort."""
     made = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    here = {name for name, _, problem in state.members("arm") if not problem}
+    made["arms"] = [
+        arm for arm in made["arms"] if (arm if isinstance(arm, str) else arm["name"]) in here
+    ]
     return {**made, "data": api.open_data(cohort).path, "name": f"needles on {cohort}"}
 
 
@@ -91,8 +100,10 @@ def start(cohort: str) -> None:
             st.rerun()
     readers, judges = " and ".join(made["readers"]), " and ".join(made["judges"])
     st.caption(
-        f"Read by {readers}, judged by {judges}; it can be cancelled and goes on where it stopped. "
-        "Nothing leaves this machine."
+        f"{made['needles']} facts in each of {made['patients']} records, {len(made['depths'])} "
+        f"depths, {len(made['lengths'])} lengths, {len(made['arms'])} arms, read by {readers}, "
+        f"judged by {judges}: some minutes on two cores. It can be cancelled and goes on where it "
+        "stopped. Nothing leaves this machine."
     )
     st.code(f"python -m core run docs/{SPEC.name}", language="bash")
 
@@ -129,7 +140,9 @@ def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> N
             download=frame,
             height=460,
         )
-    more(run, report, here)
+    along(run, report, here)
+    contrast(run, report, here)
+    facts(run, report, here)
 
 
 def facets(rows: pd.DataFrame, who: str) -> None:
@@ -141,19 +154,18 @@ def facets(rows: pd.DataFrame, who: str) -> None:
         for place, count in zip(places, counts[first : first + abreast], strict=False):
             own = rows[rows["distractors"] == count]
             with place:
-                st.markdown(f"**{distractors(count)}** n = {int(own['n'].sum()):,}")
+                words = curve_heatmap.distractors(count)
+                st.markdown(f"**{words}** n = {int(own['n'].sum()):,}, {_each(own)}")
                 theme.show(
                     curve_heatmap.heatmap(own),
-                    curve_heatmap.alt(own, f"{who}, {distractors(count)}"),
+                    curve_heatmap.alt(own, f"{who}, {words}"),
                     f"needle_heatmap_{count}",
                 )
 
 
-def distractors(count: int) -> str:
-    """How many look-alikes of the fact the record holds, in words."""
-    if not count:
-        return "no look-alike"
-    return f"{count} look-alike{'' if count == 1 else 's'}"
+def _each(rows: pd.DataFrame) -> str:
+    least, most = int(rows["n"].min()), int(rows["n"].max())
+    return f"{least} a cell" if least == most else f"{least}–{most} a cell"
 
 
 def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -166,28 +178,144 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
             "n": rows["n"],
             "right": rows["correct"],
             "% [95 %]": results.shares(rows, "accuracy", "wilson_low", "wilson_high"),
+            "in prompt": [results.percent(v) for v in rows["kept"]],
+            "unparsed": rows["unparsed"],
+            "failed": rows["failed"],
         }
     )
-    if "kept" in rows:
-        table["kept in prompt"] = [results.percent(v) for v in rows["kept"]]
     return table.sort_values(["look-alikes", "length", "depth, %"])
 
 
-def more(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
-    """The run's other tables of this arm, reader and judge, each with its download."""
-    for name, title in (
-        ("contrast", "Middle against edge, paired by fact"),
-        ("depths", "By depth"),
-        ("lengths", "By length"),
-    ):
+def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Depth alone and length alone, a line for each number of look-alikes."""
+    places = st.columns(2, gap="medium")
+    for place, (name, axis, title) in zip(places, AXES, strict=True):
         whole = results.frame_of(report, name)
         own = results.where(whole, **here)
         if own.empty:
             continue
-        st.subheader(title, anchor=False)
-        tables.table(plain(own), f"{run['run']}-{name}", title, download=whole, height="content")
+        with place:
+            st.markdown(f"**Over {axis}** n = {int(own['n'].sum()):,}")
+            theme.show(
+                curve_heatmap.marginal(own, axis, title),
+                f"Lines: share told right over {axis}, one for each number of look-alikes. "
+                + _said(own, axis),
+                f"needle_{name}",
+            )
+            with st.expander("As a table"):
+                tables.table(
+                    marginal_table(own, axis),
+                    f"{run['run']}-{name}",
+                    f"Share told right over {axis}, with interval and n",
+                    download=whole,
+                    height="content",
+                )
+    st.caption(
+        "Bars: 95 % interval, patients drawn anew (Wilson where there is one patient); it has no "
+        "width where all patients are alike. The number at a line's end: look-alikes, notes on "
+        "the same thing with another day and value."
+    )
 
 
-def plain(rows: pd.DataFrame, dropped: Sequence[str] = ("arm", "k", *WHOSE)) -> pd.DataFrame:
-    """A table without what was chosen above it."""
-    return rows.drop(columns=[name for name in dropped if name in rows])
+def _said(rows: pd.DataFrame, axis: str) -> str:
+    return "; ".join(
+        f"{row['distractors']} at {row[axis]:,}: {results.percent(row['accuracy'])}, n {row['n']:,}"
+        for row in rows.to_dict("records")
+    )
+
+
+def marginal_table(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """One axis' numbers in words."""
+    return pd.DataFrame(
+        {
+            axis: rows[axis],
+            "look-alikes": rows["distractors"],
+            "n": rows["n"],
+            "patients": rows["patients"],
+            "% [95 %, by patient]": results.shares(rows, "accuracy", "ci_low", "ci_high"),
+            "Wilson": [
+                results.interval(a, b)
+                for a, b in zip(rows["wilson_low"], rows["wilson_high"], strict=True)
+            ],
+            "in prompt": [results.percent(v) for v in rows["kept"]],
+        }
+    )
+
+
+def contrast(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Middle less edge of every arm, each fact with itself: a forest, its table."""
+    whole = results.frame_of(report, "contrast")
+    own = results.where(whole, reader=here["reader"], judge=here["judge"])
+    if own.empty:
+        return
+    st.subheader("Middle against edge, each fact with itself", anchor=False)
+    known = own[own["difference"].notna()].rename(columns={"series": "n"})
+    if len(known):
+        lines = charts_forest.differences(known, "ci_low", "ci_high")
+        what = "middle − edge, points"
+        ends = [100 * abs(v) for name in ("difference", "ci_low", "ci_high")
+                for v in known[name].dropna()]  # fmt: skip
+        reach = 1.1 * max(9.0, *ends)
+        theme.show(
+            charts_forest.forest(lines, what, (-reach, reach), "", zero=True),
+            charts_forest.alt(lines, what),
+            "needle_contrast",
+        )
+    tables.table(
+        contrast_table(own),
+        f"{run['run']}-contrast",
+        "Each arm: right at middle depths and at the edges, their difference, p, n",
+        download=whole,
+        height="content",
+    )
+    st.caption(
+        "n: facts in a record at one length, each seen at middle depths (30–70 %) and at the "
+        "others. p by permutation within patients, Holm over the arms and readers of a judge."
+    )
+
+
+def contrast_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The contrast in words."""
+    return pd.DataFrame(
+        {
+            "arm": rows["label"],
+            "middle": [results.percent(v) for v in rows["middle"]],
+            "edge": [results.percent(v) for v in rows["edge"]],
+            "points [95 %]": [
+                results.signed(*row, 1)
+                for row in zip(rows["difference"], rows["ci_low"], rows["ci_high"], strict=True)
+            ],
+            "p (Holm)": [results.p_words(v) for v in rows["p_holm"]],
+            "n": rows["series"],
+            "patients": rows["patients"],
+            "in prompt: middle": [results.percent(v) for v in rows["kept_middle"]],
+            "at the edge": [results.percent(v) for v in rows["kept_edge"]],
+            "left out": rows["left_out"],
+        }
+    )
+
+
+def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Kinds of fact, and how records were cut: tables."""
+    whole = results.frame_of(report, "facts")
+    own = results.where(whole, **here)
+    with st.expander("By kind of fact, and how the records were cut"):
+        if len(own):
+            shown = pd.DataFrame(
+                {
+                    "fact": own["fact"],
+                    "look-alikes": own["distractors"],
+                    "n": own["n"],
+                    "% [95 %]": results.shares(own, "accuracy", "wilson_low", "wilson_high"),
+                }
+            )
+            tables.table(shown, f"{run['run']}-facts", "Share told right by kind of fact",
+                         download=whole, height="content")  # fmt: skip
+        cuts = results.frame_of(report, "cuts")
+        if len(cuts):
+            cuts = cuts.assign(record=[choose.token(run["run"], str(r)) for r in cuts["record"]])
+            cuts = cuts.drop(columns=["begins", "ends"], errors="ignore")
+            tables.table(cuts, f"{run['run']}-cuts", "Each record at each length: events, tokens",
+                         height="content" if len(cuts) <= 15 else 460)  # fmt: skip
+    for line in report["warnings"]:
+        st.caption(cohort_view.plain(f"{line[:1].upper()}{line[1:].rstrip('.')}."))

@@ -12,16 +12,16 @@ from pages.ui import cohort_view, navigation, results, runs, state, tables
 
 
 def ways_in() -> str:
-    """Three doors: a patient, the arms compared, a run. Returns the cohort that is chosen."""
+    """Three doors: a patient, the curve, a run. Returns the cohort that is chosen."""
     first, second, third = st.columns(3)
     with first, st.container(border=True, height="stretch"):
         st.subheader("Inspect a patient", anchor=False)
         st.caption("Which sentences each arm kept, which evidence it dropped, what was answered.")
         navigation.link("patient", "Open a patient", icon=":material/arrow_forward:")
     with second, st.container(border=True, height="stretch"):
-        st.subheader("See the arms compared", anchor=False)
-        st.caption("Accuracy and evidence kept, with intervals, down to a single question.")
-        navigation.link("arms", "Compare arms", icon=":material/arrow_forward:")
+        st.subheader("See the curve", anchor=False)
+        st.caption("Answers by where in the record their evidence lies, beside chance alone.")
+        navigation.link("curve", "See the curve", icon=":material/arrow_forward:")
     with third, st.container(border=True, height="stretch"):
         st.subheader("Start a run", anchor=False)
         cohort = state.pick_cohort("On which cohort")

@@ -1,0 +1,142 @@
+"""Tables of a position curve and of a needle run made by hand: their shapes, seeded numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+COUNTS = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)
+"""n per decile of the published data (PROTOCOL, Experiment 1)."""
+MODELS = tuple(f"sim-model-{letter}" for letter in "abcdef")
+GROUPS = {
+    "model": MODELS,
+    "specialty": tuple(f"Specialty {i}" for i in range(15)),
+    "domain": ("medication", "diagnosis", "laboratory", "social"),
+    "task_type": ("R", "Rn", "S"),
+}
+VERDICT = (
+    "Accuracy by the clinicians' verdict is 43.2 % where the evidence lies in the middle of the "
+    "record (30–70 %) and 45.2 % elsewhere. The gap alone shows no curve."
+)
+
+
+def group(
+    stratum: str, value: str, bins: int = 10, score: str = "clinician", position: str = "order",
+    share: float = 1.0,
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    """Rows of one group: its bins, its summary and its verdict."""
+    rng = np.random.default_rng(sum(map(ord, stratum + value)) + bins)
+    counts = [max(1, round(share * sum(COUNTS[i::bins]))) for i in range(bins)]
+    at = rng.uniform(0.35, 0.6, bins)
+    name = {"stratum": stratum, "value": value, "score": score, "position": position, "bins": bins}
+    rows = [
+        name
+        | {
+            "bin": i, "low": i / bins, "high": (i + 1) / bins, "n": counts[i],
+            "clusters": max(1, counts[i] // 6), "accuracy": float(at[i]),
+            "ci_low": float(at[i]) - 0.1, "ci_high": float(at[i]) + 0.1,
+            "null_low": 0.36, "null_high": 0.54,
+        }
+        for i in range(bins)
+    ]  # fmt: skip
+    peak, trough = int(at.argmax()), int(at.argmin())
+    summary = name | {
+        "n": sum(counts), "clusters": sum(counts) // 6, "peak": float(at[peak]), "peak_bin": peak,
+        "trough": float(at[trough]), "trough_bin": trough, "gap": float(at.max() - at.min()),
+        "null_gap": 0.19, "gap_p": 0.27, "homogeneity_p": 0.31, "middle": 0.432, "edge": 0.452,
+        "difference": -0.02, "difference_low": -0.11, "difference_high": 0.07,
+        "difference_p": 0.66, "quadratic": -0.05, "quadratic_low": -0.5, "quadratic_high": 0.4,
+        "quadratic_p": 0.83, "share_10_90": 0.678, "uniform_share": 0.8, "unlocated": 5,
+        "simulated": True, "difference_holm": 0.83, "quadratic_holm": 0.83,
+        "smallest_difference": 0.13, "held": 0.02, "unscored": 3,
+    }  # fmt: skip
+    return {"curve": rows, "summary": [summary], "verdict": [name | {"text": VERDICT}]}
+
+
+def curve(stratum: str = "all", value: str | None = None, **options: Any) -> dict[str, Any]:
+    """What the engine gives for a choice: one group, or all of a stratum."""
+    given = {"bins": 10, "score": "clinician", "position": "order"} | {
+        name: options[name] for name in ("bins", "score", "position") if name in options
+    }
+    values = ("",) if stratum == "all" else GROUPS[stratum] if value is None else (value,)
+    tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
+    for place, one in enumerate(values):
+        for name, rows in group(stratum, one, share=1 / (1 + place), **given).items():
+            tables[name] += rows
+    return tables
+
+
+def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
+    """All tables of a finished needle run; one cell of two arms was never judged."""
+    who = [
+        {"arm": arm, "k": 20, "label": arm, "budget": "k=20", "reader": "extractive",
+         "judge": judge}
+        for arm in ("full", "recency")
+        for judge in ("exact", "token_overlap")
+    ]  # fmt: skip
+    made: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in
+        ("heatmap", "depths", "lengths", "facts", "contrast", "verdict", "cuts", "failures")
+    }  # fmt: skip
+
+    def counted(n: int, right: int) -> dict[str, Any]:
+        share = right / n if n else None
+        return {
+            "n": n, "correct": right, "accuracy": share,
+            "wilson_low": None if share is None else max(0.0, share - 0.2),
+            "wilson_high": None if share is None else min(1.0, share + 0.2),
+            "unparsed": 0, "failed": 0, "kept": 1.0, "question_survived": 1.0,
+        }  # fmt: skip
+
+    for named in who:
+        for count in (0, 2):
+            for length in (1000, 4000):
+                for depth in (0, 50, 100):
+                    n = 0 if (count, length, depth) == (2, 4000, 50) else 8
+                    cell = counted(n, max(0, n - count - depth // 50))
+                    place = {"length": length, "depth": depth, "distractors": count}
+                    made["heatmap"].append(named | place | cell)
+            ends = {"patients": patients, "ci_low": 0.4, "ci_high": 0.9}
+            ends = ends if patients > 1 else ends | {"ci_low": None, "ci_high": None}
+            for depth in (0, 50, 100):
+                at = {"depth": depth, "distractors": count, "reached": depth / 100}
+                made["depths"].append(named | at | counted(16, 12) | ends)
+            for length in (1000, 4000):
+                at = {"length": length, "distractors": count, "haystack_tokens": length}
+                made["lengths"].append(named | at | counted(24, 18) | ends)
+            fact = {"fact": "dose", "distractors": count}
+            made["facts"].append(named | fact | counted(48, 36))
+        made["contrast"].append(
+            named
+            | {
+                "series": 32, "patients": patients, "middle": 0.7, "edge": 0.8,
+                "difference": -0.1, "ci_low": -0.2, "ci_high": 0.02, "p": 0.2, "p_holm": 0.4,
+                "tests": 2, "left_out": 0, "kept_middle": 1.0, "kept_edge": 1.0,
+            }
+        )  # fmt: skip
+        made["verdict"].append(named | {"text": f"{named['label']}: no difference was shown."})
+    made["cuts"] = [
+        {"record": "9001", "length": 1000, "events": 22, "tokens": 996, "begins": "2011-04-05",
+         "ends": "2011-11-10", "events_before": 161, "events_after": 52, "reason": ""}
+    ]  # fmt: skip
+    return made
+
+
+def status(state: str = "done", run: str = "20260101-000000-bbbbbb") -> dict[str, Any]:
+    """A needle run's status."""
+    return {
+        "run": run, "name": "needles", "kind": "needles", "status": state, "planned": 100,
+        "done": 100 if state == "done" else 40, "failed": 0, "folder": "", "data": "",
+        "created": "", "reason": "",
+    }  # fmt: skip
+
+
+def report(run: str, made: dict[str, list[dict[str, Any]]] | None = None) -> dict[str, Any]:
+    """A needle run's report."""
+    return {
+        "run": run, "name": "needles", "kind": "needles", "status": "done",
+        "protocol": {"preset": "corrected"}, "items": {"planned": 100, "done": 100, "failed": 0},
+        "warnings": ["records are cut to whole events"],
+        "tables": needles() if made is None else made,
+    }  # fmt: skip
