@@ -31,7 +31,6 @@ class Kind(ABC):
     the spec's fields of this kind's own. ``schemas``: the tables of its rows; ``main`` is the one
     with a row for each instruction and arm entry, where ``by_instruction`` says there is one.
     ``gpu``: the kind's own work, beside its members', uses a GPU where there is one.
-    ``gpu``: the kind's own work, beside its members', uses a GPU where there is one.
     """
 
     name: ClassVar[str]
@@ -42,7 +41,6 @@ class Kind(ABC):
     schemas: ClassVar[Mapping[str, Schema]]
     main: ClassVar[str]
     by_instruction: ClassVar[bool] = False
-    gpu: ClassVar[bool] = False
     gpu: ClassVar[bool] = False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
