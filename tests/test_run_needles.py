@@ -1,0 +1,285 @@
+"""Needle runs whole: paired cells, a planted effect found, none found where none is, resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from core.errors import InputError, SpecError
+from core.loaders.open import open_cohort
+from core.run import (
+    estimate,
+    item,
+    needle_items,
+    report,
+    resume,
+    rows,
+    start,
+    status,
+    wait,
+)
+from core.run.control import _children
+from core.run.kinds import KINDS
+from core.run.spec import parse_spec
+from tests import needle_members
+from tests.run_helpers import ROOT, write_cohort
+
+VARYING = ("time", "seconds", "selection_seconds")
+DEPTHS = list(range(0, 101, 10))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("needles")
+    (folder / "site").mkdir()
+    text = needle_members.SITECUSTOMIZE.format(root=str(ROOT))
+    (folder / "site" / "sitecustomize.py").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        patch.setenv("PYTHONPATH", str(folder / "site"))
+        needle_members.enter()
+        yield folder
+        needle_members.leave()
+
+
+@pytest.fixture(scope="module")
+def cohort(place: Path) -> Path:
+    folder = write_cohort(place / "data" / "cohorts" / "tiny", records=4, events=28)
+    lines = [
+        f'<entry timestamp="2020-{m:02d}-{d:02d} 08:00"><event type="measurement" code="L/1" '
+        f'name="Glucose">{90 + d}</event></entry>'
+        for m in range(2, 6)
+        for d in range(1, 26)
+    ]
+    for file in (folder / "ehrs").iterdir():
+        text = file.read_text().replace("</events>", "".join(lines) + "</events>")
+        file.write_text(text)
+    (folder / "clinician-instruction-responses.tsv").unlink()  # needles bring their own questions
+    return folder
+
+
+def spec(cohort: Path, **changes: object) -> dict[str, object]:
+    return {
+        "name": "needles",
+        "kind": "needles",
+        "data": str(cohort),
+        "readers": ["test_steady", "test_forgets"],
+        "judges": ["exact"],
+        "lengths": [400, 900],
+        "distractors": [0, 2],
+        "needles": 2,
+        "patients": 4,
+        "seed": 7,
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(cohort: Path) -> str:
+    run = start(spec(cohort))
+    wait(run)
+    return run
+
+
+def contents(run: str) -> dict[str, dict[str, dict[str, object]]]:
+    found: dict[str, dict[str, dict[str, object]]] = {}
+    for table in ("answers", "verdicts"):
+        all_rows = rows(run, table)
+        found[table] = {
+            row["key"]: {k: v for k, v in row.items() if k not in VARYING} for row in all_rows
+        }
+        assert len(found[table]) == len(all_rows)
+    return found
+
+
+def test_items_are_counted_before_it_starts(cohort: Path, whole: str):
+    told = estimate(spec(cohort))
+    n = 4 * 2 * 2 * 2 * 11  # patients, needles, lengths, distractors, depths
+    assert (told["instructions"], told["records"], told["items"]) == (n, 4, n * 2 * 2)
+    now = status(whole)
+    assert (now["planned"], now["done"], now["failed"]) == (n * 4, n * 4, 0)
+
+
+def test_cells_are_paired_and_every_prompt_holds_its_needle(whole: str):
+    tables = report(whole)["tables"]
+    heat = tables["heatmap"]
+    assert len(heat) == 2 * 2 * 11 * 2
+    assert all(row["n"] + row["unparsed"] == 8 for row in heat)
+    assert all(row["kept"] == 1.0 and row["question_survived"] == 1.0 for row in heat)
+    assert all(row["wilson_low"] <= row["accuracy"] <= row["wilson_high"] for row in heat)
+    said = rows(whole, "answers")
+    series: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    for row in said:
+        name = (row["reader"], row["record"], row["needle"], row["length"], row["distractors"])
+        series.setdefault(name, []).append(row)
+    assert len(series) == 2 * 4 * 2 * 2 * 2
+    for own in series.values():
+        assert [row["depth"] for row in own] == DEPTHS
+        asked = {str(row["prompt"]).partition("QUESTION: ")[2] for row in own}
+        assert len(asked) == 1
+        bodies = [sorted(x.partition("] ")[2] for x in str(r["prompt"]).split("\n")) for r in own]
+        assert all(body == bodies[0] for body in bodies)  # the same lines in another order
+    by_need = {(r["record"], r["needle"], str(r["prompt"])[-150:].split("Q")[-1]) for r in said}
+    assert len(by_need) == 8  # one question a needle, at every length and with any distractors
+
+
+def test_a_planted_effect_is_found_and_none_where_there_is_none(whole: str):
+    tables = report(whole)["tables"]
+    steady, forgets = tables["contrast"]
+    assert (steady["reader"], forgets["reader"]) == ("test_steady", "test_forgets")
+    assert steady["series"] == forgets["series"] == 32 and steady["patients"] == 4
+    assert steady["p_holm"] > 0.05 and steady["ci_low"] < 0 < steady["ci_high"]
+    assert forgets["p_holm"] < 0.05 and forgets["ci_high"] < -0.1
+    assert forgets["p_holm"] >= forgets["p"] and forgets["tests"] == 2
+    none, found = (row["text"] for row in tables["verdict"])
+    assert "no difference between middle and edge was shown" in none and "no proof" in none
+    assert "worse in the middle" in found and "Every prompt held the needle" in found
+    depths = [row for row in tables["depths"] if row["reader"] == "test_forgets"]
+    assert [row["depth"] for row in depths] == DEPTHS * 2
+    assert all(row["ci_low"] <= row["accuracy"] <= row["ci_high"] for row in depths)
+    assert all(abs(row["reached"] - row["depth"] / 100) < 0.02 for row in depths)
+    assert {row["fact"] for row in tables["facts"]} == {"dose", "lab", "date", "negation"}
+    assert [row["haystack_tokens"] <= row["length"] for row in tables["lengths"]] == [True] * 8
+
+
+def test_behind_a_cell_are_its_items(whole: str):
+    cell = {"reader": "test_forgets", "length": 400, "depth": 50, "distractors": 2}
+    found = needle_items(whole, judge="exact", label="full", **cell)
+    heat = report(whole)["tables"]["heatmap"]
+    row = next(r for r in heat if all(r[name] == value for name, value in cell.items()))
+    assert len(found) == 8
+    assert sum(bool(one["correct"]) for one in found) == row["correct"]
+    behind = item(whole, found[0]["instruction"])
+    assert behind["record"] == found[0]["record"]
+    assert [arm["verdicts"][0]["judge"] for arm in behind["arms"]] == ["exact", "exact"]
+    with pytest.raises(InputError, match="Valid: label"):
+        needle_items(whole, arm="full")
+    with pytest.raises(InputError, match="length"):
+        needle_items(whole, length="400 OR true")
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_the_same(
+    cohort: Path, whole: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.004")
+    run, kills = start(spec(cohort)), 0
+    for _ in range(2):
+        before = status(run)["done"]
+        while status(run)["done"] < before + 90 and status(run)["status"] == "running":
+            time.sleep(0.02)
+        os.kill(_children[run].pid, signal.SIGKILL)
+        kills += _children[run].wait() == -signal.SIGKILL
+        assert status(run)["status"] == "crashed"
+        assert status(run)["done"] >= before
+        resume(run)
+    wait(run)
+    assert kills == 2
+    assert contents(run) == contents(whole)
+    assert report(run)["tables"] == report(whole)["tables"]
+
+
+def test_failures_are_rows_with_a_reason_and_no_text(cohort: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "mg")
+    run = start(
+        spec(cohort, readers=["test_steady"], lengths=[400], distractors=[0], needles=2, patients=2)
+    )
+    wait(run)
+    told = report(run)
+    assert told["items"]["failed"] > 0
+    read = [row for row in told["tables"]["failures"] if row["stage"] == "answers"]
+    assert [row["reason"].split(" at ")[0] for row in read] == ["RuntimeError"]
+    assert sum(row["failed"] for row in told["tables"]["heatmap"]) == read[0]["count"]
+    monkeypatch.delenv("TEST_READER_FAILS_ON")
+    resume(run)
+    wait(run)
+    assert status(run)["failed"] == 0
+
+
+def test_a_record_too_short_is_refused_for_that_length_and_told(cohort: Path):
+    run = start(
+        spec(
+            cohort, readers=["test_steady"], lengths=[400, 50_000], depths=[50, 0], needles=1,
+            patients=2,
+        )
+    )  # fmt: skip
+    wait(run)
+    told = report(run)
+    assert {row["length"] for row in told["tables"]["heatmap"]} == {400}
+    cuts = {(row["record"], row["length"]): row for row in told["tables"]["cuts"]}
+    assert len(cuts) == 4
+    assert all(bool(row["reason"]) == (length == 50_000) for (_, length), row in cuts.items())
+    assert any("2 at 50000 tokens" in warning for warning in told["warnings"])
+    with pytest.raises(SpecError, match="cut to any"):
+        start(spec(cohort, lengths=[50_000]))
+
+
+def test_a_selection_that_drops_the_needle_is_told_from_a_reader_that_misses_it(cohort: Path):
+    arms = ["recency", "oracle", {"name": "full", "window": 400}]
+    run = start(
+        spec(cohort, arms=arms, readers=["test_steady"], lengths=[900], distractors=[0], needles=1)
+    )
+    wait(run)
+    told = report(run)["tables"]
+    kept = {(row["label"], row["depth"]): row["kept"] for row in told["heatmap"]}
+    assert [kept["recency", depth] for depth in (0, 50, 100)] == [0.0, 0.0, 1.0]
+    assert {kept["oracle", depth] for depth in DEPTHS} == {1.0}
+    # A window that holds a part of the record keeps its latest side.
+    assert kept["full window=400", 0] == 0.0 and kept["full window=400", 100] == 1.0
+    edge = next(row for row in told["contrast"] if row["label"] == "recency")
+    assert edge["kept_middle"] == 0.0 and edge["kept_edge"] == pytest.approx(1 / 6)
+
+
+@pytest.mark.slow
+def test_the_extractive_reader_end_to_end(cohort: Path):
+    run = start(
+        spec(
+            cohort, readers=["extractive"], judges=["exact", "token_overlap"], lengths=[400],
+            distractors=[0, 2], needles=2, patients=1, depths=[0, 50, 100],
+        )
+    )  # fmt: skip
+    wait(run)
+    told = report(run)["tables"]
+    alone = [row for row in told["facts"] if row["distractors"] == 0]
+    assert alone and all(row["accuracy"] == 1.0 for row in alone)  # nothing else is near
+    assert len(told["contrast"]) == 2 and not told["failures"]
+
+
+def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Path):
+    def made(**changes: object):
+        parsed = parse_spec(spec(cohort, **changes))
+        own = KINDS.build("needles").cohort(open_cohort(str(cohort)), parsed)
+        return [(i.id, i.question, own.gold[i.id]) for i in own.instructions[:40]]
+
+    assert made() == made()
+    assert made(seed=8) != made()
+    ids = [one[0] for one in made()]
+    assert len(set(ids)) == 40
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"limit": 3}, "no limit"),
+        ({"part": "test"}, "no part"),
+        ({"lengths": []}, "'lengths'"),
+        ({"lengths": [10]}, "from 100"),
+        ({"lengths": [400, 400]}, "twice"),
+        ({"depths": [101]}, "0 to 100"),
+        ({"depths": [0.5]}, "whole number"),
+        ({"distractors": 2}, "a list"),
+        ({"distractors": [21]}, "0 to 20"),
+        ({"needles": 0}, "'needles'"),
+        ({"patients": True}, "'patients'"),
+        ({"judges": []}, "no judges"),
+        ({"needle": 3}, "Did you mean needles"),
+    ],
+)
+def test_a_wrong_field_is_named(cohort: Path, change: dict[str, object], says: str):
+    with pytest.raises(InputError, match=says):
+        parse_spec(spec(cohort, **change))
