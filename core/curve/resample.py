@@ -34,16 +34,43 @@ def bootstrap_totals(
     Experiment 1; Davison and Hinkley, Bootstrap Methods, 1997, section 3.8).
     """
     count, width = placed.count, cells.count
-    both = np.zeros((count, 2 * width))
-    np.add.at(both, (placed.clusters, cells.index), placed.right)
-    np.add.at(both, (placed.clusters, cells.index + width), placed.n)
-    if count <= ONE_BY_ONE or _sparse(placed.clusters, cells.index, count, cells):
-        totals = cluster_totals(both, resamples, rng)
+    if count > ONE_BY_ONE and not _sparse(placed.clusters, cells.index, count, cells):
+        held = np.stack([placed.right, placed.n])
+        by_cell = [np.bincount(cells.index, one, width) for one in held]
+        sums = np.concatenate(by_cell).astype(np.float64)
+        spread = _products(placed.clusters, held, cells) - np.outer(sums, sums) / count
+        totals = _normal(sums, spread, resamples, rng)
     else:
-        mean = both.mean(axis=0)
-        spread = both.T @ both / count - np.outer(mean, mean)
-        totals = _normal(count * mean, count * spread, resamples, rng)
+        both = np.zeros((count, 2 * width))
+        np.add.at(both, (placed.clusters, cells.index), placed.right)
+        np.add.at(both, (placed.clusters, cells.index + width), placed.n)
+        totals = cluster_totals(both, resamples, rng)
     return totals[:, :width], totals[:, width:]
+
+
+def _products(clusters: Ints, held: Floats, cells: Cells) -> Floats:
+    """Σ over clusters of v vᵀ, v what the cluster has by cell of each row of ``held`` [m, p].
+
+    float64 [m · cells, m · cells]; pairs of places of one cluster are neighbours in the arrays.
+    """
+    width = cells.count
+    total = np.zeros((len(held) * width,) * 2)
+    apart = 0
+    while apart < len(clusters):
+        first, second = slice(0, len(clusters) - apart), slice(apart, None)
+        together = np.flatnonzero(clusters[first] == clusters[second])
+        if not together.size:
+            break
+        where = cells.index[first][together] * width + cells.index[second][together]
+        for i, one in enumerate(held):
+            for j, other in enumerate(held):
+                weights = one[first][together] * other[second][together]
+                block = np.bincount(where, weights, width * width).reshape(width, width)
+                total[i * width : (i + 1) * width, j * width : (j + 1) * width] += block
+                if apart:
+                    total[j * width : (j + 1) * width, i * width : (i + 1) * width] += block.T
+        apart += 1
+    return total
 
 
 def permuted_totals(
@@ -78,9 +105,9 @@ def permuted_totals(
 
 def clusters_in(clusters: Ints, groups: Ints, count: int, width: int) -> Ints:
     """Distinct clusters (0 … count − 1) with an entry in each group, int64 [width]."""
-    there = np.zeros((count, width), dtype=np.bool_)
-    there[clusters, groups] = True
-    return there.sum(axis=0)
+    there = np.zeros(count * width, dtype=np.bool_)
+    there[clusters * width + groups] = True
+    return np.bincount(np.flatnonzero(there) % width, minlength=width).astype(np.int64)
 
 
 def _sparse(clusters: Ints, where: Ints, count: int, cells: Cells) -> bool:

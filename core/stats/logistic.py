@@ -64,20 +64,20 @@ def clustered_logistic(
     13–22 (independence estimating equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372
     (factor and t); Papke and Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
     """
-    x = np.asarray(design, dtype=np.float64)
+    x = np.ascontiguousarray(np.asarray(design, dtype=np.float64).T)
     y, m = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
     labels, member = np.unique(np.asarray(clusters), return_inverse=True)
-    if x.ndim != 2 or not len(x) == y.size == m.size == member.size or y.size == 0:
-        raise ValueError(f"{x.shape} design, but {y.size}, {m.size} and {member.size} entries")
+    if x.ndim != 2 or not x.shape[1] == y.size == m.size == member.size or y.size == 0:
+        raise ValueError(f"{x.T.shape} design, but {y.size}, {m.size} and {member.size} entries")
     if (m <= 0).any() or (y < -1e-9).any() or (y > m * (1 + 1e-9)).any():
         raise ValueError("each entry has 0 ≤ right ≤ n and n > 0")
-    k, count, rows = x.shape[1], len(labels), float(m.sum())
-    if count < k + 1 or y.sum() <= 0 or y.sum() >= rows or np.linalg.matrix_rank(x.T @ x) < k:
+    k, count, rows = len(x), len(labels), float(m.sum())
+    if count < k + 1 or y.sum() <= 0 or y.sum() >= rows or _short(_gram(x, m), k):
         return None
     b = np.zeros(k)
     step, reached = np.zeros(k), np.inf
     for _ in range(MOST_STEPS):
-        z = x @ b
+        z = np.einsum("k,kp->p", b, x)
         share, cost = _share_and_cost(z, y, m)
         if cost > reached + 1e-9 * abs(reached):  # too far: half the way back
             step /= 2.0
@@ -85,24 +85,35 @@ def clustered_logistic(
             continue
         if np.abs(z).max() > FLAT:
             return None
-        information = (x.T * (m * share * (1.0 - share))) @ x
-        if np.linalg.matrix_rank(information) < k:
+        information = _gram(x, m * share * (1.0 - share))
+        if _short(information, k):
             return None
-        reached, step = cost, np.linalg.solve(information, x.T @ (y - m * share))
+        pull = x * (y - m * share)
+        reached, step = cost, np.linalg.solve(information, pull.sum(axis=1))
         if np.abs(step).max() < SMALL_STEP:
             break
         b = b + step
     else:
         return None
     bread = np.linalg.inv(information)
-    pull = x.T * (y - m * share)
-    sums = np.stack([np.bincount(member, weights=column) for column in pull])
+    sums = np.stack([np.bincount(member, column).astype(np.float64) for column in pull])
     factor = count / (count - 1) * (rows - 1) / (rows - k)
-    return LogisticFit(b, factor * bread @ (sums @ sums.T) @ bread, count, int(rows))
+    meat = _gram(sums, np.ones(count))
+    return LogisticFit(b, factor * bread @ meat @ bread, count, int(rows))
+
+
+def _gram(x: Floats, weights: Floats) -> Floats:
+    """Σ w x xᵀ of columns, x [k, p]. By einsum: long thin products gain nothing from threads, and
+    lose much on a busy machine."""
+    return np.stack([np.einsum("p,kp->k", row * weights, x) for row in x])
+
+
+def _short(matrix: Floats, k: int) -> bool:
+    return bool(np.linalg.matrix_rank(matrix) < k)
 
 
 def _share_and_cost(z: Floats, y: Floats, m: Floats) -> tuple[Floats, float]:
     """1/(1 + e^−z), and minus the log likelihood without its binomial coefficients."""
     small = np.exp(-np.abs(z))
     share = np.where(z >= 0, 1.0, small) / (1.0 + small)
-    return share, float(m @ (np.maximum(z, 0.0) + np.log1p(small)) - y @ z)
+    return share, float((m * (np.maximum(z, 0.0) + np.log1p(small)) - y * z).sum())

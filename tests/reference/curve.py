@@ -19,12 +19,12 @@ def mean(values):
 
 
 def figures(rows, bins):
-    """Accuracy by bin, gap, homogeneity and middle minus edge of rows (position, value)."""
+    """Accuracy by bin, gap, homogeneity and middle minus edge of rows ((bin, is middle), value)."""
     in_bin = [[] for _ in range(bins)]
     middle, edge, everything = [], [], []
-    for position, value in rows:
-        in_bin[decile_of(position) * bins // 10].append(value)
-        (middle if is_middle(position) else edge).append(value)
+    for (where, central), value in rows:
+        in_bin[where].append(value)
+        (middle if central else edge).append(value)
         everything.append(value)
     means = [mean(values) for values in in_bin]
     held = [m for m in means if m == m]
@@ -48,6 +48,8 @@ def curve(values, clusters, positions, bins, resamples, seed):
     def rows(drawn, placed):
         return [(placed[name], value) for name in drawn for value in answers[name]]
 
+    by_position = sorted(names, key=lambda name: place[name])
+    place = {name: (decile_of(at) * bins // 10, is_middle(at)) for name, at in place.items()}
     seen = figures(rows(names, place), bins)
     rng = np.random.default_rng(seed)
     resampled = []
@@ -58,7 +60,6 @@ def curve(values, clusters, positions, bins, resamples, seed):
     rng = np.random.default_rng([seed, 1])
     size = max(1, min(resamples, AT_ONCE // count))
     order = np.tile(np.arange(count, dtype=np.int32), (size, 1))
-    by_position = sorted(names, key=lambda name: place[name])
     shuffled = []
     for r in range(resamples):
         if r % size == 0:
