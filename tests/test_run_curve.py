@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName
@@ -19,6 +20,7 @@ from core.run.job import Job
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
+from core.synthetic.responses import MODELS as SIMULATED
 from tests.run_helpers import read_questions, write_cohort, write_questions
 
 RECORDS, EVENTS = 12, 31
@@ -320,3 +322,20 @@ def test_the_door_refuses_what_there_is_not(place):
 def test_a_limit_takes_the_first_instructions(place):
     document = plan(read_spec({**SPEC, "limit": 4, "strata": ["all", "specialty"]}))
     assert (document["planned"], document["instructions"]) == (3, 4)
+
+
+def test_the_demos_declared_effect_is_what_its_curve_shows(place):
+    """Each fifth of a synthetic cohort's curve beside the chances its answers were drawn with."""
+    api.prepare_demo(place / "data" / "cohorts" / "synthetic", patients=16, events_per_patient=120)
+    cohort = api.open_data("synthetic")
+    chance = {model.name: model.accuracy for model in SIMULATED}
+    curve = api.curve(cohort, bins=5)
+    assert curve["summary"][0]["simulated"] is True
+    squares = 0.0
+    for row in curve["curve"]:
+        answers = api.curve_bin(cohort, row["bin"], bins=5)
+        declared = np.array([chance[a["model"]](a["position"]) for a in answers])
+        assert row["n"] == len(declared) > 0
+        off = row["accuracy"] * row["n"] - declared.sum()
+        squares += off**2 / (declared * (1 - declared)).sum()
+    assert squares < chi2.ppf(0.999, 5)
