@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from core.attention import ATTENTIONS
+from core.attention.parts.simplex import Entmax15Rows
 from core.attention.parts.sparse import SparseMap
 
 
@@ -19,7 +20,5 @@ class Entmax15(SparseMap):
     title = "Entmax 1.5"
 
     def simplex(self, rows: Tensor) -> Tensor:
-        """The package's exact solution by sorting."""
-        from entmax import entmax15
-
-        return entmax15(rows, dim=-1)
+        """The exact solution by sorting."""
+        return Entmax15Rows.apply(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from core.attention import ATTENTIONS
+from core.attention.parts.simplex import SparsemaxRows
 from core.attention.parts.sparse import SparseMap
 
 
@@ -19,7 +20,5 @@ class Sparsemax(SparseMap):
     title = "Sparsemax"
 
     def simplex(self, rows: Tensor) -> Tensor:
-        """The package's exact solution by sorting."""
-        from entmax import sparsemax
-
-        return sparsemax(rows, dim=-1)
+        """The exact solution by sorting."""
+        return SparsemaxRows.apply(rows)

@@ -33,7 +33,7 @@ def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool
         there = mask[:, lead:].sum(-1, keepdim=True)
         counts = (share * there.double() - ROUNDING).ceil().long()
     places = torch.arange(rest, device=mask.device).expand(len(mask), rest)
-    rank = torch.empty_like(heaviest_first).scatter_(1, heaviest_first, places)
+    rank = torch.zeros_like(heaviest_first).scatter(1, heaviest_first, places)
     chosen = rank < counts
     # Stable, so the chosen come first and in time order.
     index = (~chosen).long().argsort(dim=-1, stable=True)[:, :most]

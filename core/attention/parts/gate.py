@@ -1,0 +1,104 @@
+"""The gate of event codes: how relevant each code of a vocabulary is to a task's question.
+
+The same network as the QCCS gate (paper, equation (gate)), on a task's question and the text of a
+code. A code has the same score wherever it stands, so each distinct code is scored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.gate.model import GateModel
+from core.gate.ngrams import bags
+from core.gate.recipe import FOCAL_GAMMA
+from core.gate.shape import GateConfig
+
+GREATEST_WEIGHT = 20.0
+"""Where the focal loss's weight of positives is capped (paper, equation (focal))."""
+
+
+class CodeGate(nn.Module):
+    """Scores codes for one question.
+
+    ``texts[i]`` is the text of code i; code 0 is padding, and its gate is 0. ``joint``: scores
+    are made anew with gradients at each call, so that the forecast's loss trains the gate too;
+    otherwise it stands still, and its scores are a table that :meth:`freeze` must fill first.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        texts: Sequence[str],
+        config: GateConfig | None = None,
+        joint: bool = False,
+    ) -> None:
+        super().__init__()
+        config = config or GateConfig()
+        self.model = GateModel(config)
+        self.joint = joint
+        # One row of n-gram ids a text, 0 where it has no more; row 0 is the question.
+        found = bags(config.hashing, [question, *texts])
+        counts = torch.from_numpy(found.offsets).diff()
+        columns = torch.arange(max(1, int(counts.max())))
+        filled = columns < counts[:, None]
+        grams = torch.zeros(filled.shape, dtype=torch.int32)
+        grams[filled] = torch.from_numpy(found.ids).int()
+        self.grams: Tensor
+        self.table: Tensor
+        self.register_buffer("grams", grams, persistent=False)
+        self.register_buffer("table", torch.full((len(texts),), torch.nan))
+
+    def logits(self, codes: Tensor) -> Tensor:
+        """Logits [n] of codes [n], each scored as often as it stands there."""
+        query, embedding = self.model.config.query, self.model.embedding
+        sides = [embedding(self.grams[codes.long() + 1])]
+        if query:
+            sides.insert(0, embedding(self.grams[:1]).expand_as(sides[0]))
+        return self.model.head(torch.cat(sides, dim=1))
+
+    @torch.no_grad()
+    def freeze(self) -> None:
+        """Score every code once, without dropout, and let no gradient into the gate again."""
+        training = self.training
+        self.eval()
+        every = torch.arange(len(self.table), device=self.table.device)
+        parts = [self.logits(part).sigmoid() for part in every.split(8192)]
+        self.table.copy_(torch.cat(parts))
+        self.train(training)
+        self.joint = False
+        self.requires_grad_(False)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Gates in [0, 1] of codes of any shape; 0 for padding.
+
+        Raises ValueError where a gate that stands still was not frozen: its table is empty.
+        """
+        if self.joint:
+            distinct, places = codes.unique(return_inverse=True)
+            found = self.logits(distinct).sigmoid()[places]
+        elif any(p.requires_grad for p in self.parameters()):
+            raise ValueError("the gate of codes stands still but was not frozen; call freeze()")
+        else:
+            found = self.table[codes.long()]
+        return found.masked_fill(codes == 0, 0.0)
+
+
+def gate_loss(logits: Tensor, labels: Tensor, kind: Literal["bce", "focal"]) -> Tensor:
+    """Mean loss of the gate [ ]: plain cross-entropy, or focal with γ = 2 and weighed positives.
+
+    −α_t·(1 − p_t)^γ·log p_t (paper, equation (focal); Lin et al. 2017): α of a positive is
+    negatives per positive, at most 20, of a negative 1. ``labels`` are 0 or 1, [n].
+    """
+    each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    if kind == "bce":
+        return each.mean()
+    positives = labels.sum()
+    weight = ((len(labels) - positives) / positives.clamp_min(1)).clamp_max(GREATEST_WEIGHT)
+    # each is −log p_t, so e^−each is p_t
+    focal = (1 - torch.exp(-each)) ** FOCAL_GAMMA * each
+    return (torch.where(labels > 0, weight, 1.0) * focal).mean()

@@ -1,0 +1,1 @@
+"""The EHRSHOT experiment: one encoder for every attention, alike in all else."""
