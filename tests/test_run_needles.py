@@ -24,6 +24,7 @@ from core.run import (
 )
 from core.run.control import _children
 from core.run.kinds import KINDS
+from core.run.needle_contrast import in_words
 from core.run.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import ROOT, write_cohort
@@ -133,6 +134,7 @@ def test_a_planted_effect_is_found_and_none_where_there_is_none(whole: str):
     steady, forgets = tables["contrast"]
     assert (steady["reader"], forgets["reader"]) == ("test_steady", "test_forgets")
     assert steady["series"] == forgets["series"] == 32 and steady["patients"] == 4
+    assert 0 < steady["moving"] <= 32
     assert steady["p_holm"] > 0.05 and steady["ci_low"] < 0 < steady["ci_high"]
     assert forgets["p_holm"] < 0.05 and forgets["ci_high"] < -0.1
     assert forgets["p_holm"] >= forgets["p"] and forgets["tests"] == 2
@@ -260,6 +262,33 @@ def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Pa
     assert made(seed=8) != made()
     ids = [one[0] for one in made()]
     assert len(set(ids)) == 40
+
+
+TOLD = {
+    "label": "full", "reader": "r", "judge": "exact", "series": 24, "moving": 9, "patients": 6,
+    "middle": 0.5, "edge": 0.75, "difference": -0.25, "ci_low": -0.4, "ci_high": -0.1, "p": 0.01,
+    "p_holm": 0.02, "tests": 2, "left_out": 0, "kept_middle": 1.0, "kept_edge": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, "worse in the middle: 50.0 % right at middle depths, 75.0 % at the edges, difference"),
+        ({}, "(95 % interval -40.0 to -10.0), p = .020 after Holm over 2 tests, 24 series of 6"),
+        ({"difference": 0.25}, "better in the middle"),
+        ({"kept_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
+        ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
+        ({"p_holm": 0.0002}, "p < .001"),
+        ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval)"),
+        ({"middle": 1.0, "edge": 1.0, "difference": 0.0}, "right at every depth"),
+        ({"middle": 0.0, "edge": 0.0, "difference": 0.0}, "too hard"),
+        ({"moving": 0, "difference": 0.0}, "no needle's answer changes with its depth"),
+        ({"difference": None}, "cannot be compared"),
+    ],
+)
+def test_a_contrast_in_words(change: dict[str, object], says: str):
+    assert says in in_words({**TOLD, **change})
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,16 @@ from core.stats import holm_adjust, within_contrast
 
 ALPHA = 0.05
 _TESTED = (
-    "series", "patients", "middle", "edge", "difference", "ci_low", "ci_high", "p",
+    "series", "moving", "patients", "middle", "edge", "difference", "ci_low", "ci_high", "p",
 )  # fmt: skip
 
 
 def contrasts(said: Sequence[Row], plan: Plan) -> Table:
     """Middle less edge for every arm entry × reader × judge; ``said`` as of needle_rows.
 
-    ``left_out`` counts series without a judged item on both sides; all is null where no series
-    has both. ``kept_middle`` and ``kept_edge``: shares of prompts that held the needle.
+    ``moving`` counts series that are right at one depth and wrong at another, ``left_out`` those
+    without a judged item on both sides; all is null where no series has both. ``kept_middle`` and
+    ``kept_edge``: shares of prompts that held the needle.
     """
     rows: Table = [
         {
@@ -68,9 +69,11 @@ def _tested(own: Sequence[Row], plan: Plan, *name: str) -> Row:
         )
     base: Row = {**dict.fromkeys(_TESTED), "p_holm": None, "tests": 0, "left_out": len(series)}
     if found is None:
-        return base | {"series": 0, "patients": 0}
+        return base | {"series": 0, "moving": 0, "patients": 0}
+    moving = sum(len({v for v in values if v == v}) > 1 for values in series.values())
     return base | {
         "series": found.rows,
+        "moving": moving,
         "patients": found.clusters,
         "middle": found.inside,
         "edge": found.outside,
@@ -112,10 +115,15 @@ def in_words(row: Row) -> str:
         return f"{who}: {said} ({counted}), so this run cannot show an effect of position; " + (
             "try longer records or distractors." if middle == 1.0 else "the task is too hard."
         )
+    if not row["moving"]:
+        return (
+            f"{who}: no needle's answer changes with its depth; {_percent(middle)} are right at "
+            f"every depth, the others at none ({counted}). In this run place made no difference."
+        )
     numbers = (
         f"{_percent(middle)} right at middle depths, {_percent(edge)} at the edges, difference "
         f"{100 * difference:+.1f} points{_interval(row)}, p {_p(row['p_holm'])} after Holm over "
-        f"{_n(row['tests'], 'test')}, {counted}"
+        f"{_n(row['tests'], 'test')}, {counted}, {row['moving']} of which change with depth"
     )
     if row["p_holm"] <= ALPHA:
         moved = "worse" if difference < 0 else "better"
@@ -141,7 +149,7 @@ def _why(row: Row) -> str:
 
 def _interval(row: Row) -> str:
     if row["ci_low"] is None:
-        return " (no interval: one patient, or all alike)"
+        return " (no interval)"
     return f" (95 % interval {100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f})"
 
 
