@@ -162,6 +162,9 @@ def _estimate(told: dict[str, Any]) -> None:
     for name in ("items", "instructions", "records", "calls"):
         print(f"{name}: {told[name]:,}")
     print(f"tokens: about {told['tokens']:,}")
+    time = told["time"]
+    about = "not known" if time["seconds"] is None else f"about {time['seconds']:,.0f} s"
+    print(f"time: {about} ({time['basis']})")
     cost = told["cost_usd"]
     print("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
     _table(told["readers"], ("label", "calls", "read_tokens", "written_tokens"))

@@ -33,9 +33,11 @@ from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
 from core.run import (
+    Preset,
     answer,
     cancel,
     compared,
+    consider,
     different_only,
     disagreements,
     enqueue,
@@ -43,13 +45,17 @@ from core.run import (
     item,
     needle_items,
     outcomes,
+    presets,
+    read_toml,
     report,
     report_csv,
     resume,
     rows,
     start,
     status,
+    value_toml,
     wait,
+    write_toml,
 )
 from core.text import event_text, neutralise, sentences
 from core.types import (
@@ -85,6 +91,7 @@ __all__ = [
     "Instruction",
     "Manifest",
     "MemberCard",
+    "Preset",
     "Prompt",
     "Protocol",
     "Record",
@@ -104,6 +111,7 @@ __all__ = [
     "cohort_key",
     "cohorts",
     "compared",
+    "consider",
     "curve",
     "curve_bin",
     "curve_choices",
@@ -131,6 +139,8 @@ __all__ = [
     "prepare_demo",
     "published_curve",
     "published_summary",
+    "presets",
+    "read_toml",
     "report",
     "report_csv",
     "resume",
@@ -144,5 +154,7 @@ __all__ = [
     "start",
     "status",
     "typed_question",
+    "value_toml",
     "wait",
+    "write_toml",
 ]

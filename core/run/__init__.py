@@ -17,16 +17,20 @@ from core.run.compare import (
     outcomes,
     rows,
 )
+from core.run.considering import consider
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
 from core.run.needle_items import needle_items
+from core.run.presets import Preset, presets, read_toml, value_toml, write_toml
 from core.run.queue import enqueue, status
 from core.run.report import report, report_csv
 
 __all__ = [
+    "Preset",
     "answer",
     "cancel",
     "compared",
+    "consider",
     "different_only",
     "disagreements",
     "enqueue",
@@ -34,11 +38,15 @@ __all__ = [
     "item",
     "needle_items",
     "outcomes",
+    "presets",
+    "read_toml",
     "report",
     "report_csv",
     "resume",
     "rows",
     "start",
     "status",
+    "value_toml",
     "wait",
+    "write_toml",
 ]

@@ -26,6 +26,7 @@ from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
 from core.run.planning import chosen, find_data
 from core.run.spec import ArmEntry, Spec, read_spec
+from core.run.timing import expected
 from core.text import count_tokens, sentences
 from core.types import Cohort, Instruction
 
@@ -68,8 +69,8 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
     calls and tokens, a judge that is a language ``model`` with its price; ``calls`` of readers and
     such judges, ``tokens`` and ``cost_usd`` in all (null where a price is not known); ``hosts``,
     every server called; ``leaves``, what would leave this machine (null: nothing), with
-    ``refused``, why it may not as things stand; ``weights`` it needs. Raises as starting it does,
-    but for what may not leave.
+    ``refused``, why it may not as things stand; ``weights`` it needs; ``time``, the seconds it
+    takes (null: unknown) and by what. Raises as starting it does, but for what may not leave.
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
@@ -82,8 +83,9 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     patients = kind.patients(cohort, instructions)
     costs = [judge["cost_usd"] for judge in judges if judge["calls"] and judge["model"]]
+    items = kind.planned(spec, cohort, instructions)
     return {
-        "items": kind.planned(spec, cohort, instructions),
+        "items": items,
         "instructions": len(instructions),
         "records": patients,
         "readers": readers,
@@ -94,6 +96,7 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
         "hosts": [destination.shown() for destination in found],
         "leaves": _leaves(found, cohort, spec, patients, len(instructions)),
         "weights": _weights(spec),
+        "time": expected(spec, path, items),
     }
 
 
@@ -201,7 +204,7 @@ def _leaves(
 
 
 def _weights(spec: Spec) -> list[dict[str, Any]]:
-    """Weights that members of the run load, which are all here: a spec without them is refused."""
+    """Weights that members of the run load, and whether they are here: without, it is refused."""
     used: dict[str, list[str]] = {}
     members = [(ARMS, e.name, e.options) for e in spec.arms]
     members += [(READERS, e.name, e.options) for e in spec.readers]
@@ -217,6 +220,9 @@ def _weights(spec: Spec) -> list[dict[str, Any]]:
             "name": name,
             "used_by": ", ".join(dict.fromkeys(by)),
             "size_mb": catalogue[name]["size_mb"] if name in catalogue else None,
+            "here": catalogue[name]["here"]
+            if name in catalogue
+            else any(p.exists() for p in (Path(name), settings.models_folder() / name)),
             "where": catalogue[name]["where"]
             if name in catalogue
             else str(settings.models_folder() / name),

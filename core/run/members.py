@@ -16,12 +16,14 @@ spec can set it: ``egress`` decides what may leave this machine, ``folder`` is t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from core import weights
-from core.errors import InputError, MissingModel, SpecError, UnknownName
+from core.errors import InputError, MissingKey, MissingModel, SpecError, UnknownName
 from core.protocol import Protocol
 from core.registry import Registry
 
@@ -125,10 +127,29 @@ def try_options(
         refuse_missing(factory)
         if options and made:
             factory(protocol, **options)
+    except (MissingModel, MissingKey) as error:
+        missing = _gathered.get()
+        if missing is None:
+            raise
+        missing.append(str(error))
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         raise SpecError(f"the {family} {name!r} refuses its options: {error}") from None
+
+
+_gathered: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
+
+
+@contextmanager
+def gathering() -> Generator[list[str]]:
+    """While a spec is read inside, weights and keys that are not here are gathered, not raised."""
+    missing: list[str] = []
+    token = _gathered.set(missing)
+    try:
+        yield missing
+    finally:
+        _gathered.reset(token)
 
 
 def refuse_missing(factory: Callable[..., Any]) -> None:
