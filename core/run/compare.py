@@ -94,7 +94,7 @@ def different_only(run: str) -> list[dict[str, Any]]:
     plan = folder.plan()
     store = folder.store(plan.kind)
     differs = "min({0}) OVER (PARTITION BY {1}) IS DISTINCT FROM max({0}) OVER (PARTITION BY {1})"
-    if plan.kind == "answers":
+    if "verdicts" in store.schemas:
         columns = "label, instruction, record, band, reader, judge, outcome"
         same = differs.format("outcome", "instruction, reader, judge")
         found = store.select("verdicts", columns, f"{COUNTS} QUALIFY {same}")
