@@ -313,7 +313,7 @@ def test_bins_without_answers_or_chance_leave_gaps():
     figure = charts_curve.panel(rows)
     bands = [t for t in figure.data if t.fill == "toself"]
     assert [len(band.x) for band in bands] == [4, 12], "one bin, then three"
-    own = next(t for t in figure.data if t.name == "accuracy")
+    own = next(t for t in figure.data if t.name == charts_curve.OWN)
     assert own.y[1] is None and own.error_y.array[4] is None, "no width would be a claim"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui import charts_curve, cohort_view, curve_words, tables, theme
@@ -11,9 +14,11 @@ from pages.ui.curve_data import Choice, Tables
 MOST = 12
 """Groups that are drawn; the table has them all."""
 ABREAST = 3
+FIGURES = 200
+"""Panels kept as figures."""
 
 
-def groups(name: str, choice: Choice, many: Tables) -> None:
+def groups(name: str, key: str, choice: Choice, many: Tables) -> None:
     """A small curve each for the groups with the most answers, and the table of all."""
     by = curve_words.STRATA[choice.by].lower()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -25,12 +30,11 @@ def groups(name: str, choice: Choice, many: Tables) -> None:
         return
     summary = many.summary.sort_values("n", ascending=False, kind="stable")
     drawn = list(summary["value"].head(MOST))
-    what = curve_words.MEASURES[choice.score]
     for first in range(0, len(drawn), ABREAST):
         for place, value in zip(st.columns(ABREAST, gap="medium"), drawn[first : first + ABREAST],
                                 strict=False):  # fmt: skip
             with place:
-                _panel(many.curve, summary, value, what, first)
+                _panel(key, choice, many.curve, summary, value, drawn.index(value))
     st.caption(
         _left_out(len(summary), by)
         + "The same axes in every panel, per cent over position in the record; the middle of the "
@@ -60,13 +64,27 @@ def _left_out(count: int, by: str) -> str:
     return f"The {MOST} of {count} with the most answers are drawn; the table has every {by}. "
 
 
-def _panel(curves: pd.DataFrame, summary: pd.DataFrame, value: str, what: str, number: int) -> None:
+@st.cache_resource(max_entries=FIGURES, show_spinner=False)
+def _figure(key: str, choice: Choice, value: str, dark: bool, _rows: pd.DataFrame) -> go.Figure:
+    """A panel, styled: building it costs more than anything else on the page."""
+    return charts_curve.panel(_rows, _frame(dark).layout)
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _frame(dark: bool) -> go.Figure:
+    return theme.style(charts_curve.panel_layout())
+
+
+def _panel(
+    key: str, choice: Choice, curves: pd.DataFrame, summary: pd.DataFrame, value: str, number: int
+) -> None:
     rows = curves[curves["value"] == value]
     row = summary[summary["value"] == value].iloc[0]
     badge = f" :orange-badge[{curve_words.SIMULATED}]" if row["simulated"] else ""
     st.markdown(f"**{cohort_view.plain(value)}** n = {int(row['n']):,}{badge}")
     theme.show(
-        charts_curve.panel(rows),
-        charts_curve.alt(rows, f"{what}, {value}"),
-        f"curve_group_{number}_{value}",
+        _figure(key, replace(choice, value=""), value, theme.dark(), rows),
+        charts_curve.alt(rows, f"{curve_words.MEASURES[choice.score]}, {value}"),
+        f"curve_group_{number}",
+        styled=True,
     )

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from pages.ui import results, theme
 from pages.ui.charts_arms import spread
-from pages.ui.charts_curve import percents
+from pages.ui.charts_curve import percents, short
 
 CELL = 27
 """Height of a depth in pixels."""
@@ -35,7 +35,7 @@ def heatmap(rows: pd.DataFrame) -> go.Figure:
     shade = theme.ink()
     figure = go.Figure(
         go.Heatmap(
-            x=[results.compact(length) for length in lengths],
+            x=[short(length) for length in lengths],
             y=[f"{depth} %" for depth in depths],
             z=values,
             zmin=0,
@@ -133,7 +133,7 @@ def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
     figure.update_layout(height=300, margin={"r": 30})
     figure.update_xaxes(
         title=title, tickvals=list(range(len(values))), tickangle=0, zeroline=False,
-        ticktext=[results.compact(v).replace(" thousand", "k") for v in values],
+        ticktext=[short(v) for v in values],
         range=[-0.4, len(values) - 0.6], showgrid=False,
     )  # fmt: skip
     figure.update_yaxes(

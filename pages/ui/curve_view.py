@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core import api
@@ -24,6 +25,8 @@ from pages.ui import (
 )
 from pages.ui.curve_data import Choice, Tables
 
+FIGURES = 64
+"""Large curves kept as figures."""
 CSS = """
 .mc-curve-said{font-size:1.06rem;line-height:1.5;margin:.1rem 0 .2rem;max-width:96ch}
 .mc-curve-sum{border-collapse:collapse;width:100%;font-size:.86rem;line-height:1.4}
@@ -64,7 +67,7 @@ def observed() -> None:
         with first:
             verdict(shown.text)
         whole(name, key, cohort, choice, shown)
-    curve_groups.groups(name, choice, curve_data.groups(key, cohort, choice))
+    curve_groups.groups(name, key, choice, curve_data.groups(key, cohort, choice))
 
 
 def without_responses(name: str) -> None:
@@ -107,6 +110,15 @@ def numbers(rows: Sequence[tuple[str, str, str]]) -> None:
     st.html(f"<style>{CSS}</style>" + marks.block(f'<table class="mc-curve-sum">{inside}</table>'))
 
 
+@st.cache_resource(max_entries=FIGURES, show_spinner=False)
+def _figure(
+    key: str, choice: Choice, chosen: int | None, dark: bool, _held: tuple[Tables, pd.DataFrame]
+) -> go.Figure:
+    shown, paper = _held
+    what = curve_words.MEASURES[choice.score]
+    return theme.style(charts_curve.curve(shown.curve, paper, what, chosen))
+
+
 @st.fragment
 def whole(name: str, key: str, cohort: api.Cohort, choice: Choice, shown: Tables) -> None:
     """The large curve with its numbers, and the questions behind the point that is open."""
@@ -120,9 +132,10 @@ def whole(name: str, key: str, cohort: api.Cohort, choice: Choice, shown: Tables
     left, right = st.columns((3, 2), gap="medium")
     with left:
         theme.show(
-            charts_curve.curve(shown.curve, paper, what, curve_point.at(choice.bins)),
+            _figure(key, choice, curve_point.at(choice.bins), theme.dark(), (shown, paper)),
             charts_curve.alt(shown.curve, what),
             "curve_whole",
+            styled=True,
             on_select=lambda: curve_point.clicked("curve_whole", choice.bins),
             selection_mode="points",
         )

@@ -152,10 +152,13 @@ def style(figure: go.Figure) -> go.Figure:
     return figure
 
 
-def show(figure: go.Figure, alt: str, key: str, **options: Any) -> Any:
-    """Draw a figure in Midchart's style; ``alt`` says in words what it shows."""
+def show(figure: go.Figure, alt: str, key: str, styled: bool = False, **options: Any) -> Any:
+    """Draw a figure in Midchart's style; ``alt`` says in words what it shows.
+
+    ``styled``: the figure is kept from before and has the style of the viewer's theme already.
+    """
     return st.plotly_chart(
-        style(figure),
+        figure if styled else style(figure),
         theme=None,
         key=key,
         alt=alt,
