@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from core.errors import InputError, MidchartError
 
-
 QUEUED = "start once the slot it needs (a GPU, or the CPU) is free; several wait in order"
 
 
@@ -100,7 +99,7 @@ def demo(call: argparse.Namespace) -> None:
 def check(call: argparse.Namespace) -> None:
     from core import api
 
-    found = api.check(call.data)
+    found = api.check(call.data, _meter("check"))
     if call.json:
         _json(found)
         return

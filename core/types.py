@@ -318,13 +318,23 @@ class Manifest:
     synthetic: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LabelCount:
+    """A task's labels: how many, how many of them positive, and (split, labels, positives)."""
+
+    n: int
+    positive: int
+    splits: tuple[tuple[str, int, int], ...] = ()
+
+
 @dataclass(frozen=True)
 class Cohort:
     """Records and what is asked of them.
 
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
-    instruction id. ``position`` of gold is filled by :func:`core.evidence.locate`.
+    instruction id. ``position`` of gold is filled by :func:`core.evidence.locate`. ``labels`` are
+    those of a cohort made to forecast, by task; looking one up may read them.
     """
 
     path: str
@@ -334,6 +344,7 @@ class Cohort:
     instructions: tuple[Instruction, ...] = ()
     gold: Mapping[str, Gold] = field(default_factory=dict[str, Gold])
     responses: tuple[Response, ...] = ()
+    labels: Mapping[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
 

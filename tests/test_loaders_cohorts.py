@@ -307,7 +307,6 @@ def test_a_tag_that_cannot_be_read_allows_nothing(folder: Path, text: str):
         ("x/person.csv", b"person_id\n", "looks like OMOP"),
         ("x/Patient.000.ndjson", b'{"resourceType": "Patient"}', "looks like FHIR"),
         ("x/a.json", b'{"resourceType": "Bundle"}', "looks like FHIR"),
-        ("x/data/ehrshot.csv", b"", "looks like EHRSHOT"),
         ("x/notes.docx", b"PK", "no format that is known"),
     ],
 )
@@ -320,7 +319,7 @@ def test_an_unknown_format_is_named_where_it_can_be(tmp_path: Path, name, conten
     assert "MedAlign" in str(caught.value)
     with pytest.raises(DataError, match="no such file"):
         open_cohort(tmp_path / "gone")
-    assert opener.LOADERS.names() == ("longhealth", "medalign", "plain_notes")
+    assert opener.LOADERS.names() == ("ehrshot", "longhealth", "medalign", "meds", "plain_notes")
 
 
 @pytest.mark.parametrize(

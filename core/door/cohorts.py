@@ -95,9 +95,12 @@ def cohort_key(cohort: Cohort) -> str:
     ).hexdigest()
 
 
-def check(data: str | Path) -> dict[str, Any]:
-    """Read a whole cohort and say what is there, what was skipped and where (``check --json``)."""
-    return check_cohort(open_data(data))
+def check(data: str | Path, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """Read a whole cohort and say what is there, what was skipped and where (``check --json``).
+
+    ``progress`` is told how much is done and planned where millions of events are read in.
+    """
+    return check_cohort(open_data(data), progress)
 
 
 def prepare_demo(

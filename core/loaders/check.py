@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from core.errors import DataError
+from core.loaders.labelled import StoredRecords, readable_tasks
 from core.text import count_tokens, event_text
 from core.types import Cohort
 
 
-def check_cohort(cohort: Cohort) -> dict[str, Any]:
+def check_cohort(
+    cohort: Cohort, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
     ``records`` counts those that could be read; ``events`` and ``tokens`` (words and punctuation
-    marks of event texts) are theirs. ``unlocated`` counts gold whose evidence was not found.
+    marks of event texts) are theirs, None for coded events. ``unlocated`` counts gold whose
+    evidence was not found. A cohort with labels adds ``labels``: by task n, positive, and by split
+    the labels (``splits``) and the positive ones (``positives``). ``progress`` is told how much
+    is done and planned while coded events are read in.
     """
-    records = events = tokens = 0
-    for id in cohort.records:
-        try:
-            record = cohort.records[id]
-        except DataError:
-            continue  # it is among cohort.skipped now
-        records += 1
-        events += len(record.events)
-        tokens += sum(count_tokens(event_text(event)) for event in record.events)
+    records, events, tokens = _counts(cohort, progress)
+    labels = _labels(cohort)
     gold = [(i, cohort.gold[i.id]) for i in cohort.instructions if i.id in cohort.gold]
     located = [(i, g) for i, g in gold if g.order is not None]
-    return {
+    found: dict[str, Any] = {
         "name": cohort.manifest.name,
         "path": cohort.path,
         "format": cohort.format,
@@ -46,3 +46,38 @@ def check_cohort(cohort: Cohort) -> dict[str, Any]:
             for i, g in located
         ],
     }
+    return found | ({"labels": labels} if labels is not None else {})
+
+
+def _counts(
+    cohort: Cohort, progress: Callable[[int, int], None] | None
+) -> tuple[int, int, int | None]:
+    if isinstance(cohort.records, StoredRecords):
+        store = cohort.records.data.store(progress)
+        return len(store.patients), store.events, None
+    records = events = tokens = 0
+    for id in cohort.records:
+        try:
+            record = cohort.records[id]
+        except DataError:
+            continue  # it is among cohort.skipped now
+        records += 1
+        events += len(record.events)
+        tokens += sum(count_tokens(event_text(event)) for event in record.events)
+    return records, events, tokens
+
+
+def _labels(cohort: Cohort) -> dict[str, Any] | None:
+    """Counts by task; None for a cohort of another sort."""
+    if not isinstance(cohort.records, StoredRecords):
+        return None
+    found: dict[str, Any] = {}
+    for task in readable_tasks(cohort.records.data):
+        count = cohort.labels[task]
+        found[task] = {
+            "n": count.n,
+            "positive": count.positive,
+            "splits": {name: n for name, n, _ in count.splits},
+            "positives": {name: positive for name, _, positive in count.splits},
+        }
+    return found

@@ -11,9 +11,8 @@ from core.types import Cohort
 
 _LATER = {
     "FHIR": ("*.ndjson", "bundle*.json", "fhir/*.json"),
-    "MEDS": ("data/**/*.parquet", "metadata/codes.parquet", "*.parquet", "*/*.parquet"),
+    "MEDS without events": ("metadata/codes.parquet",),
     "OMOP": ("person.csv", "PERSON.csv", "person.parquet", "PERSON.parquet", "*_5.4.zip"),
-    "EHRSHOT": ("EHRSHOT_ASSETS", "data/ehrshot.csv"),
 }
 """Files by which formats that a later version reads give themselves away."""
 

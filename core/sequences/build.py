@@ -1,0 +1,245 @@
+"""A source's rows become an event store: read once by DuckDB, ordered patient group by group.
+
+First all rows go into a DuckDB table on disk, in the source's order. Then groups of patients of
+about :data:`GROUP` rows are read back in order and written into memory-mapped columns. Both steps
+keep to ``memory`` (plus one group), whatever the size of the source; what does not fit is spilled
+beside the store. The store is built in a folder of its own, which takes its name when it is
+whole; a build that was killed leaves that folder, and the next build clears it and starts anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import DataError
+from core.files import alone
+from core.sequences.cube import position_counts
+from core.sequences.duck import connect, said, sql_text
+from core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
+
+GROUP = 2_000_000
+"""Rows ordered at a time; a patient with more is a group of his own."""
+HEAD = 1 << 16
+STEPS = 1000
+"""Progress is told in thousandths of the whole."""
+Progress = Callable[[int, int], None]
+Problem = tuple[str, int | None, str]
+"""File, line and reason of something left out."""
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """What DuckDB is to read.
+
+    ``select``: SQL whose rows hold ``p`` BIGINT patient, ``t`` BIGINT µs (null: no time), ``bad``
+    BOOLEAN (a time is there but is none), ``code``, ``v`` FLOAT, ``x`` VARCHAR (text that is no
+    number), ``u`` unit, ``k`` kind. ``files``: those read, in order. ``time_needed``: rows
+    without a time are left out and told (else they are static and come first). ``csv``: lines
+    that cannot be taken apart are told by number.
+    """
+
+    name: str
+    select: str
+    files: tuple[Path, ...]
+    time_needed: bool = False
+    csv: bool = False
+
+
+def store_folder(cache: Path, source: RawTable) -> Path:
+    """Where the store of these files lies: keyed by each one's name, size, time of change and
+    first and last 64 KB. Raises OSError."""
+    made = hashlib.blake2b(f"{FORMAT}\0{source.select}".encode(), digest_size=12)
+    for file in source.files:
+        stat = file.stat()
+        made.update(f"{file.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+        with file.open("rb") as opened:
+            made.update(opened.read(HEAD))
+            opened.seek(max(0, stat.st_size - HEAD))
+            made.update(opened.read(HEAD))
+    return cache / "events" / made.hexdigest()
+
+
+def build_store(
+    source: RawTable, folder: Path, progress: Progress | None = None, memory: str = "2GB"
+) -> EventStore:
+    """Build the store in ``folder``, or open it where another process has just done so.
+
+    Raises DataError where DuckDB cannot read the source or the disk is full.
+    """
+    with alone(folder.parent / f"{folder.name}.lock"):
+        if not EventStore.there(folder):
+            fresh = folder.with_name(f".{folder.name}.building")
+            rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            try:
+                _build(source, fresh, progress or (lambda done, planned: None), memory)
+                rmtree(folder, ignore_errors=True)
+                fresh.rename(folder)
+            except duckdb.Error as error:
+                raise DataError(source.name, None, said(error), "mend or replace it") from None
+            except OSError as error:
+                reason = f"could not be read into {folder.parent} ({error.strerror or error})"
+                raise DataError(source.name, None, reason, "free space") from None
+            finally:
+                rmtree(fresh, ignore_errors=True)
+    return EventStore.open(folder)
+
+
+def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> None:
+    (fresh / "spill").mkdir()
+    base = connect(fresh / "raw.duckdb", memory, fresh / "spill")
+    try:
+        _read(base, source, progress)
+        problems = _problems(base, source)
+        _words(base, fresh)
+        _order(base, fresh, progress)
+    finally:
+        base.close()
+    (fresh / "raw.duckdb").unlink()
+    (fresh / "raw.duckdb.wal").unlink(missing_ok=True)
+    rmtree(fresh / "spill", ignore_errors=True)
+    for column in fresh.glob("*.npy"):
+        with column.open("rb") as written:
+            os.fsync(written.fileno())
+    meta = {"format": FORMAT, "source": source.name, "problems": problems}
+    (fresh / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+
+
+def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress) -> None:
+    """All rows into a table, in the source's order; half of the progress."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.5):
+            with suppress(duckdb.Error):  # no query is at work just now
+                share = float(base.query_progress())
+                progress(max(0, min(STEPS // 2, int(share / 200 * STEPS))), STEPS)
+
+    # DuckDB measures progress only for a bar, which need not be drawn.
+    for setting in ("enable_progress_bar=true", "enable_progress_bar_print=false"):
+        base.execute(f"SET {setting}")
+    base.execute("SET progress_bar_time=0")
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        base.execute(f"CREATE TABLE raw AS {source.select}")
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[Problem]:
+    """Rows that are left out, counted by reason with the first one's place; deletes them."""
+    reasons = [
+        ("p IS NULL", "have no patient id that is a whole number"),
+        ("coalesce(code, '') = ''", "have no code"),
+        ("bad", "have a time that cannot be read"),
+    ]
+    if source.time_needed:
+        reasons.append(("t IS NULL", "have no time"))
+    found: list[Problem] = []
+    if source.csv:
+        cut = base.execute("SELECT count(DISTINCT line), min(line) FROM reject_errors").fetchone()
+        if cut and cut[0]:
+            found.append((source.name, int(cut[1]), f"{cut[0]:,} lines are not a row of the table"))
+    before = "false"
+    for test, reason in reasons:
+        row = base.execute(
+            f"SELECT count(*), min(rowid) FROM raw WHERE coalesce({test}, false) AND NOT ({before})"
+        ).fetchone()
+        before += f" OR coalesce({test}, false)"
+        if row and row[0]:
+            line = int(row[1]) + 2 if source.csv else None
+            found.append((source.name, line, f"{row[0]:,} rows {reason} — they are left out"))
+    base.execute(f"DELETE FROM raw WHERE {before}")
+    return found
+
+
+def _words(base: duckdb.DuckDBPyConnection, fresh: Path) -> None:
+    """The words of each column with their ids, the most frequent first; Parquet beside."""
+    for name, column in (("code", "code"), ("text", "x"), ("unit", "u"), ("kind", "k")):
+        base.execute(
+            f"CREATE TABLE words_{name} AS SELECT row_number() OVER (ORDER BY n DESC, word)::INT "
+            f"AS id, word, n FROM (SELECT {column} AS word, count(*) AS n FROM raw "
+            f"WHERE {column} IS NOT NULL GROUP BY 1)"
+        )
+        target = sql_text(fresh / f"{name}.parquet")
+        base.execute(f"COPY (SELECT * FROM words_{name} ORDER BY id) TO {target} (FORMAT parquet)")
+
+
+def _groups(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Patients from a to b (not b) whose rows are about GROUP together."""
+    groups: list[tuple[int, int]] = []
+    begin = total = 0
+    for i, size in enumerate(sizes.tolist()):
+        if total and total + size > GROUP:
+            groups.append((begin, i))
+            begin, total = i, 0
+        total += size
+    return [*groups, (begin, len(sizes))] if len(sizes) else groups
+
+
+def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> None:
+    """Patient groups in order into the columns, and the cube; the other half of the progress."""
+    found = base.execute("SELECT p, count(*) AS n FROM raw GROUP BY p ORDER BY p").fetchnumpy()
+    patients = np.asarray(found["p"], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(found["n"], np.int64))])
+    total = int(offsets[-1])
+    counted = base.execute("SELECT count(*) FROM words_code").fetchone()
+    codes = int(counted[0]) if counted else 0
+    arrays = _columns(fresh, total)
+    cube = np.zeros((2, 10, codes + 1), np.int64)
+    joins = " ".join(
+        f"LEFT JOIN words_{name} ON raw.{column} = words_{name}.word"
+        for name, column in (("code", "code"), ("text", "x"), ("unit", "u"), ("kind", "k"))
+    )
+    ids = ", ".join(
+        f"coalesce(words_{name}.id, 0) AS {name}" for name in ("code", "text", "unit", "kind")
+    )
+    for begin, end in _groups(np.diff(offsets)):
+        rows = base.execute(
+            f"SELECT coalesce(t, {NO_TIME}) AS time, coalesce(v, 'nan'::FLOAT) AS value, {ids} "
+            f"FROM raw {joins} WHERE p BETWEEN ? AND ? ORDER BY p, raw.t NULLS FIRST, raw.rowid",
+            [int(patients[begin]), int(patients[end - 1])],
+        ).fetchnumpy()
+        low, high = int(offsets[begin]), int(offsets[end])
+        for name, array in arrays.items():
+            array[low:high] = rows[name]
+        cube += position_counts(
+            np.asarray(rows["code"]),
+            np.asarray(rows["time"]),
+            offsets[begin : end + 1] - low,
+            codes,
+        )
+        progress(STEPS // 2 + STEPS // 2 * high // total, STEPS)
+    for array in arrays.values():
+        if isinstance(array, np.memmap):
+            array.flush()
+    for name, array in (("patients", patients), ("offsets", offsets), ("cube", cube)):
+        np.save(fresh / f"{name}.npy", array)
+    if not total:
+        progress(STEPS, STEPS)
+
+
+def _columns(fresh: Path, total: int) -> dict[str, Any]:
+    def column(name: str, dtype: np.dtype[Any]) -> Any:
+        file = fresh / f"{name}.npy"
+        if total:
+            return np.lib.format.open_memmap(file, "w+", dtype, (total,))
+        np.save(file, np.empty(0, dtype))  # an empty file cannot be mapped for writing
+        return np.empty(0, dtype)
+
+    return {name: column(name, dtype) for name, dtype in COLUMNS.items()}

@@ -1,0 +1,52 @@
+"""DuckDB as this room uses it: its own connection, no extension from outside, bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+
+def connect(
+    file: Path | None = None, memory: str = "1GB", spill: Path | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A database in ``file`` (in memory where None) that takes at most ``memory``."""
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "memory_limit": memory,
+        "preserve_insertion_order": True,
+    }
+    if spill is not None:
+        config["temp_directory"] = str(spill)
+    return duckdb.connect(":memory:" if file is None else str(file), config=config)
+
+
+def columns(sql: str) -> dict[str, NDArray[Any]]:
+    """The rows of a query as arrays by column; masked where null."""
+    base = connect()
+    try:
+        return {name: np.ma.asarray(c) for name, c in base.execute(sql).fetchnumpy().items()}
+    finally:
+        base.close()
+
+
+def said(error: duckdb.Error) -> str:
+    """DuckDB's complaint by its kind alone: its text may quote rows."""
+    kind = type(error).__name__.removesuffix("Exception")
+    return f"DuckDB could not read it ({kind} error)"
+
+
+def sql_text(value: str | Path) -> str:
+    """A string as SQL."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def sql_files(files: Sequence[Path]) -> str:
+    """Paths as an SQL list that DuckDB takes for these files, not for patterns."""
+    escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in str(file)) for file in files)
+    return "[" + ", ".join(sql_text(file) for file in escaped) + "]"

@@ -1,0 +1,250 @@
+"""EHRSHOT's layout and MEDS: what loads, what is told in one line, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from core.errors import DataError, UnknownName
+from core.loaders import labelled as shared
+from core.loaders.check import check_cohort
+from core.loaders.labelled import labelled
+from core.loaders.open import open_cohort
+from core.sequences import NO_TIME, last_events
+from tests import event_files
+from tests.event_files import EVENTS, HEADER, LABELS, SPLITS, write_ehrshot, write_meds
+
+SAMPLE = Path(__file__).parent.parent.parent / "shared" / "data" / "meds_sample"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+
+
+def check(folder: Path):
+    found = check_cohort(open_cohort(str(folder)))
+    json.dumps(found, allow_nan=False)
+    return found
+
+
+def test_ehrshot_loads_with_labels_and_splits(tmp_path):
+    found = check(write_ehrshot(tmp_path / "c"))
+    assert (found["format"], found["records"], found["events"]) == ("ehrshot", 3, 6)
+    assert found["skipped"] == found["warnings"] == []
+    assert found["labels"] == {
+        "lab_anemia": {
+            "n": 4,
+            "positive": 2,
+            "splits": {"train": 1, "tuning": 2, "held_out": 1},
+            "positives": {"train": 0, "tuning": 2, "held_out": 0},
+        }
+    }
+    assert found["manifest"]["training_allowed"] is False
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.4"])
+def test_meds_gives_the_same_labels_and_sequences(tmp_path, version):
+    one = labelled(open_cohort(str(write_ehrshot(tmp_path / "c"))))
+    other = labelled(open_cohort(str(write_meds(tmp_path / "m", version))))
+    assert other.tasks == ("anemia",)
+    mine, theirs = one.labels("anemia"), other.labels("anemia")
+    for name in ("patient", "time", "value", "positive", "split"):
+        assert np.array_equal(getattr(mine, name), getattr(theirs, name)), name
+    a, b = last_events(one.store(), mine, 4), last_events(other.store(), theirs, 4)
+    words = [np.array(d.store().words("code")) for d in (one, other)]
+    assert words[0][a.codes[1:]].tolist() == words[1][b.codes[1:]].tolist()
+    # Patient 1 has a static event more in MEDS: it comes first and is known at any time.
+    assert words[1][b.codes[0]].tolist() == ["", "", "GENDER//F", "ICD/A"]
+    assert words[0][a.codes[0]].tolist() == ["", "", "", "ICD/A"], "the reading itself is not in"
+    assert b.deltas[0].tolist() == [0, 0, -1, 1]
+    assert a.values[2].tolist()[2] == 110.5
+    assert other.store().time[0] == NO_TIME
+
+
+def test_a_record_is_opened_from_the_store(tmp_path):
+    cohort = open_cohort(str(write_meds(tmp_path / "m")))
+    assert list(cohort.records) == ["1", "2", "3"]
+    events = cohort.records["2"].events
+    assert [e.name for e in events] == ["A disease", "LOINC/718-7", "ICD/B"]
+    assert [e.text for e in events] == ["", "110.5", "Yellow, cloudy"]
+    assert events[1].time == datetime(2010, 1, 3, 10)
+    assert cohort.records.get("02") is None
+    with pytest.raises(UnknownName):
+        cohort.records["9"]
+
+
+def test_the_release_s_own_task_names_are_found(tmp_path):
+    data = labelled(open_cohort(str(write_ehrshot(tmp_path / "c"))))
+    assert data.labels("anemia").task == "lab_anemia"
+    with pytest.raises(UnknownName, match="lab_anemia"):
+        data.labels("anaemia")
+
+
+BAD_EVENTS = (
+    "x,2010-01-01,,ICD/A,,,,\n"  # no patient id
+    "1,,,ICD/A,,,,\n"  # no time
+    "1,someday,,ICD/A,,,,\n"
+    "1,never,,ICD/A,,,,\n"
+    "1,2010-01-01,,,,,,\n"  # no code
+    "1,2010-01-01\n"  # too few cells
+)
+
+
+def test_bad_rows_of_events_are_counted_by_reason(tmp_path):
+    found = check(write_ehrshot(tmp_path / "c", HEADER + EVENTS + BAD_EVENTS))
+    assert found["events"] == 6
+    told = {skip["reason"].split(" — ")[0]: skip["line"] for skip in found["skipped"]}
+    assert told == {
+        "1 lines are not a row of the table": 13,
+        "1 rows have no patient id that is a whole number": 8,
+        "1 rows have no code": 12,
+        "2 rows have a time that cannot be read": 10,
+        "1 rows have no time": 9,
+    }
+    assert all("someday" not in skip["reason"] for skip in found["skipped"])
+
+
+def test_bad_labels_and_splits_are_counted_by_reason(tmp_path):
+    labels = LABELS + (
+        "9,2010-01-01,categorical,1\n8,2010-01-01,categorical,1\n"
+        "1,soon,categorical,1\n2,2010-01-05 00:00:00,categorical,0\n"
+        "3,2012-07-01,categorical,maybe\n"
+    )
+    splits = SPLITS + "val,4\ntrain,3\nheld,1x\n"
+    found = check(write_ehrshot(tmp_path / "c", labels=labels, splits=splits))
+    reasons = "\n".join(skip["reason"] for skip in found["skipped"])
+    assert "2 labels are of patients without events" in reasons
+    assert "1 labels repeat a patient and time" in reasons
+    assert "1 labels have no readable prediction time" in reasons
+    assert "1 labels have no readable value" in reasons
+    assert "1 patients are in two splits" in reasons
+    assert "1 rows have no patient id" in reasons
+    assert "maybe" not in reasons
+    assert found["labels"]["lab_anemia"]["n"] == 4
+    assert found["labels"]["lab_anemia"]["splits"] == {"train": 1, "tuning": 2, "held_out": 0}
+    warned = "\n".join(found["warnings"])
+    assert "1 patients with events are in no split" in warned
+    assert "1 patients of the splits have no event" in warned
+
+
+@pytest.mark.parametrize(
+    ("value", "grade"),
+    [("0", 0), ("3", 3), ("1.0", 1), ("True", 1), ("false", 0), ("severe", 3), (" Normal", 0)],
+)
+def test_label_values_may_be_strings(tmp_path, value, grade):
+    labels = f"patient_id,prediction_time,label_type,value\n1,2011-01-01,x,{value}\n"
+    data = labelled(open_cohort(str(write_ehrshot(tmp_path / "c", labels=labels))))
+    found = data.labels("anemia")
+    assert (found.value.tolist(), found.positive.tolist()) == ([grade], [int(grade >= 1)])
+
+
+def test_boolean_labels_and_absent_columns(tmp_path):
+    booleans = pa.array([True, False, None, True])
+    folder = write_meds(tmp_path / "m", boolean_value=booleans, integer_value=None)
+    found = check(folder)
+    assert found["labels"]["anemia"]["positive"] == 2
+    assert "1 labels have no readable value" in found["skipped"][0]["reason"]
+    none = write_meds(tmp_path / "n", boolean_value=None, integer_value=None)
+    found = check(none)
+    assert found["labels"] == {}
+    assert "has no column with a value" in found["skipped"][0]["reason"]
+
+
+def test_values_beyond_the_grades_are_said(tmp_path):
+    labels = LABELS.replace(",0\n", ",8192\n")
+    found = check(write_ehrshot(tmp_path / "c", labels=labels))
+    assert "values go to 8,192" in found["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"events": "patient_id,start,value\n"}, "ehrshot.csv:1: lacks the columns code"),
+        ({"events": ""}, "lacks the columns patient_id, start, code, value"),
+    ],
+)
+def test_events_without_their_columns_are_refused_in_one_line(tmp_path, change, says):
+    with pytest.raises(DataError, match=says) as error:
+        open_cohort(str(write_ehrshot(tmp_path / "c", **change)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_task_without_its_columns_leaves_the_others(tmp_path):
+    folder = write_ehrshot(tmp_path / "c")
+    bad = folder / "EHRSHOT_ASSETS" / "benchmark" / "guo_los" / "labeled_patients.csv"
+    bad.parent.mkdir()
+    bad.write_text("patient_id,value\n1,1\n")
+    found = check(folder)
+    assert list(found["labels"]) == ["lab_anemia"]
+    assert "lacks the columns prediction_time" in found["skipped"][0]["reason"]
+
+
+def test_pickles_are_refused_by_name(tmp_path):
+    folder = write_ehrshot(tmp_path / "c")
+    features = folder / "EHRSHOT_ASSETS" / "features" / "clmbr_features.pkl"
+    features.parent.mkdir()
+    features.write_bytes(b"\x80\x04.")
+    assert "clmbr_features.pkl: pickled files are refused" in check(folder)["warnings"][0]
+    with pytest.raises(DataError, match=r"clmbr_features\.pkl: is a pickle"):
+        open_cohort(str(features))
+
+
+def test_metadata_may_be_missing(tmp_path):
+    folder = write_meds(tmp_path / "m")
+    (folder / "metadata" / "subject_splits.parquet").unlink()
+    (folder / "metadata" / "codes.parquet").unlink()
+    found = check(folder)
+    warned = "\n".join(found["warnings"])
+    assert "subject_splits.parquet is missing — no patient is in a split" in warned
+    assert "codes.parquet is missing" in warned
+    assert found["labels"]["anemia"]["n"] == 4
+
+
+def test_a_shard_that_is_no_parquet_leaves_the_others(tmp_path):
+    folder = write_meds(tmp_path / "m")
+    (folder / "data" / "a" / "1.parquet").write_bytes(b"PAR1 no")
+    found = check(folder)
+    assert found["events"] == 7
+    assert found["skipped"][0]["file"] == "data/a/1.parquet"
+
+
+def test_meds_without_its_columns_is_refused(tmp_path):
+    (tmp_path / "m" / "metadata").mkdir(parents=True)
+    (tmp_path / "m" / "data").mkdir()
+    parquet.write_table(pa.table({"subject_id": [1]}), tmp_path / "m" / "data" / "0.parquet")
+    with pytest.raises(DataError, match="lacks the columns time, code"):
+        open_cohort(str(tmp_path / "m"))
+
+
+def test_large_events_wait_until_they_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(shared, "SMALL", 10)
+    cohort = open_cohort(str(write_ehrshot(tmp_path / "c")))
+    assert len(cohort.records) == 3, "known from the splits"
+    with pytest.raises(DataError, match="python -m core check"):
+        cohort.records["1"]
+    check_cohort(cohort)
+    assert len(cohort.records["1"].events) == 2
+
+
+def test_a_second_opening_reads_the_cache(tmp_path, monkeypatch):
+    folder = write_ehrshot(tmp_path / "c")
+    check(folder)
+    monkeypatch.setattr(shared, "build_store", event_files.build_store)
+    monkeypatch.setattr("core.sequences.build._build", None)
+    assert check(folder)["events"] == 6
+
+
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the open MEDS sample is not beside the project")
+def test_the_open_sample_loads():
+    found = check(SAMPLE)
+    assert (found["records"], found["events"], found["skipped"]) == (100, 77542, [])
+    data = labelled(open_cohort(str(SAMPLE)))
+    assert sorted(np.unique(list(data.splits.values()))) == [0, 1, 2]
+    assert (data.store().time == NO_TIME).sum() == 100
