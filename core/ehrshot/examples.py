@@ -1,0 +1,104 @@
+"""A task's labels made ready: tokens before each, by official split, the same for every variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.ehrshot.tokens import Vocabulary, learn_vocabulary
+from core.errors import DataError, SpecError
+from core.sequences import LENGTH, SPLITS, EventStore, Labels, last_events
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The examples of one split; n labels, L events at most.
+
+    ``tokens``: int32 [n, L], latest last, 0 where padded. ``label``: uint8 [n]. ``patient``:
+    int64 [n]. ``index``: int64 [n], which of the task's labels each is.
+    """
+
+    tokens: NDArray[np.int32]
+    label: NDArray[np.uint8]
+    patient: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def positive(self) -> int:
+        """Number of positive labels."""
+        return int(self.label.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """A task's examples; no patient is in two of the parts."""
+
+    task: str
+    vocabulary: Vocabulary
+    train: Part
+    tuning: Part
+    held_out: Part
+
+    @property
+    def parts(self) -> tuple[tuple[str, Part], ...]:
+        """(split, part), in the order of :data:`core.sequences.SPLITS`."""
+        return tuple(zip(SPLITS, (self.train, self.tuning, self.held_out), strict=True))
+
+
+def chosen_rows(labels: Labels, split: str, most: int | None, seed: int) -> NDArray[np.int64]:
+    """Indices of a split's labels, ascending; at random ``most`` of them where there are more."""
+    rows = labels.part(split)
+    if most is None or len(rows) <= most:
+        return rows
+    rng = np.random.default_rng([seed, SPLITS.index(split)])
+    return np.sort(rng.choice(rows, most, replace=False))
+
+
+def examples(
+    store: EventStore,
+    labels: Labels,
+    *,
+    with_values: bool,
+    most: int | None = None,
+    seed: int = 42,
+    prediction_time: Literal["strict", "inclusive"] = "strict",
+    length: int = LENGTH,
+) -> Examples:
+    """A task's examples by official split; ``most`` labels a split where it is given.
+
+    Raises SpecError where a split has no labels of one class, DataError where splits share a
+    patient.
+    """
+    parts: list[Part] = []
+    vocabulary: Vocabulary | None = None
+    for split in SPLITS:
+        rows = chosen_rows(labels, split, most, seed)
+        label = labels.positive[rows]
+        if len(np.unique(label)) < 2:
+            raise SpecError(
+                f"task {labels.task!r}: {len(rows):,} labels of the split {split!r}, "
+                f"{int(label.sum()):,} positive; training and examining need both classes in each"
+            )
+        found = last_events(store, labels, length, prediction_time, rows)
+        if vocabulary is None:
+            vocabulary = learn_vocabulary(found.codes, found.values, with_values)
+        tokens = vocabulary.tokens(found.codes, found.values)
+        parts.append(Part(tokens, found.label, found.patient, rows))
+    _disjoint(labels.task, parts)
+    assert vocabulary is not None
+    return Examples(labels.task, vocabulary, *parts)
+
+
+def _disjoint(task: str, parts: list[Part]) -> None:
+    patients = [set(part.patient.tolist()) for part in parts]
+    shared = len(patients[0] & patients[1]) + len((patients[0] | patients[1]) & patients[2])
+    if shared:
+        raise DataError(
+            f"labels of {task}", None, f"{shared:,} patients are in two splits", "mend the splits"
+        )

@@ -1,0 +1,72 @@
+"""How a variant is trained and what is told of it on the way, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+FOCAL_GAMMA = 2.0
+FOCAL_MOST = 20.0
+"""Largest positive weight of the focal loss (the paper's appendix, focal)."""
+
+GateTraining = Literal["joint", "frozen"]
+GateLoss = Literal["bce", "focal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One recipe for every variant (PROTOCOL, Experiment 2); nothing here hangs on the attention.
+
+    ``clip``: largest norm of all gradients together. ``gate_training``: a gate learns with the
+    encoder ("joint"), or alone for ``gate_epochs`` and is then "frozen".
+    """
+
+    epochs: int = 40
+    batch: int = 64
+    rate: float = 1e-3
+    decay: float = 1e-4
+    clip: float = 1.0
+    seed: int = 42
+    gate_training: GateTraining = "joint"
+    gate_loss: GateLoss = "bce"
+    gate_epochs: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What an epoch came to.
+
+    ``loss``, ``gate_loss``: means over the training examples (the gate's is nan without a gate).
+    ``tuning_*``: on the tuning part after it. ``gate_gradient``, ``head_gradient``: mean norm of
+    the gradient of the gate's and of the head's parameters over the steps, before clipping.
+    ``gate_mean``, ``gate_sd``: of the gate at the tuning part's events.
+    """
+
+    epoch: int
+    loss: float
+    gate_loss: float
+    tuning_loss: float
+    tuning_auroc: float
+    tuning_auprc: float
+    gate_gradient: float
+    head_gradient: float
+    gate_mean: float
+    gate_sd: float
+    seconds: float
+
+
+Progress = Callable[[Epoch, int], bool]
+"""Told after each epoch, with how many there are to be; answers whether to go on."""
+
+
+class Aborted(Exception):
+    """Training was stopped; what was done is in the checkpoint, if there is one."""
+
+
+COLLAPSE_LOW, COLLAPSE_HIGH, COLLAPSE_SD = 0.45, 0.55, 0.05
+
+
+def collapsed(mean: float, sd: float) -> bool:
+    """Whether a gate no longer tells events apart: mean in [.45, .55] or SD ≤ .05 (PROTOCOL)."""
+    return COLLAPSE_LOW <= mean <= COLLAPSE_HIGH or sd <= COLLAPSE_SD

@@ -1,0 +1,312 @@
+"""Training one variant: the same loop, losses, clipping and choice of epoch for all of them.
+
+All data lie on the device. On a processor everything runs on one thread and every epoch draws
+from a seed of its own, so the same seed gives the same weights to the last bit, and a training
+that was cut off goes on exactly; on a GPU it runs in bfloat16, and sums may differ in last bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.attention.parts.gate import gate_loss
+from core.ehrshot.encoder import EncoderConfig
+from core.ehrshot.examples import Examples, Part
+from core.ehrshot.network import DRAWN_EVENTS, Network, event_counts
+from core.ehrshot.recipe import Aborted, Epoch, Progress, Recipe
+from core.errors import DataError, WorkFailed
+from core.files import replacing
+from core.gate.threads import one_thread
+from core.stats.ranking import ranking_areas
+
+EXAMINED = 512
+"""Sequences scored at once."""
+
+
+def seed_of(*parts: int) -> int:
+    """A seed for torch from some whole numbers."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+class _Resident:
+    """A part's examples on the device."""
+
+    def __init__(self, part: Part, device: torch.device) -> None:
+        self.tokens = torch.from_numpy(part.tokens).to(device)
+        self.label = torch.from_numpy(part.label.astype(np.float32)).to(device)
+        self.counts = event_counts(part.tokens)  # stays here: it decides shapes
+        self.on_device = torch.from_numpy(self.counts).to(device)
+
+    def tokens_of(self, rows: NDArray[np.int64], index: Tensor) -> Tensor:
+        """Tokens of some rows, cut on the left to the longest of them (one column at least)."""
+        longest = max(1, int(self.counts[rows].max(initial=1)))
+        return self.tokens[:, self.tokens.shape[1] - longest :][index]
+
+
+class Trainer:
+    """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
+
+    ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts`` are what
+    a gate reads of the task and of each token.
+    """
+
+    def __init__(
+        self,
+        found: Examples,
+        config: EncoderConfig,
+        recipe: Recipe,
+        question: str = "",
+        texts: tuple[str, ...] = (),
+        device: str | None = None,
+    ) -> None:
+        self.examples, self.config, self.recipe = found, config, recipe
+        self.device = torch.device(device) if device is not None else _device()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_of(recipe.seed, 0))
+            network = Network(config, question, texts, recipe.gate_training)
+        self.network = network.to(self.device)
+        self.train = _Resident(found.train, self.device)
+        self.tuning = _Resident(found.tuning, self.device)
+        self.weight = (len(found.train) - found.train.positive) / found.train.positive
+        self.optimizer = self._adamw()
+        self.curve: list[Epoch] = []
+        self.best: dict[str, Tensor] = {}
+
+    def _adamw(self) -> torch.optim.AdamW:
+        wanted = [p for p in self.network.parameters() if p.requires_grad]
+        return torch.optim.AdamW(
+            wanted,
+            lr=self.recipe.rate,
+            weight_decay=self.recipe.decay,
+            fused=self.device.type == "cuda",
+        )
+
+    @property
+    def best_epoch(self) -> Epoch:
+        """The epoch of largest tuning AUROC, the first of equals."""
+        return max(self.curve, key=lambda one: (one.tuning_auroc, -one.epoch))
+
+    def run(self, progress: Progress | None = None, checkpoint: Path | None = None) -> None:
+        """All epochs that are left; the network then has the weights of the best one.
+
+        ``checkpoint``: a file to go on from and to keep up to date. Raises Aborted when told to
+        stop, WorkFailed for a loss that is no number.
+        """
+        single = one_thread() if self.device.type == "cpu" else nullcontext()
+        with single, torch.random.fork_rng(devices=_cuda(self.device)):
+            if checkpoint is not None and checkpoint.exists():
+                self._load(checkpoint)
+            if self.network.gate is not None and self.recipe.gate_training == "frozen":
+                self._freeze_gate(resumed=bool(self.curve))
+            for epoch in range(len(self.curve) + 1, self.recipe.epochs + 1):
+                self.curve.append(self._epoch(epoch))
+                if self.best_epoch.epoch == epoch:
+                    state = self.network.state_dict()
+                    self.best = {k: v.detach().clone() for k, v in state.items()}
+                if checkpoint is not None:
+                    self._save(checkpoint)
+                if progress is not None and not progress(self.curve[-1], self.recipe.epochs):
+                    raise Aborted
+            self.network.load_state_dict(self.best)
+
+    def _epoch(self, epoch: int) -> Epoch:
+        begun = time.perf_counter()
+        self.network.train()
+        torch.manual_seed(seed_of(self.recipe.seed, epoch))
+        rows = np.random.default_rng([self.recipe.seed, epoch]).permutation(len(self.train.counts))
+        index = torch.from_numpy(rows).to(self.device)
+        told = torch.zeros(4, device=self.device)
+        steps = 0
+        for begin in range(0, len(rows), self.recipe.batch):
+            here = slice(begin, begin + self.recipe.batch)
+            told += self._step(rows[here], index[here])
+            steps += 1
+        loss, of_gate, gate_norm, head_norm = (told / steps).tolist()
+        if not math.isfinite(loss + of_gate + head_norm):
+            raise WorkFailed(f"training came to a loss that is no number in epoch {epoch}")
+        logits = self.logits(self.tuning)
+        label = self.examples.tuning.label
+        areas = ranking_areas(logits, label)
+        tuning_loss = float(self._loss(torch.from_numpy(logits), torch.from_numpy(label).float()))
+        mean, sd = self.gate_spread(self.examples.tuning)
+        gated = self.network.gate is not None
+        return Epoch(
+            epoch, loss, of_gate if gated else math.nan, tuning_loss, *areas,
+            gate_norm if gated else math.nan, head_norm, mean, sd,
+            time.perf_counter() - begun,
+        )  # fmt: skip
+
+    def _loss(self, logits: Tensor, label: Tensor) -> Tensor:
+        weight = logits.new_tensor(self.weight)
+        return F.binary_cross_entropy_with_logits(logits, label, pos_weight=weight)
+
+    def _step(self, rows: NDArray[np.int64], index: Tensor) -> Tensor:
+        """One step; loss, gate's loss, norms of the gate's and the head's gradients [4]."""
+        tokens, label = self.train.tokens_of(rows, index), self.train.label[index]
+        gate = self.network.gate
+        learns = gate is not None and gate.joint
+        with self._autocast():
+            logits, _ = self.network(tokens)
+        loss = self._loss(logits.float(), label)
+        of_gate = self._gate_loss(tokens, index, label) if learns else loss.new_zeros(())
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss + of_gate).backward()
+        head = _norm(self.network.encoder.head, loss)
+        own = _norm(gate, loss) if gate is not None and learns else loss.new_zeros(())
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        return torch.stack([loss.detach(), of_gate.detach(), own, head])
+
+    def _gate_loss(self, tokens: Tensor, index: Tensor, label: Tensor) -> Tensor:
+        """The gate's own loss: some events of each sequence, each with the sequence's label."""
+        draws = torch.rand(len(tokens), DRAWN_EVENTS, device=self.device)
+        logits, row = self.network.gate_logits(tokens, self.train.on_device[index], draws)
+        return gate_loss(logits, label[row], self.recipe.gate_loss)
+
+    def _freeze_gate(self, resumed: bool) -> None:
+        """Train the gate alone and freeze it; one from a checkpoint is there already."""
+        gate = self.network.gate
+        assert gate is not None
+        if not resumed:
+            own = torch.optim.AdamW(gate.parameters(), lr=self.recipe.rate)
+            gate.train()
+            for epoch in range(self.recipe.gate_epochs):
+                torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
+                order = torch.randperm(len(self.train.counts))
+                for rows in order.split(self.recipe.batch):
+                    index = rows.to(self.device)
+                    tokens = self.train.tokens_of(rows.numpy(), index)
+                    loss = self._gate_loss(tokens, index, self.train.label[index])
+                    own.zero_grad(set_to_none=True)
+                    loss.backward()
+                    own.step()
+        gate.freeze()
+        if not resumed:
+            self.optimizer = self._adamw()
+
+    def _autocast(self) -> Any:
+        on = self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=on)
+
+    @torch.no_grad()
+    def logits(self, part: _Resident | Part) -> NDArray[np.float32]:
+        """Logits [n] of a part, without dropout."""
+        found = _Resident(part, self.device) if isinstance(part, Part) else part
+        self.network.eval()
+        out: list[Tensor] = []
+        for begin in range(0, len(found.counts), EXAMINED):
+            rows = np.arange(begin, min(begin + EXAMINED, len(found.counts)))
+            tokens = found.tokens_of(rows, torch.from_numpy(rows).to(self.device))
+            with self._autocast():
+                out.append(self.network(tokens)[0].float())
+        return torch.cat(out).cpu().numpy()
+
+    @torch.no_grad()
+    def last_maps(self, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
+        """The last layer's real maps [n, heads, 1 + t, 1 + t] of sequences [n, t], in float32."""
+        self.network.eval()
+        given = torch.from_numpy(tokens).to(self.device)
+        return self.network(given, need_weights=True)[1][-1].cpu().numpy()
+
+    @torch.no_grad()
+    def gate_spread(self, part: Part) -> tuple[float, float]:
+        """Mean and standard deviation of the gate over a part's events; nan without a gate."""
+        gate = self.network.gate
+        if gate is None:
+            return math.nan, math.nan
+        self.network.eval()
+        tokens, counts = np.unique(part.tokens[part.tokens != 0], return_counts=True)
+        values = gate(torch.from_numpy(tokens).to(self.device)).double().cpu().numpy()
+        mean = float(np.average(values, weights=counts))
+        return mean, math.sqrt(float(np.average((values - mean) ** 2, weights=counts)))
+
+    def _identity(self) -> str:
+        """What a checkpoint must have been made with to be gone on from."""
+        recipe = {k: v for k, v in asdict(self.recipe).items() if k != "epochs"}
+        data = hashlib.blake2b(digest_size=16)
+        for _, part in self.examples.parts:
+            data.update(part.tokens.tobytes())
+            data.update(part.label.tobytes())
+        said = [asdict(self.config), recipe, data.hexdigest()]
+        return hashlib.blake2b(
+            json.dumps(said, sort_keys=True).encode(), digest_size=16
+        ).hexdigest()
+
+    def _save(self, path: Path) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {f"now.{k}": v for k, v in self.network.state_dict().items()}
+        tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adamw.{i}.{k}": torch.as_tensor(v) for k, v in state.items()}
+        rows = [list(asdict(one).values()) for one in self.curve]
+        tensors["curve"] = torch.tensor(rows, dtype=torch.float64)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as fresh:
+            kept = {k: v.detach().contiguous().cpu().clone() for k, v in tensors.items()}
+            save_file(kept, fresh, metadata={"identity": self._identity()})
+
+    def _load(self, path: Path) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        tensors: dict[str, Tensor] = {}
+        try:
+            with safe_open(path, "pt") as file:
+                identity = (file.metadata() or {}).get("identity")
+                for name in file.keys():  # noqa: SIM118 - not a mapping
+                    tensors[name] = file.get_tensor(name)
+        except SafetensorError:
+            raise DataError(
+                str(path), None, "is no checkpoint", "delete it to begin anew"
+            ) from None
+        if identity != self._identity():
+            reason = "was left by a training with other data or another recipe"
+            raise DataError(str(path), None, reason, "delete it to begin anew")
+        self.curve = [Epoch(int(row[0]), *row[1:]) for row in tensors["curve"].tolist()]
+        self.network.load_state_dict(_under(tensors, "now."))
+        self.best = {k: v.to(self.device) for k, v in _under(tensors, "best.").items()}
+        if self.network.gate is not None and self.recipe.gate_training == "frozen":
+            self.network.gate.requires_grad_(False)
+            self.optimizer = self._adamw()
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _under(tensors, "adamw.").items():
+            number, kind = name.split(".", 1)
+            state.setdefault(int(number), {})[kind] = tensor
+        whole = self.optimizer.state_dict()
+        self.optimizer.load_state_dict({**whole, "state": state})
+
+
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _norm(module: torch.nn.Module, like: Tensor) -> Tensor:
+    grads = [p.grad for p in module.parameters() if p.grad is not None]
+    if not grads:
+        return like.new_zeros(())
+    return torch.nn.utils.get_total_norm(grads).detach()
+
+
+def _device() -> torch.device:
+    """The device that accelerate picks (its environment variables are honoured)."""
+    from accelerate import Accelerator
+
+    return Accelerator().device
+
+
+def _cuda(device: torch.device) -> list[int]:
+    return [device.index or 0] if device.type == "cuda" else []
