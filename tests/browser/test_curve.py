@@ -1,0 +1,100 @@
+"""The Curve page in a real browser: fits wide and narrow, a marker's click opens its questions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from core import api
+from tests.browser.test_pages import NARROW, WIDE, no_trouble
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+MARKERS = ".st-key-curve_whole .scatterlayer .trace:nth-last-child(2) path.point"
+"""The answers' own markers; n is written after them."""
+PATIENCE = 30_000
+LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
+
+
+@pytest.fixture(scope="module")
+def needled(small):
+    """A small finished needle run beside the run that all tests share."""
+    data, cache, _ = small
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(data))
+        patch.setenv("MIDCHART_CACHE", str(cache))
+        spec = {
+            "name": "small needles", "kind": "needles", "data": "demo",
+            "arms": ["full", "recency"], "readers": ["extractive"], "judges": ["exact"],
+            "lengths": [500], "depths": [0, 50, 100], "distractors": [0, 1], "needles": 1,
+            "patients": 2, "protocol": {"preset": "corrected", "resamples": 100},
+        }  # fmt: skip
+        run = api.start(spec)
+        api.wait(run)
+        assert api.status(run)["status"] == "done", api.status(run)
+    return run
+
+
+def fits(page) -> None:
+    """Nothing sticks out to the right."""
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
+@pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
+def test_the_curve_its_groups_and_numbers_fit(watch):
+    page = watch.go("/curve", "Curve")
+    no_trouble(page)
+    expect(page.locator(".mc-curve-said")).to_contain_text("Simulated answers", timeout=PATIENCE)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1 + 6, timeout=PATIENCE)
+    badges = page.get_by_test_id("stMarkdownContainer").get_by_text("simulated answers")
+    expect(badges).to_have_count(1 + 1 + 6)
+    expect(page.locator(".mc-curve-sum")).to_contain_text("expected by chance alone")
+    fits(page)
+
+
+def test_a_click_opens_a_points_questions_which_lead_to_the_record(watch):
+    page = watch.go("/curve", "Curve")
+    marker = page.locator(MARKERS).nth(3)
+    marker.wait_for(timeout=PATIENCE)
+    marker.scroll_into_view_if_needed()
+    marker.dispatch_event("mousemove")
+    box = marker.bounding_box()
+    begin = time.perf_counter()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    told = page.get_by_text("questions with their evidence at")
+    expect(told).to_be_visible(timeout=PATIENCE)
+    assert time.perf_counter() - begin < 5, "under 0.5 s on an idle machine"
+    page.wait_for_url("**at=*")
+    watch.settled()
+    stays = told.inner_text()
+    page.wait_for_timeout(800)
+    assert told.inner_text() == stays, "the selection's reset does not close what was opened"
+    page.goto(page.url)
+    expect(told).to_have_text(stays, timeout=PATIENCE)
+
+
+def test_the_address_keeps_every_choice_and_holds_no_name(watch):
+    page = watch.go("/curve", "Curve")
+    page.get_by_role("radio", name="Quintiles").or_(
+        page.get_by_role("button", name="Quintiles")
+    ).click()
+    watch.settled()
+    page.wait_for_url("**bins=Quintiles**")
+    page.get_by_role("combobox", name="Answers of").click()
+    page.get_by_role("option").nth(2).click()
+    watch.settled()
+    page.wait_for_url("**of=**")
+    assert "sim-model" not in page.url
+    said = page.locator(".mc-curve-said").inner_text()
+    page.goto(page.url)
+    expect(page.locator(".mc-curve-said")).to_have_text(said, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
+def test_needles_fit_and_show_every_heatmap(needled, watch):
+    page = watch.go(f"/curve?view=Needles&run={needled}", "Curve")
+    no_trouble(page)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2 + 2 + 1, timeout=PATIENCE)
+    expect(page.locator(".mc-curve-said")).to_contain_text("read by extractive")
+    fits(page)
