@@ -118,19 +118,19 @@ def test_the_time_is_that_of_runs_that_finished_here_and_else_unknown(cohort):
     told = [
         began,
         {"event": "progress", "time": "", "done": 0, "failed": 0, "planned": 8, "seconds": 0.5},
-        {"event": "progress", "time": "", "done": 3, "failed": 1, "planned": 8, "seconds": 4.0},
+        {"event": "progress", "time": "", "done": 3, "failed": 1, "planned": 8, "seconds": 4.5},
         began,
-        {"event": "progress", "time": "", "done": 3, "failed": 0, "planned": 8, "seconds": 1.0},
-        {"event": "progress", "time": "", "done": 8, "failed": 0, "planned": 8, "seconds": 5.0},
+        {"event": "progress", "time": "", "done": 3, "failed": 0, "planned": 8, "seconds": 1.5},
+        {"event": "progress", "time": "", "done": 8, "failed": 0, "planned": 8, "seconds": 6.5},
     ]
     events.write_text("".join(json.dumps(line) + "\n" for line in told))
-    # 4 items in the first 4 s, then 5 more in 5 s: a second each.
+    # 4 items in 4 s after 0.5 s, then 5 in 5 s after 1.5 s: a second each, and one before.
     again = consider(small(cohort))["told"]["time"]
-    assert again["seconds"] == 8.0 and "this cohort" in again["basis"]
+    assert again["seconds"] == 9.0 and "this cohort" in again["basis"]
     half = consider(small(cohort, limit=2))["told"]["time"]
-    assert half["seconds"] == 4.0
+    assert half["seconds"] == 5.0
     other = consider(small(cohort, arms=["recency"]))["told"]["time"]
-    assert other["seconds"] == 8.0 and other["basis"].endswith("the same readers and judges")
+    assert other["seconds"] == 9.0 and other["basis"].endswith("the same readers and judges")
     assert consider(small(cohort, judges=["exact"]))["told"]["time"]["seconds"] is None
     events.write_text("".join(json.dumps({**x, "machine": "another"}) + "\n" for x in told))
     assert consider(small(cohort))["told"]["time"]["seconds"] is None

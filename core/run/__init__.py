@@ -17,25 +17,31 @@ from core.run.compare import (
     outcomes,
     rows,
 )
+from core.run.comparing import compare_runs
 from core.run.considering import consider
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
 from core.run.needle_items import needle_items
-from core.run.presets import Preset, presets, read_toml, value_toml, write_toml
+from core.run.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
 from core.run.queue import enqueue, status
 from core.run.report import report, report_csv
+from core.run.watching import failed_items, log_tail
 
 __all__ = [
     "Preset",
     "answer",
     "cancel",
+    "compare_runs",
     "compared",
     "consider",
     "different_only",
     "disagreements",
     "enqueue",
     "estimate",
+    "failed_items",
     "item",
+    "kinds",
+    "log_tail",
     "needle_items",
     "outcomes",
     "presets",

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from core import settings
 from core.errors import SpecError
+from core.run.kinds import KINDS
 
 PAPER = """\
 # {comment}
@@ -53,6 +54,16 @@ class Preset:
     name: str
     title: str
     text: str
+
+
+def kinds() -> list[dict[str, Any]]:
+    """The kinds of run: ``name``, ``title``, ``lists`` (which of arms, readers, judges it takes,
+    and whether it must have them) and ``fields``, its own fields of a spec."""
+    built = [KINDS.build(name) for name in KINDS.names()]
+    return [
+        {"name": k.name, "title": k.title, "lists": dict(k.lists), "fields": tuple(k.fields)}
+        for k in built
+    ]
 
 
 def presets() -> list[Preset]:

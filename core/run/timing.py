@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import Any, NamedTuple
 
 from core import settings
 from core.ledger import read_lines
@@ -18,6 +18,13 @@ LATEST = 40
 """So many of the latest runs of a kind are looked at."""
 
 
+class Pace(NamedTuple):
+    """Seconds until the first item is begun, and seconds an item."""
+
+    before: float
+    per_item: float
+
+
 def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
     """``seconds`` that so many items will take (null: unknown), and the ``basis``, in words.
 
@@ -25,15 +32,15 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
     cohort, else the same members, else the same readers and judges; the median of the first group
     that is there. Items of other arms and lengths take other times, so it is "about".
     """
-    groups: tuple[list[float], list[float], list[float]] = ([], [], [])
+    groups: tuple[list[Pace], list[Pace], list[Pace]] = ([], [], [])
     mine = _members(spec)
-    for plan, per_item in _measured(spec.kind):
+    for plan, pace in _measured(spec.kind):
         theirs = _members(plan)
         if theirs[1:] != mine[1:]:
             continue
         same = theirs == mine
         place = 0 if same and plan.data == str(path) else 1 if same else 2
-        groups[place].append(per_item)
+        groups[place].append(pace)
     words = (
         "the same comparison on this cohort",
         "the same comparison on other cohorts",
@@ -42,7 +49,8 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
     for group, told in zip(groups, words, strict=True):
         if group:
             runs = "1 finished run" if len(group) == 1 else f"{len(group)} finished runs"
-            return {"seconds": items * median(group), "basis": f"{runs} of {told}"}
+            seconds = median(pace.before + items * pace.per_item for pace in group)
+            return {"seconds": seconds, "basis": f"{runs} of {told}"}
     return {"seconds": None, "basis": "nothing like it has finished on this machine yet"}
 
 
@@ -56,33 +64,35 @@ def _members(what: Spec | Plan) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def _measured(kind: str) -> Iterator[tuple[Plan, float]]:
-    """Plans of finished runs of a kind, done on this machine, with their seconds per item."""
+def _measured(kind: str) -> Iterator[tuple[Plan, Pace]]:
+    """Plans of finished runs of a kind, done on this machine, each with its pace."""
     seen = 0
     for id in reversed(run_ids()):
         folder = RunFolder(settings.runs_folder() / id)
         raw = json.loads(folder.spec.read_text(encoding="utf-8"))
         if raw["spec"]["kind"] != kind or not folder.done.exists():
             continue
-        seconds, items = _spent(folder)
-        if items:
-            yield folder.plan(), seconds / items
+        pace = _pace(folder)
+        if pace is not None:
+            yield folder.plan(), pace
         seen += 1
         if seen == LATEST:
             return
 
 
-def _spent(folder: RunFolder) -> tuple[float, int]:
-    """Seconds and items of a run's passes on this machine, by the workers' stopwatches."""
-    seconds, items = 0.0, 0
-    begun: int | None = None
-    here, passed, total = False, 0.0, 0
+def _pace(folder: RunFolder) -> Pace | None:
+    """A run's pace over its passes on this machine, by the workers' stopwatches."""
+    passes: list[list[tuple[float, int]]] = []
+    here = False
     for event in read_lines(folder.events):
         if event["event"] == "started":
-            seconds, items = seconds + passed, items + total
-            here, begun, passed, total = event.get("machine") == machine(), None, 0.0, 0
+            here = event.get("machine") == machine()
+            passes.append([])
         elif event["event"] == "progress" and here and "seconds" in event:
-            there = event["done"] + event["failed"]
-            begun = there if begun is None else begun
-            passed, total = event["seconds"], there - begun
-    return seconds + passed, items + total
+            passes[-1].append((event["seconds"], event["done"] + event["failed"]))
+    told = [one for one in passes if one]
+    items = sum(one[-1][1] - one[0][1] for one in told)
+    if not items:
+        return None
+    worked = sum(one[-1][0] - one[0][0] for one in told)
+    return Pace(fmean(one[0][0] for one in told), worked / items)

@@ -63,6 +63,12 @@ PLACES = (
     ),
     Place(
         "Work",
+        "runs",
+        "Runs",
+        "Compose a run, see what it will do before it starts, watch it, compare it with others.",
+    ),
+    Place(
+        "Work",
         "data",
         "Data & models",
         "Cohorts with their checks and data-use tags; models that are here and that are missing.",

@@ -19,6 +19,7 @@ from pages.ui import cohort_view, navigation, results, state, tables
 SPEC = navigation.FOLDER.parent / "docs" / "demo.toml"
 
 WORDS = {
+    "queued": "waits in the queue",
     "done": "finished",
     "running": "is at work",
     "cancelling": "is stopping after the item at hand",
@@ -87,10 +88,17 @@ def progress(run: dict[str, Any]) -> None:
         parts.append(f"{done:,} of {planned:,} items")
     if run["failed"]:
         parts.append(f"{run['failed']:,} failed")
-    left = seconds_left(run["run"], done, planned)
-    if left is not None:
-        parts.append(f"about {duration(left)} left")
+    rate = run["rate"]
+    if rate:
+        each = f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
+        parts.append(f"{each}, about {duration(run['seconds_left'])} left")
+    if run["place"]:
+        parts.append(f"number {run['place']} in the queue")
+    elif run["slot"]:
+        parts.append(f"on {run['slot'].upper()}")
     st.progress(min(1.0, done / planned) if planned else 0.0, ", ".join(parts))
+    if run["note"]:
+        st.caption(cohort_view.plain(run["note"]))
     with st.container(horizontal=True):
         if st.button(
             "Cancel",
@@ -100,15 +108,6 @@ def progress(run: dict[str, Any]) -> None:
         ):
             act(api.cancel, run["run"])
         st.caption("What is done is kept; a cancelled run can be resumed.")
-
-
-def seconds_left(run: str, done: int, planned: int) -> float | None:
-    """Time left at the pace since this page first saw the run; None before there is a pace."""
-    now = time.monotonic()
-    seen = st.session_state.setdefault(f"pace_{run}", (now, done))
-    if done <= seen[1] or now <= seen[0]:
-        return None
-    return (now - seen[0]) / (done - seen[1]) * (planned - done)
 
 
 def resume(run: dict[str, Any], key: str) -> None:

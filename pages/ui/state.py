@@ -96,6 +96,26 @@ def gate_cards() -> list[dict[str, Any]]:
     return _gate_cards(api.folders()["cache"])
 
 
+@st.cache_data(ttl="20s", max_entries=16, show_spinner="Looking at the spec")
+def _consider(text: str, folders: tuple[str, ...]) -> dict[str, Any]:
+    return api.consider(text)
+
+
+def consider(text: str) -> dict[str, Any]:
+    """What a spec will do and what stands against it; looked at afresh after some seconds."""
+    return _consider(text, tuple(api.folders().values()))
+
+
+@st.cache_data(max_entries=8, show_spinner="Comparing the runs")
+def _compare_runs(runs: tuple[str, ...], marks: tuple[Any, ...]) -> dict[str, Any]:
+    return api.compare_runs(runs)
+
+
+def compare_runs(chosen: list[dict[str, Any]]) -> dict[str, Any]:
+    """Runs beside each other, the first as the baseline."""
+    return _compare_runs(tuple(run["run"] for run in chosen), tuple(map(mark_of, chosen)))
+
+
 def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
     """Changes whenever a run has something new to say."""
     folder = api.folders()["runs"]
