@@ -87,9 +87,14 @@ def _meter(what: str) -> Callable[[int, int], None]:
 def demo(call: argparse.Namespace) -> None:
     from core import api
 
-    made = api.prepare_demo(
-        call.out, call.patients, call.events_per_patient, call.seed, _meter("demo")
-    )
+    if call.laboratory:
+        made = api.prepare_laboratory(
+            call.out, call.laboratory, call.patients, call.events_per_patient, call.seed,
+            _meter("demo"),
+        )  # fmt: skip
+    else:
+        size = (call.patients or 40, call.events_per_patient or 300)
+        made = api.prepare_demo(call.out, *size, call.seed, _meter("demo"))
     if call.json:
         _json(made)
     else:
@@ -286,8 +291,14 @@ def _parser() -> _Parser:
 
     made = command("demo", demo, "make the synthetic cohorts")
     made.add_argument("--out", metavar="DIR", help="default: data/cohorts/demo")
-    made.add_argument("--patients", type=_positive, default=40)
-    made.add_argument("--events-per-patient", type=_positive, default=300)
+    made.add_argument("--patients", type=_positive, help="default: 40; laboratory 300")
+    made.add_argument("--events-per-patient", type=_positive, help="default: 300; laboratory 400")
+    made.add_argument(
+        "--laboratory",
+        choices=("ehrshot", "meds"),
+        help="only the laboratory cohort, in this layout (default place: data/cohorts/"
+        "demo-laboratory; EHRSHOT's size is --patients 6739 --events-per-patient 6190)",
+    )
     made.add_argument("--seed", type=_whole, default=42)
 
     checked = command(

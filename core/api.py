@@ -19,7 +19,16 @@ from core.door.asking import (
     typed_question,
 )
 from core.door.catalogue import MemberCard, folders, members, models
-from core.door.cohorts import CohortCard, check, cohort_key, cohorts, open_data, prepare_demo
+from core.door.cohorts import (
+    CohortCard,
+    check,
+    cohort_key,
+    cohorts,
+    open_data,
+    prepare_demo,
+    prepare_laboratory,
+    unread,
+)
 from core.door.curve import (
     curve,
     curve_bin,
@@ -145,9 +154,10 @@ __all__ = [
     "outcomes",
     "parse",
     "prepare_demo",
+    "prepare_laboratory",
+    "presets",
     "published_curve",
     "published_summary",
-    "presets",
     "read_toml",
     "report",
     "report_csv",
@@ -162,6 +172,7 @@ __all__ = [
     "start",
     "status",
     "typed_question",
+    "unread",
     "value_toml",
     "wait",
     "write_toml",

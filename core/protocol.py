@@ -1,9 +1,8 @@
 """Every choice that changes a result, as one frozen dataclass with two presets.
 
 ``corrected`` is what a careful group would do and the default. ``published`` is what the paper's
-run really did, each fault a switch of its own, so that one can be turned on at a time. A field
-whose feature is not in this version is here, with its corrected value; setting it to anything
-else is refused, naming the feature (PROTOCOL, throughout).
+run really did, each fault a switch of its own, so that one can be turned on at a time (PROTOCOL,
+throughout).
 """
 
 from __future__ import annotations
@@ -123,15 +122,6 @@ PRESETS: Mapping[str, Protocol] = {
     ),
 }
 
-LATER: Mapping[str, str] = {
-    "prediction_time": "the EHRSHOT experiment",
-}
-"""Fields whose feature is not in this version, and the feature they wait for.
-
-The published preset carries their published values (they change nothing without the feature);
-setting one by hand is refused.
-"""
-
 MINIMUM: Mapping[str, int] = {
     "sentence_tokens": 4,
     "k": 0,
@@ -167,8 +157,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 def parse(choice: str | Mapping[str, Any] = "corrected") -> Protocol:
     """A protocol from a preset's name or a table ``{preset = "corrected", unit = "event"}``.
 
-    Raises ProtocolError for an unknown preset or field, a wrong value, or a field that belongs
-    to a feature this version does not have.
+    Raises ProtocolError for an unknown preset or field, or a wrong value.
     """
     table: Mapping[str, Any] = {"preset": choice} if isinstance(choice, str) else choice
     preset = table.get("preset", "corrected")
@@ -187,9 +176,4 @@ def parse(choice: str | Mapping[str, Any] = "corrected") -> Protocol:
                 f"unknown protocol field {name!r}.{hint} Valid: {', '.join(sorted(hints))}"
             )
         changes[name] = _checked(name, value, hints[name])
-        if name in LATER and value != getattr(Protocol(), name):
-            raise ProtocolError(
-                f"protocol field {name!r} belongs to {LATER[name]}, which this version does not "
-                "have yet; leave it out"
-            )
     return dataclasses.replace(base, **changes)

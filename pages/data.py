@@ -15,7 +15,7 @@ if not state.cohorts():
     guard.no_cohort()
 else:
     cohort_view.problems()
-    name = state.pick_cohort()
+    name = state.pick_cohort(forecasts=True)
     if name:
         try:
             cohort_view.cohort(name)

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from core import settings
 from core.errors import DataError, InputError, UnknownName
 from core.loaders.check import check_cohort
+from core.loaders.labelled import StoredRecords
 from core.loaders.open import open_cohort
 from core.types import (
     Cohort,
@@ -20,11 +21,15 @@ from core.types import (
 
 @dataclass(frozen=True, slots=True)
 class CohortCard:
-    """A cohort in ``data/cohorts``: its folder name, path, and why it cannot be opened if so."""
+    """A cohort in ``data/cohorts``: its folder name, path, and why it cannot be opened if so.
+
+    ``forecasts``: it has labels to forecast and no questions to ask.
+    """
 
     name: str
     path: str
     problem: str = ""
+    forecasts: bool = False
 
 
 _open: dict[str, tuple[tuple[Any, ...], Cohort]] = {}
@@ -80,11 +85,12 @@ def cohorts() -> list[CohortCard]:
     cards: list[CohortCard] = []
     for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
         try:
-            open_data(path)
+            cohort = open_data(path)
         except InputError as error:
             cards.append(CohortCard(path.name, str(path), str(error)))
         else:
-            cards.append(CohortCard(path.name, str(path)))
+            forecasts = bool(cohort.labels) and not cohort.instructions
+            cards.append(CohortCard(path.name, str(path), forecasts=forecasts))
     return cards
 
 
@@ -110,8 +116,43 @@ def prepare_demo(
     seed: int = 42,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``)."""
+    """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``).
+
+    In the default place the laboratory cohort is made beside it, in ``demo-laboratory``; its
+    counts are ``laboratory`` of what is told.
+    """
     from core.synthetic.cohort import make_clinical
 
     folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
-    return make_clinical(folder, patients, events_per_patient, seed, progress)
+    made = make_clinical(folder, patients, events_per_patient, seed, progress)
+    if out is None:
+        made["laboratory"] = prepare_laboratory(seed=seed)
+    return made
+
+
+def prepare_laboratory(
+    out: str | Path | None = None,
+    layout: Literal["ehrshot", "meds"] = "ehrshot",
+    patients: int | None = None,
+    events_per_patient: int | None = None,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic laboratory cohort at ``out`` (default ``data/cohorts/demo-laboratory``).
+
+    Sizes that are None are the small cohort's own.
+    """
+    from core.synthetic.laboratory import EVENTS, PATIENTS, make_laboratory
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo-laboratory"
+    size = (patients or PATIENTS, events_per_patient or EVENTS)
+    return make_laboratory(folder, layout, *size, seed, progress)
+
+
+def unread(data: str | Path) -> str:
+    """The command that reads a cohort's events in, where that takes minutes and is still to do;
+    empty where nothing is to do."""
+    records = open_data(data).records
+    if isinstance(records, StoredRecords) and not records.data.small():
+        return f"python -m core check {records.data.files.root}"
+    return ""

@@ -22,8 +22,8 @@ from core.sequences.store import NO_TIME, EventStore
 
 LENGTH = 256
 """Events in a sequence (the paper's)."""
-BLOCK = 8192
-"""Labels gathered at a time, so that temporary arrays stay some tens of megabytes."""
+BLOCK = 512
+"""Labels gathered at a time, so that temporary arrays stay in the processor's cache."""
 DAY = 86_400_000_000
 UNDATED = -1.0
 """The delta of an event that has no time."""
@@ -162,11 +162,18 @@ def _fill(
 ) -> None:
     length = into["codes"].shape[1]
     held = np.minimum(stop - first, length)
-    mask = np.arange(length) >= (length - held)[:, None]
     at = _runs(store.time, stop, length)
-    days = ((time[:, None] - at) / DAY).astype(np.float32)
-    days[at == NO_TIME] = UNDATED
-    into["mask"][:] = mask
-    into["codes"][:] = _runs(store.code, stop, length) * mask
-    into["values"][:] = np.where(mask, _runs(store.value, stop, length), np.float32("nan"))
-    into["deltas"][:] = np.where(mask, days, np.float32(0))
+    into["codes"][:] = _runs(store.code, stop, length)
+    into["values"][:] = _runs(store.value, stop, length)
+    np.multiply(time[:, None] - at, 1 / DAY, out=into["deltas"], casting="same_kind")
+    into["mask"][:] = True
+    # Most windows are full and dated throughout; only the others are gone over once more.
+    rows = np.arange(len(held))
+    undated = rows[(held > 0) & (at[rows, np.minimum(length - held, length - 1)] == NO_TIME)]
+    into["deltas"][undated] = np.where(at[undated] == NO_TIME, UNDATED, into["deltas"][undated])
+    short = rows[held < length]
+    padded = np.arange(length) < (length - held[short])[:, None]
+    for name, empty in (("codes", 0), ("values", np.nan), ("deltas", 0), ("mask", False)):
+        part = into[name][short]
+        part[padded] = empty
+        into[name][short] = part

@@ -78,14 +78,17 @@ def _linked(
 
 
 def _known() -> list[str]:
-    return [name for name, _, problem in state.cohorts() if not problem]
+    return state.asking()
 
 
 def _cohort() -> api.Cohort:
     known = _known()
     if not known:
         for name, _, problem in state.cohorts():
-            st.error(problem, title=f"Cohort {name} cannot be opened")
+            if problem:
+                st.error(problem, title=f"Cohort {name} cannot be opened")
+            else:
+                st.info(f"{name} holds labels to forecast, no questions to ask of a record.")
         st.stop()
     name = state.pick_cohort() if len(known) > 1 else known[0]
     try:

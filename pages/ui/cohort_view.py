@@ -20,6 +20,21 @@ EDGES = [n / 10 for n in range(1, 10)]
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
 
 
+ASKED_COUNTS = {
+    "records": "Patients",
+    "events": "Events",
+    "instructions": "Questions",
+    "gold": "With evidence",
+    "responses": "Responses that came along",
+}
+FORECAST_COUNTS = {
+    "records": "Patients",
+    "events": "Events",
+    "tasks": "Tasks",
+    "labelled": "Labels",
+}
+
+
 def tag(manifest: api.Manifest) -> list[tuple[str, str]]:
     """The data-use tag as pairs of question and answer, in plain words."""
     if manifest.synthetic:
@@ -70,12 +85,20 @@ def cohort(name: str) -> None:
     """Counts, tag, check and positions of one cohort."""
     path = next(path for known, path, _ in state.cohorts() if known == name)
     opened = api.open_data(path)
+    if command := api.unread(path):
+        st.info("The events of this cohort are many and have not been read in yet. Run this once:")
+        st.code(command, language=None, wrap_lines=True)
+        return
     found = state.check(path)
-    counts = ("records", "events", "instructions", "gold", "responses")
-    titles = ("Patients", "Events", "Questions", "With evidence", "Responses that came along")
-    with st.grid(5, min_column_width=120):
-        for key, title in zip(counts, titles, strict=True):
-            st.metric(title, f"{int(found[key]):,}")
+    forecasts = bool(found.get("labels")) and not found["instructions"]
+    titles = FORECAST_COUNTS if forecasts else ASKED_COUNTS
+    counts = found | {
+        "tasks": len(found.get("labels", {})),
+        "labelled": sum(task["n"] for task in found.get("labels", {}).values()),
+    }
+    with st.grid(len(titles), min_column_width=120):
+        for key, title in titles.items():
+            st.metric(title, f"{int(counts[key]):,}")
     left, right = st.columns((2, 3), gap="large")
     with left:
         st.subheader("What may be done with it", anchor=False)
@@ -87,9 +110,30 @@ def cohort(name: str) -> None:
         if not opened.manifest.synthetic:
             st.caption("Set in the folder's `midchart.toml`; what is not said there is a no.")
     with right:
-        positions(name, found)
+        if forecasts:
+            tasks(name, found["labels"])
+        else:
+            positions(name, found)
     st.subheader("Check", anchor=False)
     check(name, found)
+
+
+def tasks(name: str, labels: dict[str, Any]) -> None:
+    """Labels by task: how many in each split, and how many of all are positive."""
+    st.subheader("What can be forecast", anchor=False)
+    splits = {"train": "train", "tuning": "tuning", "held_out": "held-out"}
+    frame = pd.DataFrame(
+        {
+            "task": task,
+            "labels": found["n"],
+            "positive": found["positive"],
+            "positive (%)": round(100 * found["positive"] / found["n"], 2) if found["n"] else None,
+            **{title: found["splits"][split] for split, title in splits.items()},
+        }
+        for task, found in sorted(labels.items())
+    )
+    tables.table(frame, f"{name}-tasks", "Labels by task and split", height="content")
+    st.caption("Splits are of patients: no patient is in two.")
 
 
 def positions(name: str, found: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ ALL = ""
 
 def cohort() -> str:
     """The cohort's picker; alone, it is not asked for."""
-    known = [name for name, _, problem in state.cohorts() if not problem]
+    known = state.asking()
     return state.pick_cohort() if len(known) != 1 else known[0]
 
 

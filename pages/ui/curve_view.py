@@ -42,6 +42,9 @@ def observed() -> None:
     first = st.container()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         name = curve_pick.cohort()
+        if not name:
+            st.info("No cohort that is here holds questions with answers to place.")
+            return
         try:
             cohort = api.open_data(name)
         except MidchartError as error:

@@ -111,6 +111,11 @@ def loaded() -> None:
                 st.warning(problem)
                 continue
             opened = api.open_data(path)
+            if opened.labels and not opened.instructions:
+                st.caption(
+                    f"{len(opened.records):,} patients · {len(opened.labels):,} tasks to forecast"
+                )
+                continue
             st.caption(
                 f"{len(opened.records):,} patients · {len(opened.instructions):,} questions · "
                 f"{len(opened.gold):,} with evidence"

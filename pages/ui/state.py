@@ -29,9 +29,21 @@ def cohorts() -> list[tuple[str, str, str]]:
     return _cohorts(api.folders()["cohorts"])
 
 
+@st.cache_data(ttl="5s", max_entries=4, show_spinner=False)
+def _asking(folder: str) -> list[str]:
+    return [card.name for card in api.cohorts() if not card.problem and not card.forecasts]
+
+
+def asking() -> list[str]:
+    """Names of the cohorts that can be asked questions: those that open, without those that hold
+    labels to forecast in place of questions."""
+    return _asking(api.folders()["cohorts"])
+
+
 def forget_cohorts() -> None:
     """Look at the cohorts' folder afresh at the next call."""
     _cohorts.clear()
+    _asking.clear()
 
 
 @st.cache_data(max_entries=8, show_spinner="Reading the cohort")
@@ -168,9 +180,12 @@ def members(family: str) -> list[tuple[str, str, str]]:
     return _members(family, api.folders()["models"])
 
 
-def pick_cohort(label: str = "Cohort") -> str:
-    """The cohort chosen on this page, kept in the URL by its folder name."""
-    names = [name for name, _, problem in cohorts() if not problem]
+def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
+    """The cohort chosen on this page, kept in the URL by its folder name.
+
+    With ``forecasts``, cohorts of labels to forecast are offered as well as those with questions.
+    """
+    names = [name for name, _, problem in cohorts() if not problem] if forecasts else asking()
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 

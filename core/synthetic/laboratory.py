@@ -1,0 +1,166 @@
+"""The synthetic laboratory cohort: coded events and five lab tasks, in EHRSHOT's layout or MEDS.
+
+Small by default; EHRSHOT's own size (6,739 patients, about 41.7 million events) on request, since
+patients are made and written a block at a time.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, Literal
+
+import numpy as np
+
+from core.errors import InputError
+from core.synthetic import laboratory_codes as codes
+from core.synthetic.laboratory_patient import LabPatient, make_patient
+
+LayoutName = Literal["ehrshot", "meds"]
+PATIENTS, EVENTS = 300, 400
+EHRSHOT_PATIENTS, EHRSHOT_EVENTS = 6739, 6190
+"""Patients, and events of an average one, that make a cohort of EHRSHOT's size."""
+SHARES = (2295, 2232, 2212)
+"""EHRSHOT's patients in train, tuning and held-out; other sizes are split alike."""
+FIRST_ID = 115_000_000
+BLOCK_EVENTS = 400_000
+OWN = ("EHRSHOT_ASSETS", "data", "metadata", "labels", "README.txt", "midchart.toml")
+"""What a cohort of this sort consists of, in either layout."""
+_README = """Synthetic laboratory cohort, made by Midchart. No real person is described.
+
+Five tasks ask, a minute before a panel of labs, how abnormal a lab will be (0 normal, 1 mild,
+2 moderate, 3 severe; positive is 1 or more). Conditions, drugs, a patient's own level and a slow
+drift bring the labs about, so what came before tells of them: codes tell some, values more.
+Entries named LOCAL/nnnn say nothing of the labs.
+"""
+
+
+def patient_rng(seed: int, index: int) -> np.random.Generator:
+    """The generator of patient number ``index``."""
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(entropy=seed, spawn_key=(index, 9)))
+    )
+
+
+def split_of_patients(patients: int, seed: int) -> list[str]:
+    """Each patient's split by number, in EHRSHOT's shares."""
+    train = round(patients * SHARES[0] / sum(SHARES))
+    tuning = round(patients * SHARES[1] / sum(SHARES))
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy=seed, spawn_key=(8,))))
+    names = [""] * patients
+    for place, index in enumerate(rng.permutation(patients).tolist()):
+        names[index] = (
+            "train" if place < train else "tuning" if place < train + tuning else "held_out"
+        )
+    return names
+
+
+def _prepare(out: Path) -> None:
+    inside = [p for p in out.iterdir() if not p.name.startswith(".")] if out.is_dir() else []
+    if inside:
+        manifest = out / "midchart.toml"
+        own = all(p.name in OWN for p in inside) and manifest.is_file()
+        if not own or not tomllib.loads(manifest.read_text("utf-8")).get("synthetic"):
+            raise InputError(
+                f"{out}: holds something other than a synthetic laboratory cohort — choose an "
+                "empty folder"
+            )
+        for name in OWN:
+            if (out / name).is_dir():
+                rmtree(out / name)
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _manifest(patients: int, events: int, seed: int) -> str:
+    return "\n".join(
+        (
+            'name = "Synthetic laboratory cohort"',
+            f'source = "made by Midchart: {patients} patients, about {events} events each, '
+            f'seed {seed}"',
+            'licence = "none needed: no real person"',
+            "training_allowed = true",
+            "external_services_allowed = true",
+            'deidentified = "synthetic"',
+            "synthetic = true",
+            "",
+        )
+    )
+
+
+def _blocks(
+    splits: list[str], events: int, seed: int, layout: LayoutName
+) -> Iterator[tuple[str, list[int], list[LabPatient]]]:
+    """Patients some at a time: by id for EHRSHOT's one file, by split for MEDS's shards."""
+    order = list(range(len(splits)))
+    if layout == "meds":
+        order.sort(key=lambda i: ("train", "tuning", "held_out").index(splits[i]))
+    numbers: list[int] = []
+    made: list[LabPatient] = []
+    total = 0
+    for place, index in enumerate(order):
+        patient = make_patient(patient_rng(seed, index), events)
+        numbers.append(index)
+        made.append(patient)
+        total += len(patient.time)
+        last = place + 1 == len(order)
+        parted = not last and layout == "meds" and splits[order[place + 1]] != splits[index]
+        if last or parted or total >= BLOCK_EVENTS:
+            yield splits[index], numbers, made
+            numbers, made, total = [], [], 0
+
+
+def make_laboratory(
+    out: Path,
+    layout: LayoutName = "ehrshot",
+    patients: int = PATIENTS,
+    events_per_patient: int = EVENTS,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Write the laboratory cohort into ``out`` and return its counts.
+
+    Args:
+        out: folder, made if absent; a cohort of this sort in it is replaced, other data refused.
+        layout: "ehrshot" (CSVs) or "meds" (Parquet, version 0.4).
+        patients: number of patients, at least 3; events_per_patient: their average, at least 60.
+        seed: whole number ≥ 0; the same gives the same bytes.
+        progress: called with (done, all) after each block of patients.
+
+    Raises:
+        InputError: an argument out of range, or a folder that holds other data.
+    """
+    from core.synthetic.laboratory_layouts import Block, EhrshotLayout, MedsLayout
+
+    if patients < 3 or events_per_patient < 60 or seed < 0:
+        raise InputError(
+            "laboratory cohort: patients must be ≥ 3, events_per_patient ≥ 60 and seed ≥ 0"
+        )
+    _prepare(out)
+    writer = EhrshotLayout(out) if layout == "ehrshot" else MedsLayout(out)
+    splits = split_of_patients(patients, seed)
+    counts = {lab.task: [0, 0] for lab in codes.LABS}
+    done = events = 0
+    for split, numbers, made in _blocks(splits, events_per_patient, seed, layout):
+        writer.add(Block(split, [FIRST_ID + i for i in numbers], made))
+        done += len(made)
+        for patient in made:
+            events += len(patient.time)
+            for k, lab in enumerate(codes.LABS):
+                counts[lab.task][0] += len(patient.asked)
+                counts[lab.task][1] += int((patient.grade[:, k] >= 1).sum())
+        if progress is not None:
+            progress(done, patients)
+    writer.close({FIRST_ID + i: split for i, split in enumerate(splits)})
+    for name, text in (
+        ("README.txt", _README),
+        ("midchart.toml", _manifest(patients, events_per_patient, seed)),
+    ):
+        (out / name).write_text(text, encoding="utf-8", newline="\n")
+    return {
+        "layout": layout,
+        "patients": patients,
+        "events": events,
+        "labels": {task: {"n": n, "positive": positive} for task, (n, positive) in counts.items()},
+    }

@@ -1,0 +1,165 @@
+"""The laboratory cohort: the same bytes each time, in both layouts, with a signal to learn."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from core.errors import InputError
+from core.loaders.check import check_cohort
+from core.loaders.labelled import labelled
+from core.loaders.open import open_cohort
+from core.sequences import last_events
+from core.synthetic import laboratory_codes as codes
+from core.synthetic.laboratory import (
+    EHRSHOT_EVENTS,
+    EHRSHOT_PATIENTS,
+    make_laboratory,
+    patient_rng,
+    split_of_patients,
+)
+from core.synthetic.laboratory_patient import grades, make_patient
+
+TRUE = {"anemia": 69.0, "hyponatremia": 28.5, "thrombocytopenia": 33.2, "hyperkalemia": 2.38}
+"""Published prevalences, % (PROTOCOL, Experiment 2)."""
+
+
+def digest(folder: Path) -> str:
+    made = hashlib.sha256()
+    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        made.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return made.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The default cohort in EHRSHOT's layout, opened."""
+    home = tmp_path_factory.mktemp("lab")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        told = make_laboratory(home / "lab")
+        data = labelled(open_cohort(str(home / "lab")))
+        data.store()
+    return told, data
+
+
+@pytest.mark.parametrize("layout", ["ehrshot", "meds"])
+def test_one_seed_gives_the_same_bytes(tmp_path, layout):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        make_laboratory(tmp_path / name, layout, 12, 80, seed)
+    a, b, c = (digest(tmp_path / name) for name in "abc")
+    assert a == b != c
+
+
+def test_events_are_the_same_whatever_the_number_of_patients(tmp_path):
+    make_laboratory(tmp_path / "a", patients=4, events_per_patient=80)
+    make_laboratory(tmp_path / "b", patients=6, events_per_patient=80)
+    few, more = (
+        (tmp_path / n / "EHRSHOT_ASSETS" / "data" / "ehrshot.csv").read_text() for n in "ab"
+    )
+    assert more.startswith(few)
+
+
+def test_both_layouts_say_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    both = []
+    for layout in ("ehrshot", "meds"):
+        make_laboratory(tmp_path / layout, layout, 20, 100)
+        cohort = open_cohort(str(tmp_path / layout))
+        found = check_cohort(cohort)
+        assert found["skipped"] == found["warnings"] == []
+        both.append((labelled(cohort), found))
+    (one, a), (other, b) = both
+    assert a["labels"] == b["labels"]
+    assert (one.store().code == other.store().code).all()
+    assert np.array_equal(one.store().value, other.store().value, equal_nan=True)
+    static = other.store().time != one.store().time
+    gender = [w.startswith("Gender") for w in np.array(one.store().words("code"))[one.store().code]]
+    assert static.tolist() == gender, "sex is static in MEDS alone"
+    left, right = (last_events(d.store(), d.labels("anemia")) for d in (one, other))
+    assert (left.codes == right.codes).all()
+
+
+def test_prevalences_are_near_the_true_ones(made):
+    told, data = made
+    for task, wanted in TRUE.items():
+        found = told["labels"][task]
+        assert 100 * found["positive"] / found["n"] == pytest.approx(wanted, rel=0.2), task
+        assert data.labels(task).positive.sum() == found["positive"]
+    low = told["labels"]["hypoglycemia"]
+    assert 1.0 < 100 * low["positive"] / low["n"] < 2.5
+
+
+def test_grades_are_those_of_the_readings():
+    # Anemia below 120, 110, 70; hyperkalemia above 5.5, 6, 7: the edge itself is the milder.
+    readings = np.array(
+        [[1200, 1350, 1500, 55, 39], [1199, 1349, 1499, 56, 38], [1099, 1299, 999, 61, 34],
+         [699, 1249, 499, 71, 29]], np.int32,
+    )  # fmt: skip
+    assert grades(readings).tolist() == [[grade] * 5 for grade in range(4)]
+
+
+def test_labels_grade_the_reading_a_minute_later():
+    patient = make_patient(patient_rng(1, 0), 300)
+    for k, lab in enumerate(codes.LABS):
+        mine = patient.code == codes.FIRST_LAB + k
+        at, read = patient.time[mine][1:], patient.tenths[mine][1:]
+        assert (at - 1 == patient.asked).all()
+        assert ((read < lab.edges[0] * 10) == (patient.grade[:, k] >= 1)).all() or not lab.low
+    assert (np.diff(patient.time) >= 0).all()
+
+
+def test_splits_are_ehrshot_s_at_its_size():
+    names = split_of_patients(EHRSHOT_PATIENTS, 42)
+    assert [names.count(s) for s in ("train", "tuning", "held_out")] == [2295, 2232, 2212]
+
+
+def test_ehrshot_s_size_is_met_on_average():
+    sizes = [len(make_patient(patient_rng(42, i), EHRSHOT_EVENTS).time) for i in range(60)]
+    assert np.mean(sizes) * EHRSHOT_PATIENTS == pytest.approx(41_661_637, rel=0.1)
+
+
+def test_codes_tell_some_and_values_more(made):
+    """Logistic regression, trained on training patients, on held-out ones."""
+    _, data = made
+    store = data.store()
+    words = store.words("code")
+    for task, code in (("anemia", "LOINC/718-7"), ("thrombocytopenia", "LOINC/777-3")):
+        labels = data.labels(task)
+        found = last_events(store, labels)
+        n, width = len(labels), len(words)
+        cells = np.arange(n)[:, None] * width + found.codes
+        counts = np.bincount(cells.ravel(), minlength=n * width).reshape(n, width)[:, 1:]
+        lab = found.codes == words.index(code)
+        read = np.where(lab, np.nan_to_num(found.values), 0).sum(1) / np.maximum(lab.sum(1), 1)
+        train, test = labels.part("train"), labels.part("held_out")
+        assert not set(found.patient[train]) & set(found.patient[test])
+        scaled = np.log1p(counts.astype(float))
+        standard = (read - read[train].mean()) / read[train].std()
+        both = np.column_stack([scaled, 3 * standard])
+        auroc = []
+        for features in (scaled, both):
+            model = LogisticRegression(C=0.01, max_iter=200).fit(
+                features[train], found.label[train]
+            )
+            auroc.append(roc_auc_score(found.label[test], model.decision_function(features[test])))
+        assert auroc[0] > 0.57, task
+        assert auroc[1] > auroc[0] + 0.08, task
+
+
+def test_other_data_is_never_replaced(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.csv").write_text("x")
+    with pytest.raises(InputError, match="choose an empty folder"):
+        make_laboratory(tmp_path, patients=3, events_per_patient=60)
+    assert (tmp_path / "data" / "mine.csv").read_text() == "x"
+    with pytest.raises(InputError, match="≥ 3"):
+        make_laboratory(tmp_path / "new", patients=2)
+    make_laboratory(tmp_path / "new", "ehrshot", 3, 60)
+    make_laboratory(tmp_path / "new", "meds", 3, 60)
+    assert not (tmp_path / "new" / "EHRSHOT_ASSETS").exists()
