@@ -105,6 +105,17 @@ def test_the_same_call_gives_the_same_bits(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_half_precision_is_near_and_half_precision(variant):
+    given = inputs(time=70, lengths=(70, 40, 1), dtype=torch.float32)
+    out, _ = call(made(variant, torch.float32), given)
+    half = {n: x.bfloat16() if x.is_floating_point() else x for n, x in given.items()}
+    half["norms"] = given["norms"]  # else ties decide what H2O keeps
+    found, weights = call(made(variant, torch.bfloat16), half, need_weights=True)
+    assert found.dtype == weights.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), out, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_weights_come_only_on_request_and_sum_to_what_is_left(variant):
     module, given = made(variant), inputs()
     assert call(module, given)[1] is None

@@ -13,6 +13,7 @@ from core.attention import ATTENTIONS
 from core.attention.differential import start_of
 from core.attention.parts.base import Shape
 from core.attention.parts.keep import heaviest
+from core.attention.parts.simplex import threshold_by_sort, threshold_by_steps
 from tests.attentions import VARIANTS, call, gradients, inputs, made
 from tests.reference import attention as plain
 
@@ -205,3 +206,35 @@ def test_sparse_maps_sum_to_1_with_exact_zeros_at_any_size_of_scores(name):
         zeros = (weights[0] == 0).float().mean()
         assert zeros == 0 if size == 1e-3 else zeros > 0.2
         assert all(torch.isfinite(x).all() for x in gradients(module, grown).values())
+
+
+rows_of = st.lists(
+    st.one_of(st.floats(-4, 0), st.sampled_from([0.0, -1.0, -0.5, -1e-9, -4.0])),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows_of, st.sampled_from([1, 2]))
+def test_both_ways_to_a_threshold_meet_and_give_a_sum_of_1(row, power):
+    rows = torch.tensor([[*row, 0.0]], dtype=torch.float64)
+    steps, sort = threshold_by_steps(rows, power), threshold_by_sort(rows, power)
+    assert float((rows - steps).clamp_min(0).pow(power).sum()) == pytest.approx(1, abs=1e-12)
+    # The sort takes the root of a difference: half of the digits where the root is near 0.
+    torch.testing.assert_close(steps, sort, rtol=0, atol=1e-12 if power == 1 else 1e-7)
+    single = rows.float()
+    assert float((threshold_by_steps(single, power) - steps).abs()) < 1e-6
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_threshold_takes_few_steps_whatever_the_row(power, monkeypatch):
+    """Rows of one height, of every scale at once, and of noise: within 15 steps of Newton."""
+    from core.attention.parts import simplex
+
+    scales = torch.arange(257.0).neg().div(16).exp2().neg()
+    rows = torch.stack([torch.zeros(257), scales, torch.linspace(0, -4, 257)]).double()
+    rows = rows - rows.amax(-1, keepdim=True)
+    whole = threshold_by_steps(rows, power)
+    monkeypatch.setattr(simplex, "MOST_STEPS", 15)
+    torch.testing.assert_close(threshold_by_steps(rows, power), whole, rtol=0, atol=1e-14)

@@ -19,6 +19,6 @@ class Entmax15(SparseMap):
     name = "entmax15"
     title = "Entmax 1.5"
 
-    def simplex(self, rows: Tensor) -> Tensor:
-        """The exact solution by sorting."""
-        return Entmax15Rows.apply(rows)
+    def simplex(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """The exact solution."""
+        return Entmax15Rows.apply(scores, mask)

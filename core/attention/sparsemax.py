@@ -19,6 +19,6 @@ class Sparsemax(SparseMap):
     name = "sparsemax"
     title = "Sparsemax"
 
-    def simplex(self, rows: Tensor) -> Tensor:
-        """The exact solution by sorting."""
-        return SparsemaxRows.apply(rows)
+    def simplex(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """The exact solution."""
+        return SparsemaxRows.apply(scores, mask)

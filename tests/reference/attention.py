@@ -88,7 +88,8 @@ def differential_at_once(
 def kept(norms: list[float], there: list[bool], share: float, lead: int = 1) -> list[bool]:
     """Which positions of one sequence H2O keeps, by a sort of Python's."""
     events = [i for i in range(lead, len(norms)) if there[i]]
-    best = sorted(events, key=lambda i: (-norms[i], i))[: math.ceil(share * len(events) - 1e-9)]
+    heaviest = sorted(events, key=lambda i: (-norms[i], i))
+    best = set(heaviest[: math.ceil(share * len(events) - 1e-9)])
     return [(i < lead and there[i]) or i in best for i in range(len(norms))]
 
 

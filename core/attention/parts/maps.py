@@ -9,7 +9,7 @@ from torch import Tensor
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
     """Scaled dot products QKᵀ/√dim [batch, heads, queries, time] (Vaswani et al. 2017, eq. 1)."""
-    return q @ k.mT * q.shape[-1] ** -0.5
+    return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
 def softmax_map(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
