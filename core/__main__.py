@@ -235,6 +235,26 @@ def status(call: argparse.Namespace) -> None:
     )
 
 
+def compare(call: argparse.Namespace) -> None:
+    from core import api
+
+    found = api.compare_runs(call.runs)
+    if call.csv:
+        written = api.write_tables({n: found[n] for n in ("spec", "results")}, call.csv)
+        print("\n".join(str(path) for path in written))
+        return
+    if call.json:
+        _json(found)
+        return
+    for note in found["notes"]:
+        print(f"note: {note}")
+    _table(found["spec"], ("field", *(row["run"] for row in found["runs"])))
+    shown = ("run", "arm", "reader", "judge", "n", "baseline_share", "run_share", "difference")
+    if found["results"]:
+        print()
+        _table(found["results"], (*shown, "difference_low", "difference_high", "p_holm"))
+
+
 def report(call: argparse.Namespace) -> None:
     from core import api
 
@@ -355,6 +375,10 @@ def _parser() -> _Parser:
     told = command("report", report, "a run's tables")
     told.add_argument("run", metavar="RUN")
     told.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
+
+    beside = command("compare", compare, "two runs or more side by side, the first as baseline")
+    beside.add_argument("runs", metavar="RUN", nargs="+")
+    beside.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
 
     command("models", models, "which weights are here, which are missing, where they go")
     command("bench", bench, "each fast path beside its plain reference, as a ratio").add_argument(

@@ -68,6 +68,7 @@ from core.run import (
     status,
     value_toml,
     wait,
+    write_tables,
     write_toml,
 )
 from core.text import event_text, neutralise, sentences
@@ -175,5 +176,6 @@ __all__ = [
     "unread",
     "value_toml",
     "wait",
+    "write_tables",
     "write_toml",
 ]

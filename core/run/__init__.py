@@ -24,7 +24,7 @@ from core.run.estimating import estimate
 from core.run.needle_items import needle_items
 from core.run.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
 from core.run.queue import enqueue, status
-from core.run.report import report, report_csv
+from core.run.report import report, report_csv, write_tables
 from core.run.watching import failed_items, log_tail
 
 __all__ = [
@@ -54,5 +54,6 @@ __all__ = [
     "status",
     "value_toml",
     "wait",
+    "write_tables",
     "write_toml",
 ]

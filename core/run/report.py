@@ -62,7 +62,13 @@ def report_csv(run: str, folder: str | Path) -> list[Path]:
 
     A table without rows gets a file without rows. Raises InputError where it cannot be written.
     """
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] = report(run)["tables"]
+    return write_tables(report(run)["tables"], folder)
+
+
+def write_tables(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
+) -> list[Path]:
+    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does."""
     target = Path(folder).expanduser()
     written: list[Path] = []
     try:

@@ -21,9 +21,14 @@ def compare() -> None:
         list(known),
         key="runs",
         bind="query-params",
-        format_func=lambda run: f"{known[run]['name']} · {run}",
         help="Every further run is compared with the first, on the instructions both have.",
+        wrap=True,
     )
+    for place, run in enumerate(chosen):
+        role = "baseline" if place == 0 else f"run {place}"
+        st.caption(
+            f"{role}: **{cohort_view.plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
+        )
     if len(chosen) < 2:
         st.caption("Choose two runs or more; the leftmost is the baseline.")
         return

@@ -28,7 +28,7 @@ def compose() -> None:
         _fresh(presets[first].text)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             st.selectbox(
                 "Begin with",
                 list(presets),
@@ -84,8 +84,9 @@ def _before(text: str) -> None:
     seen = state.consider(text)
     if seen["told"] is not None:
         runs_estimate.told(seen["told"])
-    for problem in seen["problems"]:
-        st.warning(cohort_view.plain(problem))
+    if seen["problems"]:
+        listed = "".join(f"\n- {cohort_view.plain(problem)}" for problem in seen["problems"])
+        st.warning(listed, title="It cannot start yet")
     waiting = [run for run in state.runs() if state.active(run)]
     st.button(
         "Start" if not waiting else "Put in the queue",

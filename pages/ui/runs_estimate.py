@@ -36,7 +36,9 @@ def told(facts: dict[str, Any]) -> None:
     ).set_index("what")
     frame.columns = [""]
     frame.index.name = ""
-    st.table(frame, border="horizontal")
+    st.table(
+        frame, border="horizontal", hide_header=True, alt="What the run will do before it starts"
+    )
 
 
 def _weights(needed: list[dict[str, Any]]) -> str:

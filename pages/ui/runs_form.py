@@ -59,6 +59,7 @@ def form(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     made.pop("limit", None)
     if limit:
         made["limit"] = limit
+    _where(made, kind, f"{key}_{made['kind']}")
     _own(made, kind, f"{key}_{made['kind']}")
     return {name: value for name, value in made.items() if value not in ("", None)}
 
@@ -108,11 +109,31 @@ def _list(made: dict[str, Any], name: str, must: bool, key: str) -> None:
         key=key,
         format_func=_words,
         accept_new_options=True,
+        wrap=True,
         help='Type a table for options, as in { name = "bm25", k = 5 }',
     )
     made[name] = [_value(entry, entry) if entry.startswith("{") else entry for entry in chosen]
     if not made[name] and not must:
         del made[name]
+
+
+def _where(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
+    """Hosts off this machine that text may go to: the user's own word, never filled in."""
+    given = made.get("allow_hosts", [])
+    if not {"readers", "judges"} & set(kind["lists"]) and not given:
+        return
+    hosts = st.multiselect(
+        "Hosts that text of records may go to (none needed)",
+        list(given),
+        list(given),
+        key=f"{key}_hosts",
+        accept_new_options=True,
+        placeholder="None: nothing leaves this machine",
+        help="The cohort's data-use tag must allow it as well.",
+    )
+    made.pop("allow_hosts", None)
+    if hosts:
+        made["allow_hosts"] = hosts
 
 
 def _words(entry: str) -> str:

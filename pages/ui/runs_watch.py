@@ -19,7 +19,7 @@ RESULTS = {
     "forecast": "forecast",
 }
 """Where a kind's results are shown."""
-COLUMNS = ("run", "name", "kind", "status", "in queue", "done", "failed", "planned", "made")
+COLUMNS = ("name", "status", "in queue", "done", "failed", "planned", "kind", "made", "run")
 
 
 def watch() -> None:

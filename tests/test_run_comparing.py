@@ -1,0 +1,125 @@
+"""Runs beside each other: pairs counted by hand, specs that differ, and what cannot be paired."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from core.__main__ import main
+from core.errors import InputError, UnknownName
+from core.run import compare_runs, rows
+from core.run.folder import make_run, write_json
+from core.run.planning import plan
+from core.run.rows import SELECTIONS, blank
+from core.run.spec import read_spec
+from core.stats import mcnemar_exact, newcombe_paired
+from tests.run_helpers import write_cohort
+
+FIRST = [True] * 6 + [False] * 2
+SECOND = [True] * 3 + [False] * 3 + [True] + [False]
+"""Of eight: 3 right in both, 3 in the first alone, 1 in the second alone, 1 in neither."""
+
+
+@pytest.fixture
+def cohort(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    return write_cohort(tmp_path / "data" / "cohorts" / "tiny", records=2)
+
+
+def made(cohort, kept, arms=("bm25",), **changes):
+    """A finished run of kind selection in which each arm kept the evidence as told."""
+    spec = {"kind": "selection", "data": str(cohort), "arms": list(arms), **changes}
+    folder = make_run(plan(read_spec(spec)))
+    begun = folder.plan()
+    store = folder.store("selection")
+    store.reopen()
+    names = [(record, f"i{record}{q}") for record in range(2) for q in range(4)]
+    for entry in begun.arms:
+        for (record, instruction), held in zip(names, kept, strict=True):
+            own = {
+                "key": f"{entry.label}{instruction}", "item": f"{entry.label}{instruction}",
+                "status": "ok", "label": entry.label, "arm": entry.name,
+                "instruction": instruction, "record": str(record + 1), "evidence": held,
+            }  # fmt: skip
+            store.append("selections", {**blank(SELECTIONS), **own})
+    store.compact()
+    store.close()
+    write_json(folder.done, {"done": 8 * len(begun.arms), "failed": 0})
+    return folder.id
+
+
+def test_pairs_are_those_counted_by_hand(cohort):
+    first, second = made(cohort, FIRST), made(cohort, SECOND, seed=1)
+    (row,) = compare_runs([first, second])["results"]
+    expected = newcombe_paired(3, 1, 3, 1)
+    assert (row["n"], row["patients"], row["only_run"], row["only_baseline"]) == (8, 2, 1, 3)
+    assert (row["baseline_share"], row["run_share"]) == (6 / 8, 4 / 8)
+    assert row["difference"] == pytest.approx(-2 / 8) == expected.estimate
+    assert (row["difference_low"], row["difference_high"]) == (expected.low, expected.high)
+    assert row["p"] == mcnemar_exact(1, 3) == row["p_holm"]
+    # By patient: one lost 1 of its 4, the other 2 - 1 of its 4; so every resample gives −1/4.
+    assert row["patient_low"] == row["patient_high"] == pytest.approx(-1 / 4)
+    (back,) = compare_runs([second, first])["results"]
+    assert back["difference"] == -row["difference"], "the leftmost is the baseline"
+
+
+def test_what_differs_in_the_specs_is_told_and_nothing_else(cohort):
+    first = made(cohort, FIRST, name="a")
+    second = made(cohort, FIRST, name="b")
+    third = made(cohort, FIRST, arms=["bm25", {"name": "bm25", "k": 1}], seed=5, limit=8)
+    assert compare_runs([first, second])["spec"] == []
+    found = {row.pop("field"): row for row in compare_runs([first, third])["spec"]}
+    assert found["protocol.seed"] == {first: "42", third: "5"}
+    assert found["spec.arms"] == {first: "bm25", third: "bm25, bm25 k=1"}
+    assert found["spec.limit"] == {first: "", third: "8"}
+    assert set(found) == {"protocol.seed", "spec.arms", "spec.limit", "planned"}
+
+
+def test_three_runs_have_the_first_as_baseline_and_holm_within_each(cohort):
+    arms = ["bm25", "recency"]
+    base = made(cohort, [True] * 8, arms)
+    others = [made(cohort, [False] * 8, arms), made(cohort, SECOND, arms)]
+    found = compare_runs([base, *others])
+    assert [row["run"] for row in found["results"]] == [others[0]] * 2 + [others[1]] * 2
+    # Eight of eight against: 2 × 0.5 ** 8; and twice that by Holm over two arms.
+    assert found["results"][0]["p"] == pytest.approx(2 * 0.5**8)
+    assert found["results"][0]["p_holm"] == pytest.approx(4 * 0.5**8)
+    assert found["results"][0]["patient_low"] == found["results"][0]["patient_high"] == -1
+
+
+def test_arms_of_one_each_are_paired_though_their_names_differ(cohort):
+    first, second = made(cohort, FIRST), made(cohort, SECOND, ["recency"])
+    (row,) = compare_runs([first, second])["results"]
+    assert row["arm"] == "bm25 → recency" and row["n"] == 8
+
+
+def test_what_cannot_be_compared_is_said(cohort, tmp_path):
+    first = made(cohort, FIRST)
+    other = write_cohort(tmp_path / "data" / "cohorts" / "other", records=2, events=21)
+    elsewhere = made(other, SECOND)
+    assert "other files" in compare_runs([first, elsewhere])["notes"][0]
+    apart = made(cohort, FIRST, ["recency", "full"])
+    found = compare_runs([first, apart])
+    assert found["results"] == [] and "shares no arm" in found["notes"][0]
+    with pytest.raises(InputError, match="two runs"):
+        compare_runs([first, first])
+    with pytest.raises(UnknownName):
+        compare_runs([first, "../../etc"])
+    assert len(rows(first, "selections")) == 8
+
+
+def test_the_command_line_compares(cohort, tmp_path, capsys):
+    first, second = made(cohort, FIRST), made(cohort, SECOND, seed=1)
+    assert main(["compare", first, second, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads(json.dumps(compare_runs([first, second])))
+    assert main(["compare", first, second]) == 0
+    shown = capsys.readouterr().out
+    assert "protocol.seed" in shown and "-0.250" in shown
+    assert main(["compare", first, second, "--csv", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "results.csv").open() as file:
+        assert next(csv.DictReader(file))["only_baseline"] == "3"
+    assert main(["compare", first]) == 2
