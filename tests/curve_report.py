@@ -128,7 +128,8 @@ def status(state: str = "done", run: str = "20260101-000000-bbbbbb") -> dict[str
     return {
         "run": run, "name": "needles", "kind": "needles", "status": state, "planned": 100,
         "done": 100 if state == "done" else 40, "failed": 0, "folder": "", "data": "",
-        "created": "", "reason": "",
+        "created": "", "reason": "", "note": "", "rate": None, "seconds_left": None, "place": 0,
+        "slot": "",
     }  # fmt: skip
 
 

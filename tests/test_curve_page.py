@@ -22,6 +22,7 @@ from pages.ui import (
     curve_needles,
     curve_point,
     curve_words,
+    state,
     tables,
 )
 from tests import app_data, curve_report
@@ -213,6 +214,13 @@ def test_a_cohort_without_responses_says_what_is_missing(bare):
     assert "No responses in this cohort" in words(app)
     assert "clinician-reviewed-model-responses.tsv" in words(app)
     assert not app.get("plotly_chart")
+
+
+@pytest.mark.parametrize("view", ["Observed", "Needles"])
+def test_where_no_cohort_has_questions_it_says_so(bare, monkeypatch, view):
+    monkeypatch.setattr(state, "asking", list)
+    app = opened(view=view)
+    assert "No cohort here has questions" in words(app) and not app.get("plotly_chart")
 
 
 def test_what_the_engine_refuses_is_one_line(here, monkeypatch):

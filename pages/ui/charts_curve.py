@@ -16,8 +16,8 @@ from pages.ui.charts_arms import spread
 
 MIDDLE = (30, 70)
 """The middle of the record in per cent, shaded."""
-SPAN = (-9, 104)
-"""The y axis of every curve: per cent, with room for n under 0."""
+SPAN, SMALL_SPAN = (-9, 104), (-18, 105)
+"""The y axis of every large and every small curve: per cent, with room for n under 0."""
 OWN, PAPER, CHANCE = "here", "paper", "chance"
 """What is written at the right end of each line."""
 
@@ -32,7 +32,9 @@ def curve(
     ``ci_low``, ``ci_high``; ``chosen`` is the bin whose marker is ringed. Markers carry their bin.
     """
     published = [_paper(paper)] if len(paper) else []
-    figure = go.Figure([*_chance(rows), *published, _own(rows, 11, chosen), _counts(rows, 11)])
+    figure = go.Figure(
+        [*_chance(rows), *published, _own(rows, 11, chosen), _counts(rows, 11, -4.5)]
+    )
     _middle(figure, named=True)
     figure.update_layout(
         height=430, clickmode="event+select", showlegend=False, hovermode="closest"
@@ -47,7 +49,7 @@ def panel(rows: pd.DataFrame, layout: go.Layout | None = None) -> go.Figure:
 
     ``layout``: one that :func:`panel_layout` made before; making it costs more than the traces.
     """
-    traces = [*_chance(rows), _own(rows, 7, None), _counts(rows, 9)]
+    traces = [*_chance(rows), _own(rows, 7, None), _counts(rows, 9, -11)]
     return go.Figure(traces, layout or panel_layout().layout)
 
 
@@ -58,7 +60,7 @@ def panel_layout() -> go.Figure:
     figure.update_layout(height=210, showlegend=False, hovermode="closest")
     _axes(figure, "", "")
     figure.update_xaxes(tickvals=[0, 30, 70, 100])
-    figure.update_yaxes(**percents(0, 50, 100))
+    figure.update_yaxes(range=list(SMALL_SPAN), **percents(0, 50, 100))
     return figure
 
 
@@ -198,11 +200,11 @@ def _own(rows: pd.DataFrame, size: int, chosen: int | None) -> go.Scatter:
     )  # fmt: skip
 
 
-def _counts(rows: pd.DataFrame, size: int) -> go.Scatter:
+def _counts(rows: pd.DataFrame, size: int, height: float) -> go.Scatter:
     """n of every bin under its marker."""
     return go.Scatter(
         x=centres(rows),
-        y=[-4.5] * len(rows),
+        y=[height] * len(rows),
         mode="text",
         text=[short(n) for n in rows["n"]],
         textfont={"size": size, "color": theme.ink().faint},

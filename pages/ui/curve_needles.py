@@ -56,7 +56,7 @@ def needles() -> None:
     if report["items"]["failed"]:
         runs.failures(report)
     with st.expander("Run needles again"):
-        start(state.pick_cohort("On which cohort"))
+        begin()
 
 
 def no_run() -> None:
@@ -69,9 +69,15 @@ def no_run() -> None:
             "date, a negation) at every depth of the same record, cut to several lengths, and asks "
             "for it: position is then the only thing that changes."
         )
-        cohort = state.pick_cohort("On which cohort")
-        if cohort:
-            start(cohort)
+        begin()
+
+
+def begin() -> None:
+    """The picker of a cohort with questions, and the button."""
+    if state.asking():
+        start(state.pick_cohort("On which cohort"))
+    else:
+        curve_view.no_questions()
 
 
 def spec(cohort: str) -> dict[str, Any]:

@@ -18,9 +18,11 @@ ALL = ""
 
 
 def cohort() -> str:
-    """The cohort's picker; alone, it is not asked for."""
+    """The cohort's picker; alone, it is not asked for. "" where none has questions."""
     known = state.asking()
-    return state.pick_cohort() if len(known) != 1 else known[0]
+    if not known:
+        return ""
+    return state.pick_cohort() if len(known) > 1 else known[0]
 
 
 def options() -> Choice:

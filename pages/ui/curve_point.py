@@ -57,7 +57,8 @@ def questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     table = wide(rows[rows["instruction"].isin(asked[:MOST])], name, choice.score)
     first = f" The first {MOST:,} are listed; the download has all." if len(asked) > MOST else ""
     st.caption(
-        f"{len(rows):,} answers to {len(asked):,} questions with their evidence at {part} %."
+        f"{len(rows):,} answers to {len(asked):,} question{'' if len(asked) == 1 else 's'} with "
+        f"evidence at {part} %."
         f"{first} Codes stand for a patient and a question of this cohort; they mean nothing "
         "elsewhere."
     )

@@ -40,8 +40,11 @@ CSS = """
 def observed() -> None:
     """Everything about the curve of a cohort's own responses."""
     first = st.container()
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = curve_pick.cohort()
+        if not name:
+            no_questions()
+            return
         if not name:
             st.info("No cohort that is here holds questions with answers to place.")
             return
@@ -71,6 +74,14 @@ def observed() -> None:
             verdict(shown.text)
         whole(name, key, cohort, choice, shown)
     curve_groups.groups(name, key, choice, curve_data.groups(key, cohort, choice))
+
+
+def no_questions() -> None:
+    """The empty state where every cohort has labels to forecast and none has questions."""
+    st.info(
+        "No cohort here has questions about its records, so there is no answer to place. The "
+        "demo has: make it with `python -m core demo`."
+    )
 
 
 def without_responses(name: str) -> None:
