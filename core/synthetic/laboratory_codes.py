@@ -3,7 +3,7 @@
 Effects are in the lab's own unit and are added to a patient's level; a drug's effect builds up over
 the panels at which it is given. The levels are set so that prevalences come near the true ones
 (PROTOCOL, Experiment 2: anemia 69.0 %, hyponatremia 28.5, thrombocytopenia 33.2, hyperkalemia
-2.38); no figure is stated there for hypoglycemia, and 1.5 % is taken.
+2.38); no figure is stated there for hypoglycemia, and about 1.3 % is taken.
 """
 
 from __future__ import annotations
