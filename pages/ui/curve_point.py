@@ -53,7 +53,7 @@ def questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     if rows.empty:
         st.info("No answer has its evidence in this part of the record.")
         return
-    asked = list(dict.fromkeys(rows["instruction"]))
+    asked = rows["instruction"].unique()
     table = wide(rows[rows["instruction"].isin(asked[:MOST])], name, choice.score)
     first = f" The first {MOST:,} are listed; the download has all." if len(asked) > MOST else ""
     st.caption(
@@ -81,20 +81,21 @@ def wide(rows: pd.DataFrame, name: str, score: str) -> pd.DataFrame:
     ``rows`` are the engine's: instruction, record, model, score, position.
     """
     models = sorted(set(rows["model"]))
-    found: list[dict[str, object]] = []
-    for (record, instruction, position), own in rows.groupby(
-        ["record", "instruction", "position"], sort=False
-    ):
-        cells = {model: list(part["score"]) for model, part in own.groupby("model")}
-        found.append(
-            {
-                "question": choose.token(name, str(instruction)),
-                "patient": choose.token(name, str(record)),
-                "open": link(name, str(record), str(instruction)),
-                "position": 100 * float(position),
-                **{model: _word(cells.get(model, []), score) for model in models},
-            }
-        )
+    cells: dict[tuple[str, str, float], dict[str, list[float]]] = {}
+    columns = ("record", "instruction", "position", "model", "score")
+    for record, instruction, position, model, got in zip(*(rows[c] for c in columns), strict=True):
+        own = cells.setdefault((str(record), str(instruction), float(position)), {})
+        own.setdefault(model, []).append(got)
+    found = [
+        {
+            "question": choose.token(name, instruction),
+            "patient": choose.token(name, record),
+            "open": link(name, record, instruction),
+            "position": 100 * position,
+            **{model: _word(own.get(model, []), score) for model in models},
+        }
+        for (record, instruction, position), own in cells.items()
+    ]
     return pd.DataFrame(found).sort_values("position", kind="stable")
 
 
