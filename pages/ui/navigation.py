@@ -62,6 +62,12 @@ PLACES = (
         "The QCCS gate: its training, calibration, ablations, and what each published fault does.",
     ),
     Place(
+        "Results",
+        "forecast",
+        "Forecast",
+        "Attentions compared on laboratory forecasts, beside models that only count events.",
+    ),
+    Place(
         "Work",
         "runs",
         "Runs",

@@ -16,6 +16,7 @@ PLACES = {
     "/curve": "Curve",
     "/arms": "Arms",
     "/gate": "Gate",
+    "/forecast": "Forecast",
     "/runs": "Runs",
     "/data": "Data & models",
 }

@@ -1,0 +1,79 @@
+"""Beginning a forecast run: what it will do, on which cohort, and the button that starts it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation, state
+
+SPEC = navigation.FOLDER.parent / "docs" / "forecast.toml"
+KIND = "forecast"
+
+
+def cohorts() -> list[str]:
+    """Names of the cohorts that hold labels to forecast."""
+    asking = set(state.asking())
+    return [name for name, _, problem in state.cohorts() if not problem and name not in asking]
+
+
+def spec(cohort: str) -> dict[str, Any]:
+    """The ready-made forecast run on a cohort."""
+    made = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    return {**made, "data": api.open_data(cohort).path, "name": f"forecasts on {cohort}"}
+
+
+def no_run() -> None:
+    """The empty state: what will be here, and the button that begins it."""
+    with st.container(border=True):
+        st.subheader("No forecast run yet", anchor=False)
+        st.write(
+            "A forecast run trains small sequence models that differ in nothing but their "
+            "attention, with several seeds, on the official split of patients, and examines each "
+            "on held-out patients beside two models that only count events."
+        )
+        begin()
+
+
+def begin() -> None:
+    """The cohort's picker and the button; without a cohort of labels, how to make one."""
+    known = cohorts()
+    if not known:
+        st.info("No cohort here holds labels to forecast. Make the laboratory cohort, or place "
+                "EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
+        st.code("python -m core demo --laboratory ehrshot", language="bash")
+        return
+    cohort = st.selectbox("On which cohort", known, key="cohort", bind="query-params", width=420)
+    if cohort:
+        _start(cohort)
+
+
+def _refusal(cohort: str, made: dict[str, Any]) -> str | None:
+    """Why the run cannot be started on a cohort now; None where it can."""
+    if not api.open_data(cohort).manifest.training_allowed:
+        return "This cohort's data-use tag does not allow training on it."
+    if any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,))):
+        return "A forecast run on this cohort is at work already."
+    return None
+
+
+def _start(cohort: str) -> None:
+    made = spec(cohort)
+    why = _refusal(cohort, made)
+    if st.button(
+        "Train and compare the attentions", key="start_forecast", type="primary",
+        icon=":material/play_arrow:", disabled=why is not None,
+    ):  # fmt: skip
+        try:
+            api.start(made)
+        except MidchartError as error:
+            st.error(str(error), title="The run could not be started")
+        else:
+            st.rerun()
+    st.caption(why or "It can be cancelled at any epoch and goes on where it stopped. Nothing "
+               "leaves this machine.")  # fmt: skip
+    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
