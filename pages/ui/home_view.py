@@ -30,6 +30,10 @@ def ways_in() -> str:
     return cohort
 
 
+SHOWN = 15
+"""Arms of the latest run on the Home page; the Arms page has them all."""
+
+
 def latest(known: list[dict[str, Any]], cohort: str) -> None:
     """The newest finished run: each arm's evidence kept and accuracy, with intervals and n."""
     finished = [run for run in known if run["status"] == "done"]
@@ -48,21 +52,22 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     frame, judge = headline(report)
     st.markdown(f"**{cohort_view.plain(run['name'])}**")
     runs.line(run, report, named=False)
+    by = f" and accuracy of each arm by the judge {judge}" if judge else " by each arm"
+    columns = {
+        "evidence kept": st.column_config.TextColumn(help="Share of questions, [95 % interval]"),
+        "accuracy": st.column_config.TextColumn(help="Share of answers, [95 % interval]"),
+    }
     tables.table(
-        frame,
+        frame.head(SHOWN),
         "latest",
-        f"Latest run: evidence kept and accuracy of each arm by the judge {judge}",
-        columns={
-            "evidence kept": st.column_config.TextColumn(
-                help="Share of questions, [95 % interval]"
-            ),
-            "accuracy": st.column_config.TextColumn(help="Share of answers, [95 % interval]"),
-        },
+        f"Latest run: evidence kept{by}",
+        columns={name: kind for name, kind in columns.items() if name in frame},
         height="content",
     )
-    st.caption(
-        f"Accuracy by the judge {judge}; intervals are 95 % (Wilson). n is the number of answers."
-    )
+    told = f"Accuracy by the judge {judge}; intervals" if judge else "Intervals"
+    counted = "answers" if judge else "questions"
+    more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
+    st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more}")
     navigation.link(
         "arms",
         "Compare these arms",
@@ -72,11 +77,8 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
 
 
 def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
-    """Arms × overall evidence kept and accuracy of a report's first judge."""
-    accuracy = results.where(results.frame_of(report, "accuracy"), band="overall")
+    """Arms × overall evidence kept and, where something was judged, accuracy of the first judge."""
     recall = results.where(results.frame_of(report, "recall"), band="overall")
-    judge = (results.choices(accuracy, "judge") or [""])[0]
-    reader = (results.choices(accuracy, "reader") or [None])[0]
     criteria = results.choices(recall, "criterion")
     criterion = "evidence-id" if "evidence-id" in criteria else (criteria or [None])[0]
     recall = results.where(recall, criterion=criterion)
@@ -85,6 +87,13 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
         f"[{results.interval(row['wilson_low'], row['wilson_high'])}]"
         for row in recall.to_dict("records")
     }
+    if not report["tables"].get("accuracy"):
+        counts = {row["label"]: int(row["n"]) for row in recall.to_dict("records")}
+        rows = [{"arm": k, "evidence kept": v, "n": counts[k]} for k, v in kept.items()]
+        return pd.DataFrame(rows, columns=["arm", "evidence kept", "n"]), ""
+    accuracy = results.where(results.frame_of(report, "accuracy"), band="overall")
+    judge = (results.choices(accuracy, "judge") or [""])[0]
+    reader = (results.choices(accuracy, "reader") or [None])[0]
     rows = [
         {
             "arm": row["label"],

@@ -1,0 +1,35 @@
+"""The Home page's headline table, for runs that were judged and runs that only selected."""
+
+from __future__ import annotations
+
+from pages.ui.home_view import headline
+
+
+def recall(label: str, hits: int, n: int) -> dict[str, object]:
+    share = hits / n
+    bounds = {"wilson_low": share, "wilson_high": share}
+    return {
+        "label": label, "criterion": "evidence-id", "band": "overall", "n": n, "hits": hits,
+        "recall": share, **bounds,
+    }  # fmt: skip
+
+
+def test_a_run_without_judges_shows_what_was_kept_of_how_many_questions():
+    frame, judge = headline(
+        {"tables": {"recall": [recall("bm25", 21, 36), recall("full", 36, 36)]}}
+    )
+    assert judge == ""
+    assert list(frame.columns) == ["arm", "evidence kept", "n"]
+    assert frame["n"].tolist() == [36, 36]
+    assert frame["evidence kept"][0].startswith("58")
+
+
+def test_a_judged_run_shows_accuracy_beside_it():
+    row = {
+        "label": "bm25", "judge": "exact", "reader": "extractive", "band": "overall", "n": 30,
+        "accuracy": 0.5, "wilson_low": 0.3, "wilson_high": 0.7,
+    }  # fmt: skip
+    frame, judge = headline({"tables": {"recall": [recall("bm25", 21, 36)], "accuracy": [row]}})
+    assert judge == "exact"
+    assert frame["n"].tolist() == [30]
+    assert frame["accuracy"][0].startswith("50")
