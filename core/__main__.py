@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from core import handing_on
 from core.errors import InputError, MidchartError
+from core.printing import cell as _cell
+from core.printing import json_line as _json
+from core.printing import meter as _meter
+from core.printing import table as _table
 
 QUEUED = "start once the slot it needs (a GPU, or the CPU) is free; several wait in order"
 
@@ -41,47 +44,6 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is below 1")
     return value
-
-
-def _json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
-
-
-def _table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
-    cells = [[_cell(row.get(c)) for c in columns] for row in rows]
-    widths = [
-        max(len(c), *(len(r[i]) for r in cells)) if cells else len(c) for i, c in enumerate(columns)
-    ]
-    print("  ".join(c.ljust(w) for c, w in zip(columns, widths, strict=True)).rstrip())
-    for row in cells:
-        print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _meter(what: str) -> Callable[[int, int], None]:
-    """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), [-1]
-
-    def step(done: int, planned: int) -> None:
-        percent = 100 * done // max(planned, 1)
-        if percent == shown[0]:
-            return
-        shown[0] = percent
-        left = (time.monotonic() - begun) / max(done, 1) * (planned - done)
-        end = "\n" if done >= planned else "\r" if sys.stderr.isatty() else "\n"
-        if sys.stderr.isatty() or percent % 10 == 0:
-            print(
-                f"{what}: {done}/{planned} ({percent} %), {left:.0f} s left",
-                end=end,
-                file=sys.stderr,
-            )
-
-    return step
 
 
 def demo(call: argparse.Namespace) -> None:
@@ -379,6 +341,8 @@ def _parser() -> _Parser:
     beside = command("compare", compare, "two runs or more side by side, the first as baseline")
     beside.add_argument("runs", metavar="RUN", nargs="+")
     beside.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
+
+    handing_on.add(command)
 
     command("models", models, "which weights are here, which are missing, where they go")
     command("bench", bench, "each fast path beside its plain reference, as a ratio").add_argument(

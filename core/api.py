@@ -37,6 +37,7 @@ from core.door.curve import (
     published_summary,
 )
 from core.door.data_use import audit_lines, set_data_use
+from core.door.export import export_bytes, export_html
 from core.door.gate_cards import gate_cards
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
@@ -52,7 +53,9 @@ from core.run import (
     disagreements,
     enqueue,
     estimate,
+    export_run,
     failed_items,
+    import_run,
     item,
     kinds,
     log_tail,
@@ -136,10 +139,14 @@ __all__ = [
     "estimate",
     "event_text",
     "explain",
+    "export_bytes",
+    "export_html",
+    "export_run",
     "failed_items",
     "folders",
     "gate_cards",
     "gold_ids",
+    "import_run",
     "instruction_for",
     "item",
     "judge",

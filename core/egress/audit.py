@@ -51,6 +51,14 @@ def left(
     )
 
 
+def exported(*, run: str, cohort: str, file: str, rows: int) -> None:
+    """Note that a run's rows with their text are written to a file that is made to be handed on.
+
+    Raises WorkFailed where it cannot be noted; then nothing may be written.
+    """
+    _write("exported", run=run, cohort=cohort, file=file, rows=rows)
+
+
 def tag_changed(*, cohort: str, field: str, before: Any, after: Any, reason: str) -> None:
     """Note a change of a data-use tag; raises InputError without a reason."""
     reason = " ".join(reason.split())

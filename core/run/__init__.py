@@ -21,6 +21,8 @@ from core.run.comparing import compare_runs
 from core.run.considering import consider
 from core.run.control import cancel, resume, start, wait
 from core.run.estimating import estimate
+from core.run.exporting import export_run, html_of
+from core.run.importing import import_run
 from core.run.needle_items import needle_items
 from core.run.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
 from core.run.queue import enqueue, status
@@ -38,7 +40,10 @@ __all__ = [
     "disagreements",
     "enqueue",
     "estimate",
+    "export_run",
     "failed_items",
+    "html_of",
+    "import_run",
     "item",
     "kinds",
     "log_tail",

@@ -54,6 +54,11 @@ def resume(run: str, budget_usd: float | None = None, queued: bool = False) -> s
     it is running, or where the cohort's files or a reader's weights are not those it began with.
     """
     folder = find_run(run)
+    if folder.imported.exists():
+        raise InputError(
+            f"run {run} was done on another installation and is only read here; repeat it with "
+            "the REPRODUCE.toml of its export"
+        )
     lock = take_lock(folder)
     try:
         if folder.queued.exists():

@@ -13,6 +13,7 @@
     queued.json      it waits: its place, and whether it wants a GPU (core.run.queue)
     slot             where on the machine its worker works, or last did
     done.json        finished: counts and times
+    imported.json    it was done elsewhere and is only read here (core.run.importing)
 
 Ids sort by time of making and are safe in a URL. A folder appears under its name whole: it is
 made beside and renamed.
@@ -112,6 +113,10 @@ class RunFolder:
     @property
     def done(self) -> Path:
         return self.path / "done.json"
+
+    @property
+    def imported(self) -> Path:
+        return self.path / "imported.json"
 
     @property
     def queued(self) -> Path:

@@ -137,6 +137,7 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         "folder": str(folder.path),
         "data": raw["cohort"]["path"],
         "created": raw["created"],
+        "imported": folder.imported.exists(),
         "reason": failure["reason"] if failure else _outside(folder, state),
         "note": note["text"] if note else "",
         "place": _place(folder) if state == "queued" else None,
