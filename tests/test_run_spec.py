@@ -89,7 +89,6 @@ def test_readers_with_options_are_told_apart_by_what_differs():
         ({"kind": "curve"}, ["takes no arms"]),
         ({"kind": "needles"}, ["cut to any", "232 tokens"]),
         ({"kind": "gate"}, ["gate"]),
-        ({"kind": "forecast"}, ["EHRSHOT"]),
         ({"kind": None}, ["'kind'"]),
         ({"protocol": "corect"}, ["'corect'", "corrected, published"]),
         ({"protocol": {"unti": "event"}}, ["'unti'", "unit"]),

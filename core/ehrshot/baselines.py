@@ -108,9 +108,20 @@ def _boosting(found: Examples, seed: int) -> Fitted:
     return Fitted(picked[0], picked[1], curve, best)
 
 
+def fit(name: str, found: Examples, seed: int) -> Fitted:
+    """Fit a baseline, on one thread: threads that wait for one another cost more than they save.
+
+    Comes to the same with the same seed. Raises KeyError for a name not in :data:`BASELINES`.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return BASELINES[name](found, seed)
+
+
 BASELINES: Mapping[str, Callable[[Examples, int], Fitted]] = {
     "constant": _constant,
     "logistic_counts": _logistic,
     "boosting_counts": _boosting,
 }
-"""Name → fit on examples with a seed. All come to the same with the same seed."""
+"""Name → how it is fitted on examples with a seed."""

@@ -13,7 +13,7 @@ from core.stats import thresholds, wilson_interval
 POINTS = 101
 """Points of a curve at most: a picture shows no more."""
 BINS = 10
-MAPPED = 256
+MAPPED = 64
 """Sequences whose maps are looked at."""
 TOGETHER = 8
 """Sequences whose maps are made at once."""

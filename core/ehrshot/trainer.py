@@ -74,6 +74,7 @@ class Trainer:
         device: str | None = None,
     ) -> None:
         self.examples, self.config, self.recipe = found, config, recipe
+        self.question, self.texts = question, texts
         self.device = torch.device(device) if device is not None else _device()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(recipe.seed, 0))
@@ -106,8 +107,7 @@ class Trainer:
         ``checkpoint``: a file to go on from and to keep up to date. Raises Aborted when told to
         stop, WorkFailed for a loss that is no number.
         """
-        single = one_thread() if self.device.type == "cpu" else nullcontext()
-        with single, torch.random.fork_rng(devices=_cuda(self.device)):
+        with self._steady(), torch.random.fork_rng(devices=_cuda(self.device)):
             if checkpoint is not None and checkpoint.exists():
                 self._load(checkpoint)
             if self.network.gate is not None and self.recipe.gate_training == "frozen":
@@ -198,6 +198,10 @@ class Trainer:
         if not resumed:
             self.optimizer = self._adamw()
 
+    def _steady(self) -> Any:
+        """One thread on a processor; nothing is changed on other devices."""
+        return one_thread() if self.device.type == "cpu" else nullcontext()
+
     def _autocast(self) -> Any:
         on = self.device.type == "cuda"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=on)
@@ -211,7 +215,7 @@ class Trainer:
         for begin in range(0, len(found.counts), EXAMINED):
             rows = np.arange(begin, min(begin + EXAMINED, len(found.counts)))
             tokens = found.tokens_of(rows, torch.from_numpy(rows).to(self.device))
-            with self._autocast():
+            with self._steady(), self._autocast():
                 out.append(self.network(tokens)[0].float())
         return torch.cat(out).cpu().numpy()
 
@@ -220,7 +224,8 @@ class Trainer:
         """The last layer's real maps [n, heads, 1 + t, 1 + t] of sequences [n, t], in float32."""
         self.network.eval()
         given = torch.from_numpy(tokens).to(self.device)
-        return self.network(given, need_weights=True)[1][-1].cpu().numpy()
+        with self._steady():
+            return self.network(given, need_weights=True)[1][-1].cpu().numpy()
 
     @torch.no_grad()
     def gate_spread(self, part: Part) -> tuple[float, float]:

@@ -34,9 +34,6 @@ from core.types import Budget
 FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
 PARTS = ("train", "validation", "test")
 LISTS = ("arms", "readers", "judges")
-LATER_KINDS: Mapping[str, str] = {
-    "forecast": "the EHRSHOT experiment",
-}
 BUDGET_FIELDS = ("k", "recency", "tokens")
 UNLIMITED = 10**9
 """A k that takes all there are."""
@@ -123,11 +120,6 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 def parse_spec(table: Mapping[str, Any]) -> Spec:
     """A spec from a mapping; raises as :func:`read_spec` does."""
     name = _text(table, "kind")
-    if name in LATER_KINDS:
-        raise SpecError(
-            f"kind {name!r} belongs to {LATER_KINDS[name]}, which this version does not have yet. "
-            f"Valid: {', '.join(KINDS.names())}"
-        )
     kind = KINDS.build(name)
     for given in table:
         if given in LISTS and given not in kind.lists:

@@ -1,0 +1,187 @@
+"""What is in the rows of a run of kind ``forecast``: one row a model examined, with its curves.
+
+Beside the rows, in the run's folder: ``forecast/<item>.parquet`` (one row a held-out label:
+patient, label index, label, score), ``forecast/<item>.draws.parquet`` (AUROC and AUPRC of each
+resample of patients), and for sequence models the chosen weights, ``<item>.safetensors``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from core.ehrshot.exam import calibration_bins, pr_points, roc_points
+from core.ehrshot.examples import Examples, Part
+from core.ehrshot.recipe import Epoch
+from core.files import replacing
+from core.stats import Ranking, clustered_intervals, clustered_ranking, hanley_mcneil
+from core.store import Schema
+
+_POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
+EPOCH = (
+    "STRUCT(epoch BIGINT, loss DOUBLE, gate_loss DOUBLE, tuning_loss DOUBLE, tuning_auroc DOUBLE, "
+    "tuning_auprc DOUBLE, gate_gradient DOUBLE, head_gradient DOUBLE, gate_mean DOUBLE, "
+    "gate_sd DOUBLE, seconds DOUBLE)[]"
+)
+MODELS: Schema = {
+    "key": "VARCHAR",
+    "item": "VARCHAR",
+    "status": "VARCHAR",
+    "reason": "VARCHAR",
+    "time": "VARCHAR",
+    "task": "VARCHAR",
+    "variant": "VARCHAR",
+    "attention": "VARCHAR",
+    "seed": "BIGINT",
+    "auroc": "DOUBLE",
+    "auprc": "DOUBLE",
+    "hm_low": "DOUBLE",
+    "hm_high": "DOUBLE",
+    "ci_low": "DOUBLE",
+    "ci_high": "DOUBLE",
+    "auprc_low": "DOUBLE",
+    "auprc_high": "DOUBLE",
+    "n": "BIGINT",
+    "positive": "BIGINT",
+    "prevalence": "DOUBLE",
+    "patients": "BIGINT",
+    "tuning_auroc": "DOUBLE",
+    "best_epoch": "BIGINT",
+    "seconds": "DOUBLE",
+    "device": "VARCHAR",
+    "tokens": "BIGINT",
+    "parameters": "BIGINT",
+    "splits": "STRUCT(split VARCHAR, n BIGINT, positive BIGINT, patients BIGINT)[]",
+    "epochs": EPOCH,
+    "roc": _POINTS,
+    "pr": _POINTS,
+    "calibration": "STRUCT(stage VARCHAR, bin BIGINT, n BIGINT, mean_score DOUBLE, "
+    "positive_rate DOUBLE, low DOUBLE, high DOUBLE)[]",
+    "gate": "STRUCT(mean DOUBLE, sd DOUBLE, collapsed BOOLEAN)",
+    "sparsity": "STRUCT(zeros DOUBLE, negatives DOUBLE, cls_zeros DOUBLE, cls_negatives DOUBLE, "
+    "sequences BIGINT, entries BIGINT)",
+}
+"""``variant``: its label, a baseline's name for one. ``seed``: null for a baseline. ``ci_*``: over
+resampled patients. ``n`` … ``patients``: of the held-out labels examined. ``seconds``: of fitting.
+``best_epoch``: chosen on tuning; for a baseline the number of trees or the place of the penalty.
+``calibration``: "raw" is what the model says, "corrected" takes the positive weight of its loss
+back out; a baseline has raw alone."""
+
+
+def number(value: float) -> float | None:
+    """A number a row can hold; None for one that is none."""
+    return value if math.isfinite(value) else None
+
+
+def split_rows(found: Examples) -> list[dict[str, Any]]:
+    """Labels, positives and patients of each split."""
+    return [
+        {
+            "split": name,
+            "n": len(part),
+            "positive": part.positive,
+            "patients": len(np.unique(part.patient)),
+        }
+        for name, part in found.parts
+    ]
+
+
+def epoch_rows(curve: Sequence[Epoch]) -> list[dict[str, Any]]:
+    """The epochs of a training."""
+    return [{name: number(value) for name, value in asdict(one).items()} for one in curve]
+
+
+def calibration_rows(
+    probability: dict[str, NDArray[np.float64]], label: NDArray[np.uint8]
+) -> list[dict[str, Any]]:
+    """Calibration of each stage's probabilities."""
+    return [
+        {"stage": stage, **asdict(one)}
+        for stage, values in probability.items()
+        for one in calibration_bins(values, label)
+    ]
+
+
+def stages(logits: NDArray[np.float32], weight: float) -> dict[str, NDArray[np.float64]]:
+    """Probabilities of a sequence model, as trained and with the loss's positive weight undone.
+
+    A loss that weighs positives w times multiplies the odds by w, so log w comes off the logit.
+    """
+    wide = logits.astype(np.float64)
+    return {"raw": expit(wide), "corrected": expit(wide - math.log(weight))}
+
+
+def examined(
+    part: Part, scores: NDArray[np.float64], resamples: int, seed: int
+) -> tuple[dict[str, Any], Ranking]:
+    """The figures of held-out scores [n], as columns, and their resamples.
+
+    The same draws of patients for every model of a task.
+    """
+    rng = np.random.default_rng(seed)
+    ranking = clustered_ranking(scores, part.label, part.patient, resamples, rng)
+    draws = np.stack([ranking.auroc_draws, ranking.auprc_draws], axis=1)
+    low, high = clustered_intervals(draws)
+    paper = hanley_mcneil(ranking.auroc, part.positive, len(part) - part.positive)
+    return {
+        "auroc": ranking.auroc,
+        "auprc": ranking.auprc,
+        "hm_low": paper.low,
+        "hm_high": paper.high,
+        "ci_low": number(float(low[0])),
+        "ci_high": number(float(high[0])),
+        "auprc_low": number(float(low[1])),
+        "auprc_high": number(float(high[1])),
+        "n": len(part),
+        "positive": part.positive,
+        "prevalence": part.positive / len(part),
+        "patients": len(np.unique(part.patient)),
+        "roc": [asdict(point) for point in roc_points(scores, part.label)],
+        "pr": [asdict(point) for point in pr_points(scores, part.label)],
+    }, ranking
+
+
+def prediction_files(folder: Path, item: str) -> tuple[Path, Path]:
+    """Where an item's predictions and its resamples lie; ``folder`` is the run's."""
+    place = folder / "forecast"
+    return place / f"{item}.parquet", place / f"{item}.draws.parquet"
+
+
+def write_predictions(
+    folder: Path, item: str, part: Part, scores: NDArray[np.float64], ranking: Ranking
+) -> None:
+    """Write both files of an item, each whole or not at all."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    labels, draws = prediction_files(folder, item)
+    labels.parent.mkdir(parents=True, exist_ok=True)
+    for path, columns in (
+        (
+            labels,
+            {
+                "patient": part.patient,
+                "label_index": part.index,
+                "label": part.label,
+                "score": scores,
+            },
+        ),
+        (draws, {"auroc": ranking.auroc_draws, "auprc": ranking.auprc_draws}),
+    ):
+        with replacing(path) as fresh:
+            parquet.write_table(arrow.table(columns), fresh)
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a file that :func:`write_predictions` wrote."""
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    return {name: table[name].to_numpy() for name in table.column_names}
