@@ -50,4 +50,4 @@ def reap() -> None:
     """Collect workers of this process that have ended, so that none stays a zombie."""
     for run, child in list(children.items()):
         if child.poll() is not None:
-            del children[run]
+            children.pop(run, None)

@@ -1,0 +1,46 @@
+"""The Runs page in a real browser: composed, started, watched to its end, compared with another."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_pages import NARROW, WIDE, no_trouble
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+
+@pytest.mark.parametrize(
+    "watch", [{**WIDE, "scheme": "dark"}, {**NARROW, "scheme": "light"}], indirect=True
+)
+def test_every_view_is_drawn_and_nothing_sticks_out(watch, server):
+    for view, said in (
+        ("Watch", "All runs"),
+        ("Compose", "Before it starts"),
+        ("Compare", "baseline first|Two runs"),
+    ):  # fmt: skip
+        page = watch.go(f"/runs?view={view}&run={server.run}", "Runs")
+        expect(page.get_by_text(re.compile(said)).first).to_be_visible()
+        no_trouble(page)
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"{view} sticks out to the right"
+
+
+def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server):
+    page = watch.go("/runs?view=Compose", "Runs")
+    page.get_by_label("First so many questions (0: all)").fill("1")
+    page.get_by_label("First so many questions (0: all)").press("Enter")
+    watch.settled()
+    expect(page.get_by_text("1 of 1 patients")).to_be_visible()
+    page.get_by_role("button", name=re.compile("Start|Put in the queue")).click()
+    expect(page.get_by_text("All runs")).to_be_visible()
+    expect(page.get_by_text(re.compile("demo answers finished"))).to_be_visible(timeout=90_000)
+    watch.settled()
+    no_trouble(page)
+    run = max(path.name for path in (server.data / "runs").glob("2*"))
+    page = watch.go(f"/runs?view=Compare&runs={server.run}&runs={run}", "Runs")
+    expect(page.get_by_text("What differs in their results")).to_be_visible()
+    expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
+    assert "demo" not in page.url.removeprefix(watch.home), "names stay out of the address"
