@@ -120,12 +120,13 @@ def _problem(text: str, plan: Plan) -> str:
         "readers": (read.readers, plan.reader_entries),
         "judges": (read.judges, plan.judge_entries),
         "protocol": (read.protocol, plan.protocol),
-        "options": (_plain(read.options), _plain(plan.options)),
+        "options": (_set(read.options), _set(plan.options)),
     }
     differs = [name for name, (here, there) in pairs.items() if here != there]
     return f"the spec reads back with other {', '.join(differs)}" if differs else ""
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON would give it back: tuples as lists."""
-    return json.loads(json.dumps(value))
+def _set(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not off, as JSON gives them back; an older plan lacks newer ones."""
+    given = {name: value for name, value in options.items() if value not in (None, "", [], ())}
+    return json.loads(json.dumps(given))
