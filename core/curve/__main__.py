@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from core.curve.power import TESTS, Found, power
+from core.curve.power import TESTS, Chance, Found, chance, power
 from core.curve.simulate import Design, even_design, published_design
 
 DIFFERENCES = (0.0, -0.025, -0.05, -0.075, -0.10, -0.125, -0.15, -0.20)
@@ -26,18 +26,22 @@ def demo(_: np.random.Generator) -> Design:
     return even_design(120)
 
 
+LIKENESSES = (0.0, 0.2, 0.3, LIKENESS, 0.5, 0.6)
+ACCURACY, GAP = 0.446, 0.219
+"""Of the published data: right over all answers, and best less worst decile."""
+
 DESIGNS: Sequence[tuple[str, Callable[[np.random.Generator], Design], float, float]] = (
     ("The demo: 120 questions, 6 models, answers independent", demo, 0.543, 0.0),
     (f"The demo's size, answers to a question alike ({LIKENESS})", demo, 0.543, LIKENESS),
     (f"Published: 270 questions, 366 places, 6 models, alike ({LIKENESS})",
-     published_design, 0.446, LIKENESS),
+     published_design, ACCURACY, LIKENESS),
 )  # fmt: skip
 
 
 def table(title: str, rows: Sequence[Found]) -> str:
     """A design's power in Markdown."""
     lines = [
-        f"### {title}",
+        f"## {title}",
         "",
         "| middle − edge, points | " + " | ".join(TESTS) + " | gap seen | gap expected by chance |",
         "|---" * (len(TESTS) + 3) + "|",
@@ -52,12 +56,34 @@ def table(title: str, rows: Sequence[Found]) -> str:
     return "\n".join([*lines, ""])
 
 
+def chances(rows: Sequence[Chance]) -> str:
+    """What chance alone makes of the published counts, in Markdown."""
+    lines = [
+        "## Published counts without any effect of position",
+        "",
+        f"| answers alike | mean gap | gap of {100 * GAP:.1f} or more | bend, standard error "
+        "| mean width of an interval |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.likeness:.2f} | {100 * row.gap:.1f} | {100 * row.as_large:.0f} % | "
+        f"{row.bend_error:.2f} | {100 * row.width:.1f} |"
+        for row in rows
+    ]
+    return "\n".join([*lines, ""])
+
+
 def main() -> None:
     """Print the tables; progress goes to standard error."""
     parser = argparse.ArgumentParser(prog="python -m core.curve", description=__doc__)
     parser.add_argument("--datasets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=42)
     call = parser.parse_args()
+    nothing: list[Chance] = []
+    for number, likeness in enumerate(LIKENESSES):
+        rng = np.random.default_rng([call.seed, 100 + number])
+        nothing.append(chance(published_design, ACCURACY, GAP, likeness, call.datasets, rng))
+    print(chances(nothing), flush=True)
     for title, design, accuracy, likeness in DESIGNS:
         rows: list[Found] = []
         for number, difference in enumerate(DIFFERENCES):

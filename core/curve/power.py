@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from core.curve.simulate import Design, answers, stepped
 from core.curve.study import ALPHA, Curve, study
@@ -36,6 +37,41 @@ class Found:
         """Share of datasets in which a test rejected, with its Wilson interval."""
         found = wilson_interval(self.rejected[test], self.datasets)
         return found.estimate, found.low, found.high
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What data of a design look like without any effect, for one ``likeness`` of answers: the
+    mean ``gap``, the share ``as_large`` of datasets whose gap is at least the one asked about, the
+    mean standard error of the bend, and the mean width of a bin's interval."""
+
+    likeness: float
+    gap: float
+    as_large: float
+    bend_error: float
+    width: float
+
+
+def chance(
+    design: Callable[[np.random.Generator], Design],
+    accuracy: float,
+    gap: float,
+    likeness: float,
+    datasets: int,
+    rng: np.random.Generator,
+    resamples: int = 400,
+) -> Chance:
+    """Make ``datasets`` without an effect; how often the gap of ten bins reaches ``gap``."""
+    gaps, errors, widths = np.empty((3, datasets))
+    for i in range(datasets):
+        placed = answers(design(rng), accuracy, likeness, rng)
+        curve = study(placed, 10, resamples, int(rng.integers(2**31)))
+        reach = float(stdtrit(curve.cluster_count - 1, 0.975))
+        gaps[i] = curve.gap
+        errors[i] = (curve.quadratic_high - curve.quadratic_low) / (2.0 * reach)
+        widths[i] = np.nanmean(curve.ci_high - curve.ci_low)
+    means = (float(np.nanmean(column)) for column in (errors, widths))
+    return Chance(likeness, float(gaps.mean()), float((gaps >= gap - 1e-9).mean()), *means)
 
 
 def rejections(curve: Curve, alpha: float = ALPHA) -> dict[str, bool]:

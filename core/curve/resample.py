@@ -134,12 +134,14 @@ def _dealt(
         starts.append(np.flatnonzero(np.diff(own, prepend=own[0] - 1)))
         cells.append(own[starts[slot]])
     block = max(1, min(resamples, AT_ONCE // count))
-    order = np.tile(np.arange(count, dtype=np.int32), (block, 1))
+    # With one place a cluster its score is dealt itself, not its number: the same deal.
+    one = places == 1
+    order = np.tile(scores[:, 0] if one else np.arange(count, dtype=np.int32), (block, 1))
     totals = np.zeros((resamples, width))
     for first in range(0, resamples, block):
         drawn = rng.permuted(order, axis=1)[: resamples - first]
         for slot in range(places):
-            dealt = scores[:, slot][drawn if places == 1 else drawn[:, sides[slot]]]
+            dealt = drawn if one else scores[:, slot][drawn[:, sides[slot]]]
             totals[first : first + block, cells[slot]] += np.add.reduceat(
                 dealt, starts[slot], axis=1
             )
