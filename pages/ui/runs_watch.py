@@ -45,7 +45,13 @@ def watch() -> None:
 def _row(run: dict[str, Any]) -> dict[str, Any]:
     place = str(run["place"]) if run["place"] else ""
     fields = ("run", "name", "kind", "status", "done", "failed", "planned")
-    return {**{f: run[f] for f in fields}, "in queue": place, "made": run["created"][:16]}
+    status = "done, imported" if run["imported"] else run["status"]
+    return {
+        **{f: run[f] for f in fields},
+        "status": status,
+        "in queue": place,
+        "made": run["created"][:16],
+    }
 
 
 @st.fragment(run_every="2s")
@@ -79,6 +85,10 @@ def one(run: dict[str, Any]) -> None:
                 icon=":material/arrow_forward:",
                 query_params={"run": run["run"]},
             )
+        if run["status"] == "done":
+            _export(run["run"])
+    if run["imported"]:
+        st.caption("Imported: done on another installation, and only read here.")
     if run["failed"]:
         _failed(run)
     with st.expander("Log", key=f"log_{run['run']}"):
@@ -97,11 +107,28 @@ def _next(run: dict[str, Any]) -> None:
         ):
             runs.act(api.cancel, run["run"])
         return
+    if run["imported"]:
+        return
     label = "Retry failed items" if run["status"] == "done" else "Resume"
     if (run["status"] != "done" or run["failed"]) and st.button(
         label, key=f"again_{run['run']}", icon=":material/resume:"
     ):
         runs.act(lambda id: api.resume(id, queued=True), run["run"])
+
+
+def _export(run: str) -> None:
+    """A download of a finished run, made when it is asked for; text of records stays here."""
+    st.download_button(
+        "Export without text",
+        lambda: api.export_bytes(run),
+        file_name=f"{run}.zip",
+        mime="application/zip",
+        key=f"export_{run}",
+        icon=":material/download:",
+        on_click="ignore",
+        help="Tables, rows and an HTML report for another installation, with a spec that repeats "
+        "the run. Prompts and answers are left out; ids of records are not.",
+    )
 
 
 def _failed(run: dict[str, Any]) -> None:
