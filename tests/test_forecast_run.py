@@ -11,8 +11,10 @@ import pytest
 from safetensors import safe_open
 
 from core.errors import DataUseError, InputError
+from core.loaders.open import open_cohort
 from core.run import cancel, report, report_csv, resume, start, status, wait
 from core.run.folder import find_run, run_ids
+from core.run.forecast_pass import items
 from core.run.forecast_rows import prediction_files, read_columns, stages
 from core.run.forecast_verdict import finding, in_words
 from core.run.spec import parse_spec
@@ -173,6 +175,18 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
 def test_a_spec_is_checked(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         parse_spec({**SPEC, "data": "labs", **changes})
+
+
+def test_a_task_goes_by_the_papers_name_or_the_folders(place: Path) -> None:
+    folder = write_cohort(place / "prefixed", patients=6)
+    benchmark = folder / "EHRSHOT_ASSETS" / "benchmark"
+    (benchmark / "anemia").rename(benchmark / "lab_anemia")
+    cohort = open_cohort(folder)
+    options = parse_spec({**SPEC, "data": "labs", "tasks": ["anemia", "hyperkalemia"]}).options
+    assert {one.task for one in items(options, cohort)} == {"lab_anemia", "hyperkalemia"}
+    every = items({**options, "tasks": []}, cohort)
+    assert len(every) == 2 * (2 + 2 * 2)
+    assert len({one.name for one in every}) == len(every)
 
 
 def test_a_task_without_both_classes_fails_with_its_reason(place: Path) -> None:

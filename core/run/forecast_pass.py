@@ -50,15 +50,19 @@ class Item:
 def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
     """Every model of a run: for each task the baselines, which take no time, and the variants.
 
-    A spec that names no task means all. Raises UnknownName for a task that the cohort lacks,
-    DataError for a cohort without labels.
+    A spec that names no task means all; "anemia" finds "lab_anemia". Raises UnknownName for a
+    task that the cohort lacks, DataError for a cohort without labels.
     """
-    tasks = labelled(cohort).tasks
-    for task in options["tasks"]:
-        if task not in tasks:
-            raise UnknownName("task", task, tasks)
+    known = labelled(cohort).tasks
+    tasks: list[str] = []
+    for task in options["tasks"] or known:
+        # EHRSHOT's folders say lab_anemia where the paper says anemia.
+        named = f"lab_{task}" if task not in known and f"lab_{task}" in known else task
+        if named not in known:
+            raise UnknownName("task", task, known)
+        tasks.append(named)
     found: list[Item] = []
-    for task in options["tasks"] or tasks:
+    for task in dict.fromkeys(tasks):
         found += [Item(task, name) for name in options["baselines"]]
         for variant in variants_of(options):
             found += [Item(task, variant.label, variant, seed) for seed in options["seeds"]]
