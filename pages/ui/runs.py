@@ -6,7 +6,6 @@ asks again every two seconds only while something is at work.
 
 from __future__ import annotations
 
-import time
 import tomllib
 from typing import Any
 
