@@ -164,7 +164,7 @@ def test_the_chosen_seed_is_strong_and_the_others_faint():
         roc, ("false_positive_rate", "sensitivity"), looks, named, 2, None
     )
     diagonal, first, second, base = figure.data
-    assert (diagonal.hoverinfo, first.opacity, second.opacity, base.opacity) == ("skip", 0.3, 1, 1)
+    assert (diagonal.hoverinfo, first.opacity, second.opacity, base.opacity) == ("skip", 0.5, 1, 1)
     assert [t.showlegend for t in (first, second, base)] == [False, True, True]
 
 

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from pages.ui import charts_forest, marks, theme
 from pages.ui.charts_forest import Line
 
-FAINT = 0.3
+FAINT = 0.5
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,8 @@ def by_epoch(
             )
         )  # fmt: skip
     _key_below(figure, 330, len(looks))
-    figure.update_xaxes(title="epoch", zeroline=False)
+    step = max(1, round(int(known["epoch"].max()) / 8)) if len(known) else 1
+    figure.update_xaxes(title="epoch", zeroline=False, tick0=1, dtick=step)
     figure.update_yaxes(title=words, type="log" if log else "linear", zeroline=False)
     return figure
 

@@ -75,8 +75,8 @@ def comparison(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
             )
     st.caption(
         f"{plain(forecast_words.counted(summary))}. Circles: attentions, mean over seeds; hollow "
-        "squares: baselines. Bars: 95 % interval over resampled patients. The paper's values come "
-        "from another cohort and split; its bars took every label for a patient of its own."
+        "squares: baselines. Bars: 95 % interval over resampled patients. The paper's values "
+        "(hollow diamonds) are of EHRSHOT, by its own split."
     )
     lines = forecast_words.differences(summary, trained)
     if lines:
@@ -273,7 +273,7 @@ def training(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         "show the spread."
     )
     tables.table(
-        frame[frame["variant"].isin(list(looks))], _name(run, "epochs"),
+        frame[frame["variant"].isin(list(looks))].drop(columns="task"), _name(run, "epochs"),
         "Losses, tuning scores and gradient norms by epoch", download=frame,
     )  # fmt: skip
 
@@ -376,6 +376,7 @@ def failures(run: dict[str, Any], report: dict[str, Any]) -> None:
 
 
 def notes(report: dict[str, Any]) -> None:
-    """What the run's report warns of."""
-    for warning in report.get("warnings") or []:
-        st.caption(plain(warning[:1].upper() + warning[1:] + "."))
+    """What the run's report warns of; a column's name keeps its small letters."""
+    told = [w if "_" in w.split(" ")[0] else w[:1].upper() + w[1:] for w in report["warnings"]]
+    if told:
+        st.caption("\n".join(f"- {plain(warning)}." for warning in told))
