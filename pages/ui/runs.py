@@ -87,16 +87,16 @@ def progress(run: dict[str, Any]) -> None:
         parts.append(f"{done:,} of {planned:,} items")
     if run["failed"]:
         parts.append(f"{run['failed']:,} failed")
-    rate = run["rate"]
+    rate = run.get("rate")
     if rate:
         each = f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
         parts.append(f"{each}, about {duration(run['seconds_left'])} left")
-    if run["place"]:
+    if run.get("place"):
         parts.append(f"number {run['place']} in the queue")
-    elif run["slot"]:
+    elif run.get("slot"):
         parts.append(f"on {run['slot'].upper()}")
     st.progress(min(1.0, done / planned) if planned else 0.0, ", ".join(parts))
-    if run["note"]:
+    if run.get("note"):
         st.caption(cohort_view.plain(run["note"]))
     with st.container(horizontal=True):
         if st.button(
