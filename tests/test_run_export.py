@@ -288,6 +288,8 @@ def test_a_changed_file_and_a_size_that_lies(exported: Path, elsewhere: Path, tm
         ("spec.json", {"protocol": {"preset": "corrected", "resamples": "all"}}),
         ("spec.json", {"cohort": {"path": "../secret", "digest": "", "data_use": {}}}),
         ("spec.json", {"spec": {}}),
+        ("spec.json", {"versions": {"code": "", "packages": ["torch"]}}),
+        ("spec.json", {"protocol": {"preset": "corrected", "resamples": 10**12}}),
         ("done.json", {"done": -1}),
     ],
 )
@@ -355,6 +357,7 @@ def test_the_html_report_needs_nothing_and_escapes_everything(
 def test_the_estimate_of_an_interval_is_the_column_before_it():
     columns = ["label", "n", "share", "wilson_low", "wilson_high", "ci_low", "ci_high"]
     assert interval_columns(columns) == ("share", "wilson_low", "wilson_high")
+    assert interval_columns(["share", "n", "ci_low", "ci_high"]) == ("share", "ci_low", "ci_high")
     assert interval_columns(["low", "high"]) is None
     assert interval_columns(["label", "n"]) is None
 

@@ -45,6 +45,8 @@ MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
 MOST_JSON = 256 << 20
 MOST_ROWS = 50_000_000
+MOST_RESAMPLES = 1_000_000
+"""A report draws so many times whenever it is made."""
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 
@@ -192,7 +194,11 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
                 str(event["versions"]["code"])
         whole = [done["done"], done["failed"], plan.planned]
         words = [plan.name, plan.data, plan.digest, raw["created"], raw["versions"]["code"]]
-        parse(raw["protocol"])
+        words += [*raw["versions"]["packages"].values(), raw["versions"]["python"]]
+        words += [*raw.get("weights", {}).values()]
+        tag: Mapping[str, Any] = raw["cohort"]["data_use"]
+        whole += [int(tag["synthetic"]), int(tag["external_services_allowed"])]
+        many = parse(raw["protocol"]).resamples > MOST_RESAMPLES
         schemas = KINDS.build(plan.kind).schemas
     except MidchartError as error:
         raise InputError(f"{path}: this installation cannot read its plan: {error}") from None
@@ -202,6 +208,7 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
         ) from None
     if (
         raw["run"] != run
+        or many
         or not all(isinstance(word, str) for word in words)
         or not all(type(number) is int and number >= 0 for number in whole)
         or plan.data in ("", ".", "..")

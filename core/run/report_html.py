@@ -25,12 +25,14 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .4rem}
 .soft{color:var(--soft)}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-td.n{text-align:right}svg{display:block;margin:.5rem 0;max-width:100%;height:auto}
+td.n{text-align:right}svg{display:block;margin:.5rem 0;min-width:640px;max-width:100%;
+height:auto}
 svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg line{stroke:var(--mark);stroke-width:2}
 svg .axis{stroke:var(--line);stroke-width:1}svg circle{fill:var(--mark)}
 @media print{:root{color-scheme:light;--ink:#000;--paper:#fff;--line:#999;
 --mark:#12436D;--soft:#444}
-body{padding:0;max-width:none}.wide{overflow:visible}table{font-size:9px}tr,svg{break-inside:avoid}}
+body{padding:0;max-width:none}.wide{overflow:visible}
+svg{min-width:0}table{font-size:9px}tr,svg{break-inside:avoid}}
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -103,14 +105,28 @@ def _number(value: Any) -> float | None:
 def interval_columns(columns: Sequence[str]) -> tuple[str, str, str] | None:
     """Names of a table's first estimate and the ends of its interval; None where it has none.
 
-    The estimate is the column before the interval's lower end, other intervals left aside.
+    The estimate is the column before the interval's lower end, n and other intervals left aside.
+    Wilson's interval goes before a resampled one, which has no width where all are alike.
     """
+    found: list[tuple[str, str, str]] = []
     for at, low in enumerate(columns):
         high = low.removesuffix("low") + "high"
-        if low.endswith("low") and high in columns:
-            before = [c for c in columns[:at] if not c.endswith(("low", "high"))]
-            return (before[-1], low, high) if before else None
-    return None
+        before = [c for c in columns[:at] if c != "n" and not c.endswith(("low", "high"))]
+        if low.endswith("low") and high in columns and before:
+            found.append((before[-1], low, high))
+    return min(found, key=lambda names: names[1] != "wilson_low", default=None)
+
+
+def _naming(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns that tell rows apart: those before the counts that differ among rows."""
+    end = columns.index("n") if "n" in columns else len(columns)
+    own = [c for c in columns[:end] if not (c in ("arm", "k", "budget") and "label" in columns)]
+    return [c for c in own if len({str(row.get(c)) for row in rows}) > 1] or own[:1]
+
+
+def _named(column: str, value: Any) -> str:
+    """A value as a row's name holds it: a number with its column."""
+    return value if isinstance(value, str) else f"{column.replace('_', ' ')} {value}"
 
 
 def _forest(name: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -130,7 +146,7 @@ def _forest(name: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
     if left >= 0 and right <= 1:
         left, right = 0.0, 1.0
     span = (right - left) or 1.0
-    words = columns[: columns.index(named[0])]
+    words = _naming([p[0] for p in known], columns[: columns.index(named[0])])
     drawn = [
         f'<svg viewBox="0 0 860 {len(known) * 22 + 30}" width="860" role="img" '
         f'aria-label="{_text(f"{named[0]} with {named[1]} to {named[2]}, table {name}")}">'
@@ -141,7 +157,7 @@ def _forest(name: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
 
     for i, (row, estimate, low, high) in enumerate(known):
         y = 16 + 22 * i
-        label = " · ".join(str(row[c]) for c in words if isinstance(row.get(c), str) and row[c])
+        label = " · ".join(_named(c, row.get(c)) for c in words if row.get(c) not in (None, ""))
         n = f"n={row['n']:,}" if isinstance(row.get("n"), int) else ""
         drawn.append(
             f'<text x="0" y="{y + 4}">{_text(label[:62])}</text>'
@@ -150,8 +166,11 @@ def _forest(name: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
             f'<text x="755" y="{y + 4}">{estimate:.3f} {n}</text>'
         )
     y = 22 * len(known) + 8
+    if left < 0 < right:
+        drawn.append(f'<line class="axis" x1="{across(0)}" x2="{across(0)}" y1="4" y2="{y}"/>')
     drawn.append(f'<line class="axis" x1="420" x2="740" y1="{y}" y2="{y}"/>')
     drawn.append(f'<text x="420" y="{y + 16}">{left:.2f}</text>')
     drawn.append(f'<text x="740" y="{y + 16}" text-anchor="end">{right:.2f}</text></svg>')
-    more = f'<p class="soft">The first {DRAWN} of {len(rows)} rows are drawn.</p>'
-    return "".join(drawn) + (more if len(rows) > DRAWN else "")
+    told = f"Drawn: {named[0]} with its interval from {named[1]} to {named[2]}"
+    told += f"; the first {DRAWN} of {len(rows):,} rows." if len(rows) > DRAWN else "."
+    return f'<div class="wide">{"".join(drawn)}</div><p class="soft">{_text(told)}</p>'
