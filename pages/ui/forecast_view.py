@@ -104,10 +104,7 @@ def _tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         forecast_words.table(frame),
         _name(run, "summary"),
         "Every task and variant: AUROC and AUPRC with intervals, difference, n and prevalence",
-        columns={
-            "p (Holm)": st.column_config.NumberColumn(format="%.3f"),
-            "seconds": st.column_config.NumberColumn("seconds a fit", format="%.1f"),
-        },
+        columns={"seconds": st.column_config.NumberColumn("seconds a fit", format="%.1f")},
         download=frame,
         height="content",
     )

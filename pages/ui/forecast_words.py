@@ -205,7 +205,7 @@ def table(summary: pd.DataFrame) -> pd.DataFrame:
                 f"points beside {REFERENCE}": results.signed(
                     row["difference"], row["difference_low"], row["difference_high"], 1
                 ),
-                "p (Holm)": row["holm_p"],
+                "after Holm": "–" if pd.isna(row["holm_p"]) else results.p_words(row["holm_p"]),
                 "seeds": row["seeds"],
                 "n": row["n"],
                 "prevalence": results.percent(row["prevalence"], 1),
