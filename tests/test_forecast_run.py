@@ -16,6 +16,7 @@ from core.run import cancel, report, report_csv, resume, start, status, wait
 from core.run.folder import find_run, run_ids
 from core.run.forecast_pass import items
 from core.run.forecast_rows import prediction_files, read_columns, stages
+from core.run.forecast_tables import summary
 from core.run.forecast_verdict import finding, in_words
 from core.run.spec import parse_spec
 from core.stats import ranking_areas
@@ -98,6 +99,24 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
     assert len(report_csv(run, tmp_path)) == len(tables)
 
 
+def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
+    folder = find_run(run)
+    rows = [
+        row
+        for row in folder.store("forecast").select("models", "*")
+        if (row["variant"], row["seed"]) != ("softmax", 2)
+    ]
+    area = {(row["attention"], row["seed"]): row["auroc"] for row in rows}
+    found = {row["variant"]: row for row in summary(rows, folder.path)}
+    gated = next(row for name, row in found.items() if name.startswith("gated"))
+    assert (gated["seeds"], gated["seeds_paired"]) == (2, 1)
+    assert gated["difference"] == pytest.approx(area["gated_differential", 1] - area["softmax", 1])
+    assert "speak of these trainings alone" in in_words(gated)
+    without = summary([row for row in rows if row["variant"] != "softmax"], folder.path)
+    assert all(row["difference"] is None and row["holm_p"] is None for row in without)
+    assert {finding(row) for row in without} <= {"not compared", "collapsed"}
+
+
 def _item(run: str, row: dict[str, object]) -> str:
     store = find_run(run).store("forecast")
     found = store.select("models", "item, variant, seed")
@@ -106,6 +125,7 @@ def _item(run: str, row: dict[str, object]) -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_goes_on_in_the_middle_of_a_training(place: Path, run: str) -> None:
     """That it then comes to the same weights is shown where trainings are tested."""
     cut = start(

@@ -83,6 +83,7 @@ class Trainer:
         self.train = _Resident(found.train, self.device)
         self.tuning = _Resident(found.tuning, self.device)
         self.weight = (len(found.train) - found.train.positive) / found.train.positive
+        self._on_device = torch.tensor(self.weight, device=self.device)  # once, not every step
         self.optimizer = self._adamw()
         self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
@@ -151,7 +152,7 @@ class Trainer:
         )  # fmt: skip
 
     def _loss(self, logits: Tensor, label: Tensor) -> Tensor:
-        weight = logits.new_tensor(self.weight)
+        weight = self._on_device.to(logits.device)
         return F.binary_cross_entropy_with_logits(logits, label, pos_weight=weight)
 
     def _step(self, rows: NDArray[np.int64], index: Tensor) -> Tensor:

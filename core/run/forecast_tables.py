@@ -1,15 +1,17 @@
 """Tables of a run of kind ``forecast``: every model, every variant beside softmax, the curves.
 
-A variant's AUROC is the mean over its seeds. Its interval comes from the same resampled patients
-for all models of a task, so differences are paired; ``delong_p`` takes labels for independent, as
-the paper's intervals do, ``clustered_p`` (Obuchowski) keeps a patient's labels together, and
-``holm_p`` is the latter after Holm over all comparisons of the task.
+A variant's AUROC is the mean over its seeds, its difference that over the seeds that softmax has
+too. Its interval comes from the same resampled patients for all models of a task, so differences
+are paired; ``delong_p`` takes labels for independent, as the paper's intervals do, ``clustered_p``
+(Obuchowski) keeps a patient's labels together, and ``holm_p`` is the latter after Holm over all
+comparisons of the task.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -114,12 +116,20 @@ def summary(rows: Table, folder: Path) -> Table:
     groups: dict[tuple[str, str], Table] = {}
     for row in rows:
         groups.setdefault((row["task"], row["variant"]), []).append(row)
-    sums = {cell: _Sum(mine, folder) for cell, mine in groups.items()}
+    read: dict[str, _Fit] = {}
+
+    def summed(rows: Table) -> _Sum:
+        for row in rows:
+            if row["item"] not in read:
+                read[row["item"]] = _read(folder, row["item"])
+        return _Sum(rows, [read[row["item"]] for row in rows])
+
     table: Table = []
     for (task, variant), mine in groups.items():
-        here = sums[task, variant]
-        base = sums.get((task, REFERENCE)) if variant != REFERENCE else None
-        table.append(_summary_row(mine, here, base))
+        against = [] if variant == REFERENCE else groups.get((task, REFERENCE), [])
+        ours, theirs = _paired(mine, against)
+        pair = (summed(ours), summed(theirs)) if ours and theirs else None
+        table.append(_summary_row(mine, summed(mine), pair))
     for task in {row["task"] for row in table}:
         tested = [row for row in table if row["task"] == task and row["clustered_p"] is not None]
         adjusted = holm_adjust([row["clustered_p"] for row in tested])
@@ -128,21 +138,38 @@ def summary(rows: Table, folder: Path) -> Table:
     return table
 
 
+def _paired(mine: Table, others: Table) -> tuple[Table, Table]:
+    """The fits of both that share a seed; a baseline, which has none, stands beside them all."""
+    if any(row["seed"] is None for row in mine):
+        return mine, others
+    seeds = {row["seed"] for row in mine} & {row["seed"] for row in others}
+    return [r for r in mine if r["seed"] in seeds], [r for r in others if r["seed"] in seeds]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Fit:
+    """What a model's files hold: its held-out labels, and AUROC and AUPRC of each resample."""
+
+    labels: Mapping[str, NDArray[Any]]
+    draws: NDArray[np.float64]
+
+
+def _read(folder: Path, item: str) -> _Fit:
+    labels, draws = prediction_files(folder, item)
+    drawn = read_columns(draws)
+    return _Fit(read_columns(labels), np.stack([drawn["auroc"], drawn["auprc"]], axis=1))
+
+
 class _Sum:
     """A variant's scores over its seeds: the mean of their placements and of their resamples."""
 
-    def __init__(self, rows: Table, folder: Path) -> None:
-        files = [prediction_files(folder, row["item"]) for row in rows]
-        read = [read_columns(labels) for labels, _ in files]
-        draws = [read_columns(drawn) for _, drawn in files]
-        first = read[0]
+    def __init__(self, rows: Table, fits: Sequence[_Fit]) -> None:
+        first = fits[0].labels
         self.index, self.patient = first["label_index"], first["patient"]
         self.placed: Placements = placements(
-            np.stack([one["score"] for one in read]), first["label"]
+            np.stack([one.labels["score"] for one in fits]), first["label"]
         )
-        self.draws: NDArray[np.float64] = np.stack(
-            [np.mean([one[name] for one in draws], axis=0) for name in ("auroc", "auprc")], axis=1
-        )
+        self.draws: NDArray[np.float64] = np.mean([one.draws for one in fits], axis=0)
         self.by_seed = {row["seed"]: row["auroc"] for row in rows}
 
 
@@ -156,7 +183,7 @@ def _pair(draws: NDArray[np.float64]) -> tuple[float | None, float | None]:
     return (None, None) if np.isnan(bounds).any() else bounds
 
 
-def _summary_row(rows: Table, here: _Sum, base: _Sum | None) -> dict[str, Any]:
+def _summary_row(rows: Table, here: _Sum, pair: tuple[_Sum, _Sum] | None) -> dict[str, Any]:
     first = rows[0]
     areas, precisions = [row["auroc"] for row in rows], [row["auprc"] for row in rows]
     gates = [row["gate"] for row in rows if row["gate"] is not None]
@@ -188,19 +215,20 @@ def _summary_row(rows: Table, here: _Sum, base: _Sum | None) -> dict[str, Any]:
         **{name: first[name] for name in (*COUNTS, "patients")},
         "seconds": fmean([row["seconds"] for row in rows]),
     }
-    if base is not None and np.array_equal(here.index, base.index):
-        low, high = _pair(here.draws[:, 0] - base.draws[:, 0])
-        plain = delong_test(here.placed, base.placed)
-        paired = {seed: area for seed, area in here.by_seed.items() if seed in base.by_seed}
+    if pair is not None and np.array_equal(pair[0].index, pair[1].index):
+        ours, base = pair
+        low, high = _pair(ours.draws[:, 0] - base.draws[:, 0])
+        plain = delong_test(ours.placed, base.placed)
+        seeds = [seed for seed in ours.by_seed if seed in base.by_seed]
         row |= {
             "difference": plain.difference,
             "difference_low": low,
             "difference_high": high,
-            "seeds_better": sum(area > base.by_seed[seed] for seed, area in paired.items()),
-            "seeds_paired": len(paired),
+            "seeds_better": sum(ours.by_seed[seed] > base.by_seed[seed] for seed in seeds),
+            "seeds_paired": len(seeds),
             "delong_p": plain.p,
-            "clustered_p": clustered_test(here.placed, base.placed, here.patient).p
-            if len(np.unique(here.patient)) > 1
+            "clustered_p": clustered_test(ours.placed, base.placed, ours.patient).p
+            if len(np.unique(ours.patient)) > 1
             else None,
         }
     return row

@@ -12,6 +12,8 @@ from core.run.forecast_spec import REFERENCE
 
 Table = list[dict[str, Any]]
 ALPHA = 0.05
+FEW_SEEDS = 3
+"""Below it nothing is said of what another seed would do."""
 
 
 def verdicts(summed: Table) -> Table:
@@ -70,7 +72,9 @@ def in_words(row: dict[str, Any]) -> str:
             f"{_compared(row)}."
         )
         if row["seeds_paired"]:
-            text += f" Ahead in {row['seeds_better']} of {row['seeds_paired']} seeds."
+            text += f" Ahead in {row['seeds_better']} of {row['seeds_paired']} seeds"
+            few = row["seeds_paired"] < FEW_SEEDS
+            text += "; so few seeds speak of these trainings alone." if few else "."
     if row["collapsed"]:
         text += (
             f" The gate collapsed in {row['collapsed']} of {row['seeds']} seeds (mean over seeds "
