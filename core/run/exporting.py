@@ -29,7 +29,7 @@ from core.egress import audit
 from core.errors import DataUseError, InputError
 from core.loaders.open import open_cohort
 from core.run.folder import Plan, RunFolder, find_run, now, write_json
-from core.run.report import report, report_csv
+from core.run.report import report, write_tables
 from core.run.report_html import report_html
 from core.run.reproducing import cohort_name, reproduce
 from core.run.state import state_of
@@ -167,7 +167,7 @@ def _write(folder: RunFolder, plan: Plan, made: Path, with_text: bool) -> dict[s
         shutil.copyfile(path, made / "forecast" / path.name)
     found = report(folder.id)
     write_json(made / "report.json", found)
-    report_csv(folder.id, made / "tables")
+    write_tables(found["tables"], made / "tables")
     (made / "report.html").write_text(report_html(found, _facts(plan)), encoding="utf-8")
     text, problem = reproduce(plan)
     (made / "REPRODUCE.toml").write_text(text, encoding="utf-8")
