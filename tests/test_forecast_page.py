@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.synthetic.laboratory import make_laboratory
-from pages.ui import charts_forecast, forecast_start, forecast_words, theme
+from pages.ui import charts_forecast, charts_forest, forecast_start, forecast_words, theme
 from tests import app_data, forecast_report
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +71,7 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     assert app.selectbox(key="cohort").options == ["lab"]
     app.button(key="start_forecast").click().run()
     assert started == [forecast_start.spec("lab")]
-    assert started[0]["kind"] == "forecast"
+    assert started[0]["kind"] == "forecast" and "tasks" not in started[0]
     assert started[0]["data"] == str(home / "data" / "cohorts" / "lab")
 
 
@@ -183,3 +183,12 @@ def test_hostile_names_stay_text_in_figures():
     rows = pd.DataFrame([{"variant": "<b>x</b>", "seed": 1, "a": 0.0, "b": 1.0}])
     figure = charts_forecast.points(rows, ("a", "b"), looks, {"<b>x</b>": "<b>x</b>"}, 1, None)
     assert "<b>" not in figure.data[1].name + figure.data[1].hovertemplate
+
+
+def test_a_variants_options_stand_on_a_line_of_their_own():
+    name = "gated_differential gate=frozen loss=focal"
+    assert charts_forecast.broken(name) == "gated_differential<br>gate=frozen loss=focal"
+    assert charts_forecast.broken("softmax 0.7 [0.6–0.8]") == "softmax 0.7 [0.6–0.8]"
+    line = charts_forest.Line(name, 0.7, 0.6, 0.8, "0.700")
+    figure = charts_forecast.rows([line], "AUROC", (0, 1))
+    assert figure.layout.yaxis.ticktext[0].startswith("<b>gated_differential</b><br>")

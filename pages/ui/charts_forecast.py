@@ -28,6 +28,30 @@ class Mark:
     words: str
 
 
+def broken(name: str) -> str:
+    """A variant's name for a figure, escaped, its options on a line of their own."""
+    head, _, rest = marks.safe(name).partition(" ")
+    return f"{head}<br>{rest}" if "=" in rest else f"{head} {rest}".strip()
+
+
+def rows(
+    lines: Sequence[Line], what: str, span: tuple[float, float], suffix: str = "",
+    zero: bool = False,
+) -> go.Figure:  # fmt: skip
+    """A forest in which a variant's options stand small under its name, to fit a phone."""
+    figure = charts_forest.forest(lines, what, span, suffix, zero)
+    small = f'<span style="font-size:11px;color:{theme.ink().faint}">'
+    told: list[str] = []
+    for line in lines:
+        head, _, rest = broken(line.name).partition("<br>")
+        more = f"<br>{small}{rest}</span>" if rest else ""
+        told.append(f"<b>{head}</b>{more}<br>{small}{marks.safe(line.words)}</span>")
+    figure.update_yaxes(ticktext=told)
+    if any("=" in line.name for line in lines):
+        figure.update_layout(height=70 + 54 * max(len(lines), 2))
+    return figure
+
+
 def forest(
     lines: Sequence[Line], papers: Sequence[Mark], what: str, chance: float, chance_words: str
 ) -> go.Figure:
@@ -39,7 +63,7 @@ def forest(
     values += [chance, *(mark.value for mark in papers)]
     air = 0.05 * max(max(values) - min(values), 0.05)
     span = (min(values) - air, max(values) + air)
-    figure = charts_forest.forest(lines, what, span, suffix="")
+    figure = rows(lines, what, span)
     height = {line.name: len(lines) - i for i, line in enumerate(lines)}
     here = [mark for mark in papers if mark.name in height]
     tint = theme.series()[3]
@@ -88,15 +112,15 @@ def _lines(
     """A line a variant and seed; ``named`` are the names in the key."""
     for variant, look in looks.items():
         mine = frame[frame["variant"] == variant]
-        for own, rows in mine.groupby("seed", sort=False, dropna=False):
+        for own, part in mine.groupby("seed", sort=False, dropna=False):
             strong = _is(own, seed)
             told = marks.safe(variant) + ("" if pd.isna(own) else f", seed {int(own)}")
             figure.add_trace(
                 go.Scatter(
-                    x=rows[x].to_numpy(),
-                    y=rows[y].astype(float).to_numpy(),
+                    x=part[x].to_numpy(),
+                    y=part[y].astype(float).to_numpy(),
                     mode="lines",
-                    name=marks.safe(named[variant]),
+                    name=broken(named[variant]),
                     line={"color": look.colour, "dash": look.dash, "width": 2.2 if strong else 1},
                     opacity=1 if strong else FAINT,
                     showlegend=strong,
@@ -146,22 +170,22 @@ def calibration(frame: pd.DataFrame, looks: Mapping[str, theme.Look]) -> go.Figu
         )
     )  # fmt: skip
     for variant, look in looks.items():
-        rows = frame[frame["variant"] == variant].sort_values("mean_score")
-        share = rows["positive_rate"].astype(float)
+        own = frame[frame["variant"] == variant].sort_values("mean_score")
+        share = own["positive_rate"].astype(float)
         figure.add_trace(
             go.Scatter(
-                x=rows["mean_score"],
+                x=own["mean_score"],
                 y=share,
                 mode="lines+markers",
-                name=marks.safe(variant),
+                name=broken(variant),
                 line={"color": look.colour, "dash": look.dash, "width": 2},
                 marker={"symbol": look.symbol, "size": 8, "color": look.colour},
                 error_y={
-                    "type": "data", "symmetric": False, "array": rows["high"].astype(float) - share,
-                    "arrayminus": share - rows["low"].astype(float), "thickness": 1.2, "width": 3,
+                    "type": "data", "symmetric": False, "array": own["high"].astype(float) - share,
+                    "arrayminus": share - own["low"].astype(float), "thickness": 1.2, "width": 3,
                     "color": look.colour,
                 },
-                customdata=rows["n"],
+                customdata=own["n"],
                 hovertemplate=(
                     f"{marks.safe(variant)}: predicted %{{x:.2f}}, came true %{{y:.2f}}"
                     "<br>n = %{customdata:,}<extra></extra>"
@@ -206,7 +230,7 @@ def by_epoch(
 
 def gates(lines: Sequence[Line], collapse: tuple[float, float]) -> go.Figure:
     """Mean ± SD of each gate over held-out events; grey: where a mean counts as collapsed."""
-    figure = charts_forest.forest(lines, "gate value, mean ± SD over events", (-0.03, 1.03), "")
+    figure = rows(lines, "gate value, mean ± SD over events", (-0.03, 1.03))
     figure.add_vrect(x0=collapse[0], x1=collapse[1], fillcolor=theme.ink().faint, opacity=0.22,
                      line_width=0, layer="below")  # fmt: skip
     return figure

@@ -22,8 +22,11 @@ def cohorts() -> list[str]:
 
 
 def spec(cohort: str) -> dict[str, Any]:
-    """The ready-made forecast run on a cohort."""
+    """The ready-made forecast run on a cohort: its tasks are those of the cohort it was written
+    for; on another, every task."""
     made = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    if made["data"] != cohort:
+        made.pop("tasks", None)
     return {**made, "data": api.open_data(cohort).path, "name": f"forecasts on {cohort}"}
 
 

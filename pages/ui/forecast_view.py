@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui import charts_forecast, charts_forest, forecast_words, results, tables, theme
+from pages.ui import charts_forecast, forecast_words, results, tables, theme
 from pages.ui.cohort_view import plain
 
 MOST = 4
@@ -84,8 +84,8 @@ def comparison(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         ends = [v for line in lines for v in (line.value, line.low, line.high, 0.0) if v == v]
         air = 0.06 * max(max(ends) - min(ends), 1)
         theme.show(
-            charts_forest.forest(
-                lines, "difference in points", (min(ends) - air, max(ends) + air), "", True
+            charts_forecast.rows(
+                lines, "difference in points", (min(ends) - air, max(ends) + air), zero=True
             ),
             forecast_words.alt(lines, f"differences from {forecast_words.REFERENCE} in points"),
             "forest_differences",
@@ -348,7 +348,7 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
             with place:
                 lines = forecast_words.sparsity_lines(frame, column)
                 theme.show(
-                    charts_forest.forest(lines, words),
+                    charts_forecast.rows(lines, words, (-3, 103), " %"),
                     forecast_words.alt(lines, f"share of weights {words}"),
                     f"sparsity_{column}",
                 )
