@@ -11,7 +11,7 @@ from core.gate.recipe import Recipe
 from core.gate.shape import GateConfig
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run.gates import train_gate
+from core.run.gating.training import train_gate
 from core.synthetic.cohort import make_clinical
 from core.types import Cohort
 

@@ -16,7 +16,7 @@ from core.arms import ARMS
 from core.gate.checkpoint import Gate, load_gate
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run.gate_exam import Exam
+from core.run.gating.exam import Exam
 from core.types import Cohort
 from tests import gate_cohort
 

@@ -11,8 +11,9 @@ LINE = re.compile(r"^\[[^\]]+\] (.*)$", re.MULTILINE)
 
 class OpenAIFake(FaultServer):
     """``window``: told by /v1/models (0: not told). ``paths``: those it offers. ``says``: what it
-    answers to a prompt (``strict``: it knows no field that OpenAI's own API does not); by default the first line of its record that shares a word with the
-    question, or YES where it is asked for one word."""
+    answers to a prompt; by default the first line of its record that shares a word with the
+    question, or YES where it is asked for one word. ``strict``: it knows no field that OpenAI's
+    own API does not."""
 
     def __init__(self, window=4096, paths=("completions", "chat/completions"), says=None):
         self.window, self.paths, self.says = window, paths, says or first_line

@@ -11,7 +11,7 @@ import pytest
 from core import api
 from core.errors import UnknownName
 from core.protocol import parse
-from core.run import gates
+from core.run.gating import training as gates
 from core.types import Event, Instruction, Record
 from tests.gates import gate_folder
 

@@ -17,7 +17,7 @@ from core.curve.simulate import PUBLISHED_N, even_design
 from core.curve.simulate import answers as made
 from core.curve.study import statistics
 from core.evidence import decile_of, is_middle
-from core.run.curve_tables import published_curve, published_summary
+from core.run.curve.tables import published_curve, published_summary
 from core.stats import clustered_bootstrap, holm_adjust
 from tests.reference.curve import curve as plain
 

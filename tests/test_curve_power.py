@@ -21,7 +21,7 @@ from core.curve.simulate import (
     published_design,
     stepped,
 )
-from core.run.curve_tables import published_curve
+from core.run.curve.tables import published_curve
 from core.synthetic.responses import MODELS
 
 LIKENESS = 0.42

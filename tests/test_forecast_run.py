@@ -14,10 +14,10 @@ from core.errors import DataUseError, InputError
 from core.loaders.open import open_cohort
 from core.run import cancel, report, report_csv, resume, start, status, wait
 from core.run.folder import find_run, run_ids
-from core.run.forecast_pass import items
-from core.run.forecast_rows import prediction_files, read_columns, stages
-from core.run.forecast_tables import summary
-from core.run.forecast_verdict import finding, in_words
+from core.run.forecast.rows import prediction_files, read_columns, stages
+from core.run.forecast.tables import summary
+from core.run.forecast.verdict import finding, in_words
+from core.run.forecast.work import items
 from core.run.spec import parse_spec
 from core.stats import ranking_areas
 from tests.forecasts import write_cohort

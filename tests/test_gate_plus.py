@@ -19,8 +19,8 @@ from core.gate.plus.model import PlusModel
 from core.gate.plus.trainer import Example, train_plus
 from core.gate.plus.words import HASHING, question_words, record_words
 from core.gate.recipe import PlusRecipe
-from core.run.gates import split_of
-from core.run.gates_plus import asked_of, recall, train_plus_gate
+from core.run.gating.training import split_of
+from core.run.gating.training_plus import asked_of, recall, train_plus_gate
 from tests.gates import random_plus
 from tests.reference import plus as reference
 

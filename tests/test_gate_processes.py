@@ -20,8 +20,8 @@ from core.gate.checkpoint import CARD, load_gate, save_gate
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run import gates
-from core.run.gate_exam import Exam
+from core.run.gating import training as gates
+from core.run.gating.exam import Exam
 from tests import gate_cohort, gate_other
 from tests.gates import random_gate
 from tests.run_helpers import ROOT

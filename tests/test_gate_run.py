@@ -29,9 +29,9 @@ from core.protocol import PRESETS, Protocol
 from core.run import report, rows, start, status
 from core.run.control import _children
 from core.run.folder import RunFolder, make_run
-from core.run.gate_exam import Exam
-from core.run.gate_variants import GROUPS, variants
-from core.run.gates import lessons, train_gate
+from core.run.gating.exam import Exam
+from core.run.gating.training import lessons, train_gate
+from core.run.gating.variants import GROUPS, variants
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 from core import api
 from core.errors import InputError, SpecError, UnknownName
 from core.protocol import Protocol
-from core.run.curve_rows import Choice, observe, points, take
-from core.run.curve_scores import jaccard, structured
+from core.run.curve.rows import Choice, observe, points, take
+from core.run.curve.scores import jaccard, structured
 from core.run.folder import make_run, take_lock
 from core.run.job import Job
 from core.run.planning import plan

@@ -12,7 +12,7 @@ from core.errors import MissingKey
 from core.judges.model.options import HAIKU
 from core.ledger import read_lines
 from core.run import rows, start, wait
-from core.run.estimating import estimate
+from core.run.compose.estimating import estimate
 from core.settings import audit_file, runs_folder
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake

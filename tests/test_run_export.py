@@ -30,8 +30,8 @@ from core.run import (
     status,
     wait,
 )
-from core.run.exporting import kept_columns
-from core.run.report_html import interval_columns, report_html
+from core.run.export.exporting import kept_columns
+from core.run.export.html import interval_columns, report_html
 from core.run.rows import ANSWERS, SELECTIONS, VERDICTS
 from tests import run_members
 from tests.run_helpers import DRUGS, ROOT, SITECUSTOMIZE, spec, write_cohort

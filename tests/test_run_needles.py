@@ -24,7 +24,7 @@ from core.run import (
 )
 from core.run.control import _children
 from core.run.kinds import KINDS
-from core.run.needle_contrast import in_words
+from core.run.needle.contrast import in_words
 from core.run.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import ROOT, write_cohort

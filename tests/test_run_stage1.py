@@ -207,8 +207,8 @@ def test_precision_counts_lines_and_resamples_questions(run, cohort):
 def test_precision_intervals_are_those_of_resampled_questions():
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
-    from core.run.stage1_facts import LEXICAL, Stage1Facts
-    from core.run.tables_precision import precision
+    from core.run.tables.precision import precision
+    from core.run.tables.stage1_facts import LEXICAL, Stage1Facts
 
     found = [
         {"label": "bm25", "instruction": i, "band": "0-10", "middle": False, "kept": n,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from core.errors import UnknownName
-from core.run import facts as facts_room
-from core.run.counting import counted, tally
-from core.run.facts import facts
 from core.run.members import MemberEntry
 from core.run.rows import SEMANTIC, blank
-from core.run.tables_paired import paired
-from core.run.tables_stage2 import stage2
+from core.run.tables import facts as facts_room
+from core.run.tables.counting import counted, tally
+from core.run.tables.facts import facts
+from core.run.tables.paired import paired
+from core.run.tables.stage2 import stage2
 from core.stats import mcnemar_exact
 from core.store import RowStore
 from tests.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of

@@ -12,8 +12,8 @@ from core.bench import BENCHES, compare, reference
 from core.curve import place, study
 from core.curve.simulate import PUBLISHED_N
 from core.protocol import Protocol
-from core.run.curve_rows import POSITIONS, STRATA, Choice, Observed, Pieces
-from core.run.curve_tables import bin_rows, drawn, in_words, summary_row
+from core.run.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
+from core.run.curve.tables import bin_rows, drawn, in_words, summary_row
 from core.types import Cohort, Instruction, Manifest
 
 RESAMPLES, MODELS, MILLION = 5000, 6, 166_667

@@ -17,7 +17,7 @@ from core.judges import JUDGES
 from core.packing import build_prompt
 from core.protocol import Protocol
 from core.readers import READERS
-from core.run.house import arm_options
+from core.run.gating.house import arm_options
 from core.text import sentences
 from core.types import (
     Answer,

@@ -8,7 +8,7 @@ from typing import Any
 from core.curve import BINS, bins_of
 from core.errors import InputError
 from core.protocol import Protocol
-from core.run.curve_rows import (
+from core.run.curve.rows import (
     POSITIONS,
     SNIPPETS,
     STRATA,
@@ -17,8 +17,8 @@ from core.run.curve_rows import (
     observe,
     points,
 )
-from core.run.curve_scores import SCORES
-from core.run.curve_tables import (
+from core.run.curve.scores import SCORES
+from core.run.curve.tables import (
     bin_rows,
     drawn,
     in_words,

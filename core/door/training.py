@@ -10,8 +10,8 @@ from core import settings
 from core.door.cohorts import cohort_key, open_data
 from core.gate.recipe import Epoch
 from core.protocol import parse
-from core.run.gates import train_gate
-from core.run.gates_plus import train_plus_gate
+from core.run.gating.training import train_gate
+from core.run.gating.training_plus import train_plus_gate
 
 
 def make_gate(

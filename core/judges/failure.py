@@ -46,13 +46,14 @@ _STAMP = re.compile(r"\s*(?:[-*•]\s*)?\[(?:\d{4}-\d{2}-\d{2}|undated)\]\s*")
 _HEADING = re.compile(r"\s*(?:PATIENT RECORD|QUESTION)\s*:", re.IGNORECASE)
 _SPECIFIC = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]{3,}")
 _DATE = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b(?:19|20)\d\d\b")
-_FUNCTION = frozenset(
+_FUNCTION_WORDS = (
     "the and was were has had have for with from this that these those his her she him their its "
     "are not but who which what when where why how any all been being did does done can may will "
     "would should could into onto over than then there here about also per our out your you they "
     "them after before during while because both each other such only own same more most some "
-    "patient record records answer yes none".split()
+    "patient record records answer yes none"
 )
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
 
 
 def _specifics(text: str, question: frozenset[str]) -> frozenset[str]:

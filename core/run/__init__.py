@@ -18,13 +18,13 @@ from core.run.compare import (
     rows,
 )
 from core.run.comparing import compare_runs
-from core.run.considering import consider
+from core.run.compose.considering import consider
+from core.run.compose.estimating import estimate
+from core.run.compose.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
 from core.run.control import cancel, resume, start, wait
-from core.run.estimating import estimate
-from core.run.exporting import export_run, html_of
-from core.run.importing import import_run
-from core.run.needle_items import needle_items
-from core.run.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
+from core.run.export.exporting import export_run, html_of
+from core.run.export.importing import import_run
+from core.run.needle.items import needle_items
 from core.run.queue import enqueue, status
 from core.run.report import report, report_csv, write_tables
 from core.run.watching import failed_items, log_tail

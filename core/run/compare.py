@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import UnknownName
-from core.run.facts import facts
 from core.run.folder import Plan, find_run
 from core.run.kinds import KINDS
-from core.run.tables import literal
-from core.run.tables_paired import detectable, paired
+from core.run.tables.common import literal
+from core.run.tables.facts import facts
+from core.run.tables.paired import detectable, paired
 from core.store import RowStore
 
 Row = dict[str, Any]

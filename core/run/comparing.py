@@ -18,7 +18,7 @@ from core.errors import InputError
 from core.run.compare import COUNTS
 from core.run.folder import Plan, RunFolder, find_run
 from core.run.state import status
-from core.run.tables import generator, known
+from core.run.tables.common import generator, known
 from core.stats import (
     cluster_totals,
     clustered_intervals,

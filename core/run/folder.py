@@ -13,7 +13,7 @@
     queued.json      it waits: its place, and whether it wants a GPU (core.run.queue)
     slot             where on the machine its worker works, or last did
     done.json        finished: counts and times
-    imported.json    it was done elsewhere and is only read here (core.run.importing)
+    imported.json    it was done elsewhere and is only read here (core.run.export.importing)
 
 Ids sort by time of making and are safe in a URL. A folder appears under its name whole: it is
 made beside and renamed.

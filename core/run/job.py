@@ -18,7 +18,7 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.run.folder import Plan
-from core.run.house import arm_options
+from core.run.gating.house import arm_options
 from core.run.members import MemberEntry
 from core.run.spec import READER, ArmEntry
 from core.seams import Arm, Judge, Reader

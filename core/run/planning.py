@@ -11,7 +11,7 @@ from core import settings
 from core.errors import DataError
 from core.loaders.open import open_cohort
 from core.run.folder import Plan
-from core.run.gates import split_of
+from core.run.gating.training import split_of
 from core.run.kinds import KINDS
 from core.run.leaving import destinations, permit
 from core.run.provenance import content_digest, versions, weights_used

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from core.run.folder import find_run
-from core.run.tables import literal
+from core.run.tables.common import literal
 
 FIELDS = ("instruction", "record", "label", "variant", "reader", "judge", "repeat", "value")
 """What names an item in a table of rows, where the table has it."""

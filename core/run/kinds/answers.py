@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.protocol import Protocol
-from core.run import semantic, stage1
+from core.run import semantic
 from core.run.answering import Answering
 from core.run.evidence import question_of
 from core.run.folder import Plan
@@ -20,7 +20,8 @@ from core.run.kinds import KINDS
 from core.run.planning import by_record, chosen
 from core.run.rows import ANSWERS, VERDICTS
 from core.run.spec import Spec
-from core.run.tables_stage2 import stage2
+from core.run.tables import stage1
+from core.run.tables.stage2 import stage2
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 from core.curve import BINS
 from core.errors import SpecError, UnknownName
 from core.protocol import Protocol
-from core.run.curve_rows import (
+from core.run.curve.rows import (
     NOT_STATED,
     POSITIONS,
     SNIPPETS,
@@ -22,8 +22,8 @@ from core.run.curve_rows import (
     no_responses,
     observe,
 )
-from core.run.curve_scores import SCORES
-from core.run.curve_tables import (
+from core.run.curve.scores import SCORES
+from core.run.curve.tables import (
     BIN_COLUMNS,
     SUMMARY,
     bin_rows,

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from core.errors import DataUseError
 from core.protocol import Protocol
-from core.run import forecast_spec, forecast_tables
 from core.run.folder import Plan
-from core.run.forecast_pass import Pass, items
-from core.run.forecast_rows import MODELS
+from core.run.forecast import spec as forecast_spec
+from core.run.forecast import tables as forecast_tables
+from core.run.forecast.rows import MODELS
+from core.run.forecast.work import Pass, items
 from core.run.job import Job
 from core.run.kind import Kind, Table
 from core.run.kinds import KINDS

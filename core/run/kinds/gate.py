@@ -24,18 +24,18 @@ from core.gate.recipe import Epoch
 from core.gate.scorer import Scorer
 from core.gate.split import Split
 from core.protocol import Protocol
-from core.run import gate_tables
 from core.run.folder import Plan, now
-from core.run.gate_exam import Exam
-from core.run.gate_rows import (
+from core.run.gating import tables as gate_tables
+from core.run.gating.exam import Exam
+from core.run.gating.rows import (
     VARIANTS,
     calibration_rows,
     curve_rows,
     score_rows,
     sitting_row,
 )
-from core.run.gate_variants import GROUPS, Variant, variants
-from core.run.gates import Lessons, lessons, split_of
+from core.run.gating.training import Lessons, lessons, split_of
+from core.run.gating.variants import GROUPS, Variant, variants
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.kind import Kind, Table
 from core.run.kinds import KINDS

@@ -14,9 +14,9 @@ from core.run.folder import Plan
 from core.run.job import Job
 from core.run.kind import Kind, Table
 from core.run.kinds import KINDS
-from core.run.needle_cohort import NeedleCohort, cut_rows, needle_cohort
-from core.run.needle_rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_question
-from core.run.needle_tables import needle_tables
+from core.run.needle.cohort import NeedleCohort, cut_rows, needle_cohort
+from core.run.needle.rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_question
+from core.run.needle.tables import needle_tables
 from core.run.planning import chosen
 from core.run.spec import Spec
 from core.store import RowStore, Schema

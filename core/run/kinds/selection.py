@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.protocol import Protocol
-from core.run import semantic, stage1
+from core.run import semantic
 from core.run.evidence import question_of
 from core.run.folder import Plan, now
 from core.run.job import Job, reason_of
@@ -16,7 +16,8 @@ from core.run.planning import by_record, chosen
 from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
 from core.run.spec import Spec
-from core.run.tables_failures import failures
+from core.run.tables import stage1
+from core.run.tables.failures import failures
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

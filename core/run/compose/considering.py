@@ -1,0 +1,48 @@
+"""A spec looked at before it starts: what it will do, how long, and what stands against it.
+
+Unlike starting, it does not stop at the first thing that is missing on this machine: weights and
+keys are gathered, so that all of them are told at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from core import settings
+from core.errors import MidchartError
+from core.run.compose.estimating import estimate
+from core.run.compose.presets import read_toml
+from core.run.members import gathering
+
+
+def consider(source: str | Mapping[str, Any]) -> dict[str, Any]:
+    """What a spec (TOML text, or a mapping) will do, and every reason why it cannot start.
+
+    ``problems``: reasons in words, none where it can start; ``told``: what
+    :func:`core.run.compose.estimating.estimate` tells, null where the spec is not understood.
+    Raises nothing for a spec that is wrong.
+    """
+    told: dict[str, Any] | None = None
+    problems: list[str] = []
+    with gathering() as missing:
+        try:
+            table = read_toml(source) if isinstance(source, str) else dict(source)
+            told = estimate(table)
+        except MidchartError as error:
+            problems.append(str(error))
+    problems += missing
+    if told is not None and told["leaves"] and told["leaves"]["refused"]:
+        problems.append(told["leaves"]["refused"])
+    problems += _folder()
+    return {"problems": list(dict.fromkeys(problems)), "told": told}
+
+
+def _folder() -> list[str]:
+    """Why no run could be written down."""
+    runs = settings.runs_folder()
+    place = next(path for path in (runs, *runs.parents) if path.exists())
+    if os.access(place, os.W_OK | os.X_OK, effective_ids=True):
+        return []
+    return [f"{place} cannot be written to by this account, and a run is written there"]

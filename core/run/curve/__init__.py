@@ -1,0 +1,1 @@
+"""Runs of kind curve: rows, scores and tables."""

@@ -1,0 +1,293 @@
+"""A cohort's responses as columns, placed by where the record says the answer.
+
+Built once for a cohort; every choice of score, position, stratum and snippets is then a few sums
+over arrays. Responses that were not used in the evaluation are left out. What has no position is
+counted, and told beside the curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.curve import Placed, assemble
+from core.curve.placed import hashed
+from core.errors import DataError, InputError, UnknownName
+from core.evidence import positions
+from core.protocol import Protocol
+from core.run.curve.scores import SCORES, scored
+from core.types import Cohort, Gold, Instruction
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POSITIONS = ("order", "time")
+SNIPPETS = ("best", "all")
+STRATA = ("all", "model", "specialty", "domain", "task_type")
+NOT_STATED = "not stated"
+"""The value of an instruction whose source does not give it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pieces:
+    """Where the located pieces of each instruction's evidence lie, by one kind of position.
+
+    ``best`` float64 [q], nan where unlocated; ``at`` float64, the pieces of all instructions one
+    after another, ``count`` int64 [q] how many are each one's; ``missing`` int64 [q], pieces
+    without a place (all of an unlocated instruction's count as one).
+    """
+
+    best: Floats
+    at: Floats
+    count: Ints
+    missing: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a curve is about; raises UnknownName for a name there is not."""
+
+    score: str = "clinician"
+    position: str = "order"
+    stratum: str = "all"
+    value: str = ""
+    snippets: str = "best"
+
+    def __post_init__(self) -> None:
+        for what, name, valid in (
+            ("score", self.score, SCORES),
+            ("position", self.position, POSITIONS),
+            ("stratum", self.stratum, STRATA),
+            ("choice of snippets", self.snippets, SNIPPETS),
+        ):
+            if name not in valid:
+                raise UnknownName(what, str(name), valid)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The used responses of a cohort as columns.
+
+    Of each response, sorted by instruction: ``instruction`` int64 [n], its place among
+    ``asked``; ``model`` int64 [n], its place among ``models``; ``response`` int64 [n], its place
+    in the cohort. Of each instruction: ``cluster`` int64 [q], ascending, the (patient, question);
+    ``groups``, for each stratum but model its values and int64 [q]; ``pieces`` by kind of
+    position. ``unused`` responses were not part of the evaluation.
+    """
+
+    cohort: Cohort
+    asked: tuple[Instruction, ...]
+    instruction: Ints
+    model: Ints
+    response: Ints
+    models: tuple[str, ...]
+    cluster: Ints
+    groups: Mapping[str, tuple[tuple[str, ...], Ints]]
+    pieces: Mapping[str, Pieces]
+    simulated: NDArray[np.bool_]
+    unused: int = 0
+    protocol: Protocol = field(default_factory=Protocol)
+    _scores: dict[str, Floats] = field(default_factory=dict[str, Floats])
+
+    def score(self, name: str) -> Floats:
+        """A score of every response, float64 [n], nan where it has none; worked out once."""
+        if name not in self._scores:
+            asked = [
+                (self.asked[q], self.cohort.responses[r])
+                for q, r in zip(self.instruction.tolist(), self.response.tolist(), strict=True)
+            ]
+            self._scores[name] = scored(name, self.cohort, asked, self.protocol)
+        return self._scores[name]
+
+    def values(self, stratum: str) -> tuple[str, ...]:
+        """The values a stratum has among the used responses, in the alphabet's order."""
+        if stratum == "all":
+            return ("",)
+        if stratum == "model":
+            return self.models
+        return self.groups[stratum][0]
+
+    def within(self, choice: Choice) -> NDArray[np.bool_] | None:
+        """Which responses belong to a choice's stratum, bool [n]; None is all of them."""
+        if choice.stratum == "all":
+            return None
+        valid = self.values(choice.stratum)
+        if choice.value not in valid:
+            raise UnknownName(choice.stratum.replace("_", " "), choice.value, valid)
+        code = valid.index(choice.value)
+        if choice.stratum == "model":
+            return self.model == code
+        return (self.groups[choice.stratum][1] == code)[self.instruction]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Taken:
+    """The answers of one curve: ``placed`` (None where there are none), those with a score whose
+    evidence has no position (``unlocated``), those without the score, and whether any is
+    simulated."""
+
+    placed: Placed | None
+    unlocated: int
+    unscored: int
+    simulated: bool
+
+
+def take(observed: Observed, choice: Choice) -> Taken:
+    """The answers a choice is about, summed up by place.
+
+    With ``snippets`` "best" an answer stands at the best-matching piece of its evidence; with
+    "all" it stands once at every located piece, in the same cluster, and each piece without a
+    place counts as one more unlocated answer.
+    """
+    score = observed.score(choice.score)
+    count = len(observed.asked)
+    keep, unscored = _kept(observed, choice)
+    whole = bool(keep.all())
+    where = observed.instruction if whole else observed.instruction[keep]
+    right = np.bincount(where, weights=score if whole else score[keep], minlength=count)
+    n = np.bincount(where, minlength=count)
+    bags = np.zeros(count, dtype=np.uint64)
+    by_model = hashed(np.arange(len(observed.models)))
+    np.add.at(bags, where, by_model[observed.model if whole else observed.model[keep]])
+    simulated = bool(observed.simulated.any() if whole else observed.simulated[keep].any())
+    pieces = observed.pieces[choice.position]
+    if choice.snippets == "best":
+        unlocated = int(n[np.isnan(pieces.best)].sum())
+        entries = np.flatnonzero((n > 0) & ~np.isnan(pieces.best))
+        at = pieces.best[entries]
+    else:
+        unlocated = int((n * pieces.missing).sum())
+        entries = np.repeat(np.arange(count), np.where(n > 0, pieces.count, 0))
+        at = pieces.at[np.repeat(n > 0, pieces.count)]
+    placed = None
+    if entries.size:
+        cluster = observed.cluster[entries]
+        placed = assemble(cluster, right[entries], n[entries], at, bags[entries])
+    return Taken(placed, unlocated, unscored, simulated)
+
+
+def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
+    """The answers :func:`take` sums up, one by one: row int64 [m] and position float64 [m]."""
+    keep, _ = _kept(observed, choice)
+    pieces = observed.pieces[choice.position]
+    if choice.snippets == "best":
+        at = pieces.best[observed.instruction]
+        rows = np.flatnonzero(keep & ~np.isnan(at))
+        return rows, at[rows]
+    rows = np.flatnonzero(keep)
+    many = pieces.count[observed.instruction[rows]]
+    first = np.cumsum(pieces.count) - pieces.count
+    offset = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+    places = np.repeat(first[observed.instruction[rows]], many) + offset
+    return np.repeat(rows, many), pieces.at[places]
+
+
+def _kept(observed: Observed, choice: Choice) -> tuple[NDArray[np.bool_], int]:
+    """Which responses a choice takes, bool [n], and how many of its stratum lack its score."""
+    keep, inside = ~np.isnan(observed.score(choice.score)), observed.within(choice)
+    if inside is None:
+        return keep, int((~keep).sum())
+    return keep & inside, int((inside & ~keep).sum())
+
+
+def observe(
+    cohort: Cohort,
+    instructions: Sequence[Instruction],
+    protocol: Protocol,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> Observed:
+    """The used responses to ``instructions``; ``tell`` hears of each record whose evidence was
+    located. Raises InputError where the cohort has none."""
+    by_id = {instruction.id: instruction for instruction in instructions}
+    used = [(i, r) for i, r in enumerate(cohort.responses) if r.used and r.instruction_id in by_id]
+    if not used:
+        raise InputError(no_responses(cohort))
+    answered = {r.instruction_id for _, r in used}
+    asked = sorted((by_id[id] for id in answered), key=lambda i: (i.record_id, i.question, i.id))
+    number = {instruction.id: q for q, instruction in enumerate(asked)}
+    used.sort(key=lambda pair: number[pair[1].instruction_id])
+    models = tuple(sorted({r.model for _, r in used}))
+    codes = {model: m for m, model in enumerate(models)}
+    pairs = [(i.record_id, i.question) for i in asked]
+    clusters = {pair: c for c, pair in enumerate(dict.fromkeys(pairs))}
+    return Observed(
+        cohort,
+        tuple(asked),
+        np.array([number[r.instruction_id] for _, r in used], dtype=np.int64),
+        np.array([codes[r.model] for _, r in used], dtype=np.int64),
+        np.array([i for i, _ in used], dtype=np.int64),
+        models,
+        np.array([clusters[pair] for pair in pairs], dtype=np.int64),
+        {name: _coded([getattr(i, name) or NOT_STATED for i in asked]) for name in STRATA[2:]},
+        _pieces(cohort, asked, tell),
+        np.array([r.simulated for _, r in used], dtype=np.bool_),
+        sum(not r.used and r.instruction_id in by_id for r in cohort.responses),
+        protocol,
+    )
+
+
+def no_responses(cohort: Cohort) -> str:
+    """What to say of a cohort without responses to draw a curve of."""
+    return (
+        f"{cohort.path} holds no model responses used in an evaluation; the curve needs those of "
+        "clinician-reviewed-model-responses.tsv to the questions asked"
+    )
+
+
+def _coded(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    names = sorted(set(values))
+    code = {name: c for c, name in enumerate(names)}
+    return tuple(names), np.array([code[value] for value in values], dtype=np.int64)
+
+
+def _pieces(
+    cohort: Cohort, asked: Sequence[Instruction], tell: Callable[[int, int], None]
+) -> dict[str, Pieces]:
+    """Located pieces of the evidence of instructions, sorted by record, in both positions."""
+    best: dict[str, list[float]] = {kind: [] for kind in POSITIONS}
+    at: dict[str, list[list[float]]] = {kind: [] for kind in POSITIONS}
+    missing: dict[str, list[int]] = {kind: [] for kind in POSITIONS}
+    known: tuple[str, dict[str, Sequence[float | None]]] = ("", {})
+    for q, instruction in enumerate(asked):
+        if known[0] != instruction.record_id:
+            known = (instruction.record_id, _positions(cohort, instruction.record_id))
+            tell(q, len(asked))
+        gold = cohort.gold.get(instruction.id)
+        for kind in POSITIONS:
+            main = None if gold is None else getattr(gold, kind)
+            best[kind].append(np.nan if main is None else main)
+            found = [] if gold is None else _found(gold, kind, known[1])
+            at[kind].append(found)
+            apart = 0 if gold is None else max(len(set(gold.snippets)), len(gold.spans))
+            missing[kind].append(max(0, apart - len(found)) if found else 1)
+    return {
+        kind: Pieces(
+            np.array(best[kind], dtype=np.float64),
+            np.array([x for found in at[kind] for x in found], dtype=np.float64),
+            np.array([len(found) for found in at[kind]], dtype=np.int64),
+            np.array(missing[kind], dtype=np.int64),
+        )
+        for kind in POSITIONS
+    }
+
+
+def _found(gold: Gold, kind: str, known: Mapping[str, Sequence[float | None]]) -> list[float]:
+    """Positions of the located pieces of evidence, in record order."""
+    main = getattr(gold, kind)
+    if not known or not gold.spans:
+        return [] if main is None else [float(main)]
+    found = (known[kind][span.event] for span in gold.spans)
+    return [float(x) for x in found if x is not None]
+
+
+def _positions(cohort: Cohort, record_id: str) -> dict[str, Sequence[float | None]]:
+    """Both positions of every event; nothing for a record that cannot be read, which the cohort's
+    ``skipped`` says."""
+    try:
+        order, time = positions(cohort.records[record_id])
+    except (DataError, UnknownName):
+        return {}
+    return {"order": order.tolist(), "time": time}

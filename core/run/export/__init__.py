@@ -1,0 +1,1 @@
+"""A finished run as one file: packed, opened elsewhere, repeated, told as a page of HTML."""

@@ -1,0 +1,22 @@
+"""What the program itself brings to an arm that needs a trained gate and was given none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from core.protocol import Protocol
+from core.run.gating.training import house_gate
+from core.run.gating.training_plus import house_plus
+
+HOUSE: Mapping[str, Callable[[Protocol], Path]] = {"qccs": house_gate, "qccs_plus": house_plus}
+"""Arm → what trains its gate, on first use, and says where it lies."""
+
+
+def arm_options(name: str, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` of an arm, with the house's gate where it needs one and none is named."""
+    given = dict(options)
+    if name in HOUSE and not given.get("gate"):
+        given["gate"] = str(HOUSE[name](protocol))
+    return given

@@ -1,0 +1,197 @@
+"""Training a gate on a cohort, and the gate of the house: trained on the demo cohort, once.
+
+The house's gate is made on first use in under a minute, kept in the cache under a name that
+changes with anything that would change it, and made by one process while others wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core import settings
+from core.errors import DataUseError, InputError
+from core.files import alone
+from core.gate.checkpoint import CARD, Gate, save_gate
+from core.gate.examples import Asked, Pairs, hashing_of, pairs
+from core.gate.measures import auroc, fit_temperature, known
+from core.gate.recipe import Progress, Recipe
+from core.gate.shape import GateConfig
+from core.gate.split import Split, split_patients
+from core.loaders.open import open_cohort
+from core.protocol import Protocol
+from core.run.gating.rows import curve_rows
+from core.run.provenance import content_digest, versions
+from core.run.rows import digest
+from core.text import sentences
+from core.types import Cohort
+
+HOUSE = "gate-2"
+"""Changes whenever the house's gate would come out otherwise."""
+PROTOCOL_FIELDS = (
+    "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
+    "gate_negatives", "seed",
+)  # fmt: skip
+"""What of a protocol a gate's training depends on."""
+
+
+def refuse_untrainable(cohort: Cohort) -> None:
+    """Raise DataUseError where the cohort's tag forbids training on it."""
+    if not cohort.manifest.training_allowed:
+        raise DataUseError(
+            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training "
+            "(training_allowed in its midchart.toml)"
+        )
+
+
+def asked_of(cohort: Cohort, record_ids: Iterable[str], protocol: Protocol) -> list[Asked]:
+    """The questions with a reference answer of some patients, with their records' sentences."""
+    wanted = set(record_ids)
+    found: list[Asked] = []
+    texts: dict[str, list[str]] = {}
+    for instruction in cohort.instructions:
+        gold = cohort.gold.get(instruction.id)
+        if instruction.record_id not in wanted or gold is None or not gold.answer:
+            continue
+        id = instruction.record_id
+        if id not in texts:
+            texts[id] = [s.text for s in sentences(cohort.records[id], protocol)]
+        found.append(Asked(id, instruction.question, gold.answer, texts[id]))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lessons:
+    """A cohort made ready for training: the split, and the pairs of each of its parts."""
+
+    split: Split
+    train: Pairs
+    validation: Pairs
+    test: Pairs
+
+
+def split_of(cohort: Cohort, protocol: Protocol) -> Split:
+    """The split of a cohort's patients that have questions with a reference.
+
+    Raises DataUseError where its tag forbids training, InputError where it has too few patients.
+    """
+    refuse_untrainable(cohort)
+    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
+    return split_patients(having, protocol.seed)
+
+
+def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
+    """Split a cohort by patients and draw the pairs of each part.
+
+    Raises DataUseError where its tag forbids training, InputError where it has too few patients
+    or no pairs.
+    """
+    split = split_of(cohort, protocol)
+    drawn = [
+        pairs(asked_of(cohort, ids, protocol), protocol, np.random.default_rng([protocol.seed, i]))
+        for i, ids in enumerate((split.train, split.validation, split.test))
+    ]
+    if not len(drawn[0]):
+        raise InputError(
+            f"{cohort.path}: no sentence shares a content word with a reference answer; "
+            "there is nothing to train a gate on"
+        )
+    return Lessons(split, *drawn)
+
+
+def train_gate(
+    cohort: Cohort,
+    protocol: Protocol,
+    folder: Path,
+    progress: Progress | None = None,
+    config: GateConfig | None = None,
+    recipe: Recipe | None = None,
+) -> Gate:
+    """Train a gate on a cohort's training patients and write it to ``folder``.
+
+    ``progress`` is told after each epoch and may stop it (Aborted); a
+    training that was cut off goes on from the checkpoint it left in ``folder``. The temperature
+    is fitted on the validation patients. Raises as :func:`lessons` does.
+    """
+    from core.gate.trainer import Trainer  # loads torch
+
+    drawn = lessons(cohort, protocol)
+    config = config or GateConfig(hashing_of(protocol))
+    recipe = recipe or Recipe(seed=protocol.seed)
+    trainer = Trainer(config, drawn.train, drawn.validation, recipe)
+    identity = digest(
+        repr(config), repr(recipe), repr(protocol), cohort.path, str(len(drawn.train))
+    )
+    checkpoint = folder / f"training-{identity[:12]}.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    trainer.run(progress, checkpoint)
+    facts: Mapping[str, Any] = {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "recipe": dataclasses.asdict(recipe),
+        "protocol": {name: getattr(protocol, name) for name in PROTOCOL_FIELDS},
+        "pairs": {
+            part: {"n": len(p), "positives": int(p.label.sum())}
+            for part, p in (
+                ("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test),
+            )
+        },
+        "curve": curve_rows(trainer.curve),
+        "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
+        "versions": versions(),
+    }  # fmt: skip
+    validated = trainer.logits(drawn.validation)
+    temperature = fit_temperature(validated, drawn.validation.label)
+    gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
+    save_gate(folder, gate)
+    checkpoint.unlink()
+    return gate
+
+
+def house_cohort() -> Path | None:
+    """The demo cohort in the data folder, where it is there."""
+    path = settings.cohorts_folder() / "demo"
+    return path if (path / "midchart.toml").is_file() else None
+
+
+@lru_cache(maxsize=8)
+def _digest(path: str, state: tuple[int, ...]) -> str:
+    return content_digest(Path(path))
+
+
+def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
+    """The folder of the gate trained on the demo cohort under a protocol, trained if need be.
+
+    Where the demo cohort is not in the data folder, it is made anew in a temporary place; the
+    same gate comes of it.
+    """
+    demo = house_cohort()
+    if demo is None:
+        from core.synthetic.cohort import make_clinical
+
+        target = _house_folder(protocol, "made")
+        with alone(target.with_suffix(".lock")):
+            if not (target / CARD).exists():
+                with tempfile.TemporaryDirectory() as place:
+                    make_clinical(Path(place) / "demo", 40, 300, 42)
+                    cohort = open_cohort(str(Path(place) / "demo"))
+                    train_gate(cohort, protocol, target, progress)
+        return target
+    state = tuple(sorted(p.stat().st_mtime_ns for p in demo.rglob("*") if p.is_file()))
+    target = _house_folder(protocol, _digest(str(demo), state))
+    if (target / CARD).exists():
+        return target
+    with alone(target.with_suffix(".lock")):
+        if not (target / CARD).exists():
+            train_gate(open_cohort(str(demo)), protocol, target, progress)
+    return target
+
+
+def _house_folder(protocol: Protocol, cohort: str) -> Path:
+    fields = repr([(name, getattr(protocol, name)) for name in PROTOCOL_FIELDS])
+    return settings.cache_folder() / "gates" / digest(HOUSE, fields, cohort)[:16]

@@ -1,0 +1,145 @@
+"""Training QCCS plus: on a cohort's training patients, or the house's on patients made for it.
+
+The house's is trained on synthetic patients that no cohort of the program shares, once, in under
+a minute, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from core import settings
+from core.errors import InputError
+from core.evidence import gold_sentence_ids
+from core.files import alone
+from core.gate.plus.checkpoint import STEM, Plus, save_plus
+from core.gate.plus.features import PlusWeights, ready, scores
+from core.gate.plus.words import RecordWords, question_words, record_words
+from core.gate.recipe import PlusRecipe
+from core.loaders.open import open_cohort
+from core.protocol import Protocol
+from core.run.gating.training import refuse_untrainable, split_of
+from core.run.provenance import content_digest, versions
+from core.run.rows import digest
+from core.text import sentences
+from core.types import Cohort
+
+HOUSE = "plus-1"
+"""Changes whenever the house's gate would come out otherwise."""
+HOUSE_PATIENTS, HOUSE_EVENTS, HOUSE_SEED = 160, 250, 9001
+UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
+Told = Callable[[int, int], bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with evidence: its record's sentences and which of them hold it."""
+
+    record_id: str
+    question: str
+    texts: tuple[str, ...]
+    gold: tuple[int, ...]
+
+
+def asked_of(cohort: Cohort, record_ids: Iterable[str], protocol: Protocol) -> list[Asked]:
+    """The questions of some patients whose evidence was located."""
+    wanted, found = set(record_ids), list[Asked]()
+    texts: dict[str, tuple[str, ...]] = {}
+    for instruction in cohort.instructions:
+        id, gold = instruction.record_id, cohort.gold.get(instruction.id)
+        if id not in wanted or gold is None or not gold.spans:
+            continue
+        cut = sentences(cohort.records[id], protocol)
+        ids = gold_sentence_ids(cut, gold.spans)
+        texts.setdefault(id, tuple(s.text for s in cut))
+        places = tuple(i for i, s in enumerate(cut) if s.id in ids)
+        if places:
+            found.append(Asked(id, instruction.question, texts[id], places))
+    return found
+
+
+def recall(weights: PlusWeights, asked: Iterable[Asked], k: int) -> tuple[int, int]:
+    """Questions with an evidence sentence among the k best, and questions in all."""
+    hits = n = 0
+    for one in asked:
+        found = scores(weights, ready(weights, list(one.texts)), one.question)
+        hits += not set(one.gold).isdisjoint(np.argsort(-found, kind="stable")[:k].tolist())
+        n += 1
+    return hits, n
+
+
+def train_plus_gate(
+    cohort: Cohort,
+    protocol: Protocol,
+    folder: Path,
+    progress: Told | None = None,
+    recipe: PlusRecipe | None = None,
+    every_patient: bool = False,
+) -> Plus:
+    """Train QCCS plus on a cohort's training patients and write it to ``folder``.
+
+    ``every_patient``: train on all of them (a cohort made for training). Raises DataUseError
+    where the cohort's tag forbids training, InputError where no evidence could be located.
+    """
+    from core.gate.plus.trainer import Example, train_plus  # loads torch
+
+    refuse_untrainable(cohort)
+    recipe = recipe or PlusRecipe(seed=protocol.seed)
+    split = None if every_patient else split_of(cohort, protocol)
+    patients = set(cohort.records) if split is None else {*split.train, *split.validation}
+    asked = asked_of(cohort, patients, protocol)
+    if not asked:
+        raise InputError(f"{cohort.path}: no evidence was located; there is nothing to train on")
+    made: dict[str, RecordWords] = {}
+    for one in asked:
+        if one.record_id not in made:
+            made[one.record_id] = record_words(one.texts)
+    examples = [
+        Example(
+            made[one.record_id],
+            question_words(one.question, made[one.record_id]),
+            np.array(one.gold, dtype=np.int64),
+        )
+        for one in asked
+    ]
+    weights, losses = train_plus(examples, recipe, progress)
+    facts = {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "recipe": dataclasses.asdict(recipe),
+        "questions": len(asked),
+        "losses": losses,
+        "versions": versions(),
+    }
+    if split is not None:
+        hits, n = recall(weights, asked_of(cohort, split.test, protocol), protocol.k)
+        facts |= {
+            "split": dataclasses.asdict(split),
+            "test": {"k": protocol.k, "hits": hits, "n": n},
+        }
+    plus = Plus(weights, frozenset(patients), facts)
+    save_plus(folder, plus)
+    return plus
+
+
+def house_plus(protocol: Protocol, progress: Told | None = None) -> Path:
+    """The folder of the house's QCCS plus, trained if need be."""
+    fields = repr([(name, getattr(protocol, name)) for name in UNIT_FIELDS])
+    target = settings.cache_folder() / "gates" / digest(HOUSE, fields)[:16]
+    card = target / f"{STEM}.json"
+    if card.exists():
+        return target
+    with alone(target.with_suffix(".lock")):
+        if not card.exists():
+            from core.synthetic.cohort import make_clinical
+
+            with tempfile.TemporaryDirectory() as place:
+                path = Path(place) / "training"
+                make_clinical(path, HOUSE_PATIENTS, HOUSE_EVENTS, HOUSE_SEED)
+                cohort = open_cohort(str(path))
+                train_plus_gate(cohort, protocol, target, progress, every_patient=True)
+    return target

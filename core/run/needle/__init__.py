@@ -1,0 +1,1 @@
+"""Runs of kind needles: the cohort with needles in it, its items, rows, tables and contrast."""

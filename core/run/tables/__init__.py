@@ -1,0 +1,1 @@
+"""Tables of reports: what was kept, what was right, who agrees, what failed, what it cost."""

@@ -1,0 +1,181 @@
+"""How far judges agree, with each other and with themselves.
+
+Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement always stand together (with few
+answers right kappa is near 0 however well two judges agree), each with an interval by resampling
+patients: a patient's answers, under all arms, belong together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.run.folder import Plan
+from core.run.tables.common import Table, entry_columns, generator, known, literal
+from core.stats import (
+    ac1_of,
+    cluster_totals,
+    clustered_intervals,
+    kappa_of,
+    positive_of,
+    raw_of,
+    repeat_agreement,
+)
+from core.store import Ask
+
+CELLS = ("both_yes", "only_first", "only_second", "neither")
+MEASURES = {
+    "raw": raw_of,
+    "kappa": kappa_of,
+    "ac1": ac1_of,
+    "positive_agreement": positive_of,
+}
+Totals = NDArray[np.float64]
+
+
+def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict[int, Totals]]:
+    """(label, reader) → patient → how often both, the first, the second or neither said yes."""
+    found: dict[tuple[str, str], dict[int, Totals]] = defaultdict(dict)
+    rows = ask(
+        f"""
+        WITH pairs AS (
+            SELECT a.label, a.reader, a.patient, a.correct AS x, b.correct AS y
+            FROM judged a JOIN judged b USING (answer)
+            WHERE a.judge = {literal(first)} AND b.judge = {literal(second)}
+                AND a.correct IS NOT NULL AND b.correct IS NOT NULL
+        ), cells AS (
+            SELECT label, reader, patient, count(*) FILTER (x AND y) AS both_yes,
+                count(*) FILTER (x AND NOT y) AS only_first,
+                count(*) FILTER (y AND NOT x) AS only_second,
+                count(*) FILTER (NOT x AND NOT y) AS neither
+            FROM pairs GROUP BY ALL
+        )
+        SELECT label, reader, list(patient ORDER BY patient) AS patients,
+            {", ".join(f"list({cell} ORDER BY patient) AS {cell}" for cell in CELLS)}
+        FROM cells GROUP BY ALL
+        """
+    )
+    for row in rows:
+        counts = np.array([row[cell] for cell in CELLS], dtype=np.float64).T
+        found[row["label"], row["reader"]] = dict(zip(row["patients"], counts, strict=True))
+    return found
+
+
+def _measure(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -> None:
+    """Put counts and measures with their intervals into each row; null where not defined.
+
+    The same draws of patients serve all rows.
+    """
+    everyone = sorted({patient for _, patients in rows for patient in patients})
+    place = {patient: i for i, patient in enumerate(everyone)}
+    totals = np.zeros((len(everyone), 4 * len(rows)))
+    for i, (_, patients) in enumerate(rows):
+        for patient, counts in patients.items():
+            totals[place[patient], 4 * i : 4 * i + 4] = counts
+    drawn = None
+    if len(everyone) > 1:
+        draws = cluster_totals(totals, plan.protocol.resamples, generator(plan, "agreement"))
+        drawn = draws.reshape(len(draws), len(rows), 2, 2)
+    for i, (row, patients) in enumerate(rows):
+        counts = totals[:, 4 * i : 4 * i + 4].sum(axis=0)
+        row |= {"n": int(counts.sum()), "patients": len(patients)}
+        row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
+        for measure, of in MEASURES.items():
+            value = known(float(of(counts.reshape(2, 2)))) if patients else None
+            low = high = None
+            if drawn is not None and len(patients) > 1 and value is not None:
+                ends = clustered_intervals(of(drawn[:, i])[:, None])
+                # Resamples that are all alike give no interval, not one without width.
+                if ends[0][0] < ends[1][0]:
+                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            row |= {measure: value, f"{measure}_low": low, f"{measure}_high": high}
+
+
+def _together(parts: list[dict[int, Totals]]) -> dict[int, Totals]:
+    """Counts of several arms, patient by patient."""
+    sums: dict[int, Totals] = {}
+    for part in parts:
+        for patient, counts in part.items():
+            sums[patient] = sums.get(patient, np.zeros(4)) + counts
+    return sums
+
+
+def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
+    """How far each two judges agree where both said correct or incorrect.
+
+    Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge).
+    """
+    whole: list[tuple[dict[str, Any], dict[int, Totals]]] = []
+    by_arm: list[tuple[dict[str, Any], dict[int, Totals]]] = []
+    found = {pair: _by_patient(ask, *pair) for pair in combinations(plan.judges, 2)}
+    for reader in plan.readers:
+        for (first, second), cells in found.items():
+            pair = {"reader": reader, "first": first, "second": second}
+            arms = [(entry, cells.get((entry.label, reader), {})) for entry in plan.arms]
+            whole.append((dict(pair), _together([part for _, part in arms])))
+            by_arm += [(entry_columns(entry) | pair, part) for entry, part in arms]
+    _measure(whole + by_arm, plan)
+    return [row for row, _ in whole], [row for row, _ in by_arm]
+
+
+def self_agreement(ask: Ask, plan: Plan) -> Table:
+    """How far a judge that was asked repeatedly agrees with itself: none where none was.
+
+    ``agreement``: of an answer's repeats, the share of pairs that are equal, meaned over answers
+    (all arms), with an interval by resampling patients; ``unanimous``: the share of answers whose
+    repeats are all equal. Unparsed and failed verdicts are left out.
+    """
+    patterns: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in ask(
+        """
+        WITH items AS (
+            SELECT reader, judge, answer_key, record,
+                count(*) FILTER (outcome = 'correct') AS yes,
+                count(*) FILTER (outcome = 'incorrect') AS no
+            FROM said GROUP BY ALL
+        )
+        SELECT reader, judge, patient, yes, no, count(*) AS times
+        FROM items JOIN patients USING (record) WHERE yes + no >= 2 GROUP BY ALL ORDER BY ALL
+        """
+    ):
+        patterns[row["reader"], row["judge"]].append(row)
+    rows: Table = []
+    for reader in plan.readers:
+        for judge in plan.judges:
+            seen = patterns.get((reader, judge))
+            if not seen:
+                continue
+            counts = np.array([[row["yes"], row["no"]] for row in seen], dtype=np.float64)
+            times = np.array([row["times"] for row in seen], dtype=np.float64)
+            equal = repeat_agreement(counts)
+            _, patients = np.unique([row["patient"] for row in seen], return_inverse=True)
+            totals = np.stack(
+                [np.bincount(patients, times * equal), np.bincount(patients, times)],
+                1,
+                dtype=np.float64,
+            )
+            low = high = None
+            if len(totals) > 1:
+                name = ("self_agreement", reader, judge)
+                drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
+                ends = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
+                if ends[0][0] < ends[1][0]:
+                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            rows.append(
+                {
+                    "reader": reader,
+                    "judge": judge,
+                    "n": int(times.sum()),
+                    "patients": len(totals),
+                    "repeats": float(times @ counts.sum(axis=1) / times.sum()),
+                    "unanimous": float(times[equal == 1.0].sum() / times.sum()),
+                    "agreement": float(times @ equal / times.sum()),
+                    "agreement_low": low,
+                    "agreement_high": high,
+                }
+            )
+    return rows

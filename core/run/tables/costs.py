@@ -1,0 +1,62 @@
+"""What a run cost: tokens, seconds and US dollars of readers and judges, arm by arm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.run.folder import Plan
+from core.run.tables.common import Table, entry_columns
+from core.store import Ask
+
+SUMS = ("prompt_tokens", "read_tokens", "reused_tokens", "output_tokens", "seconds", "cost_usd")
+"""What is added up, where the rows say it; null where none does."""
+
+
+def _sums(columns: set[str]) -> str:
+    parts = [f"sum({name}) AS {name}" if name in columns else f"NULL AS {name}" for name in SUMS]
+    return ", ".join(parts)
+
+
+def _columns(ask: Ask, table: str) -> set[str]:
+    return {row["column_name"] for row in ask(f"DESCRIBE {table}")}
+
+
+def costs(ask: Ask, plan: Plan) -> Table:
+    """One row an arm entry × who was called: each reader, and each judge of its answers.
+
+    ``n`` calls that came to something, ``failed`` that did not; sums over both. A dollar figure
+    is what the judge's or reader's own price list says; null where it has none.
+    """
+    read = ask(
+        "SELECT label, reader, NULL AS judge, count(*) FILTER (status = 'ok') AS n, "
+        "count(*) FILTER (status = 'failed') AS failed, "
+        f"{_sums(_columns(ask, 'answered'))} FROM answered GROUP BY ALL"
+    )
+    said = ask(
+        "SELECT label, reader, judge, count(*) FILTER (status = 'ok') AS n, "
+        "count(*) FILTER (status = 'failed') AS failed, "
+        f"{_sums(_columns(ask, 'said'))} FROM said GROUP BY ALL"
+    )
+    found = {(row["label"], row["reader"], row["judge"]): row for row in (*read, *said)}
+    rows: Table = []
+    for entry in plan.arms:
+        for reader in plan.readers:
+            for judge in (None, *plan.judges):
+                row = found.get((entry.label, reader, judge))
+                if row is None:
+                    continue
+                sums: dict[str, Any] = {name: row[name] for name in SUMS}
+                rows.append(
+                    {
+                        **entry_columns(entry),
+                        "reader": reader,
+                        "judge": judge,
+                        "n": row["n"],
+                        "failed": row["failed"],
+                        **sums,
+                        "seconds_each": sums["seconds"] / row["n"]
+                        if row["n"] and sums["seconds"] is not None
+                        else None,
+                    }
+                )
+    return rows

@@ -1,0 +1,106 @@
+"""What a run's verdicts and answers say, narrow and in memory, for the tables of Stage 2.
+
+Temporary tables: ``answered``, a row an answer; ``said``, a row a verdict; ``judged``, the verdicts
+that count, each with what is known of its answer; ``patients``, a record's number among patients.
+In ``judged`` names are of an enumerated type and answers, questions and patients are numbers, so
+that a million verdicts are grouped in a tenth of a second. No text of a record is in any of them.
+``judged`` has a column ``semantic`` where the run scored entailment.
+
+A judge may be asked several times about one answer; the verdict of repeat 0 is the one that
+counts, the others tell how far the judge agrees with itself (:mod:`core.run.tables.agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import get_args
+
+from core.run.evidence import UNLOCATED
+from core.run.folder import Plan
+from core.run.tables.common import literal
+from core.run.tables.stage1_facts import MAIN
+from core.store import Ask, RowStore, Schema, snapshot, source
+from core.types import BANDS, Outcome
+
+MOST_PATIENTS = 500
+"""Patients told apart when patients are resampled. With more, patients are thrown together into
+so many groups, each still independent of the others; resampling groups then stands for
+resampling patients, and a table costs the same for a thousand patients and a million."""
+
+ANSWER_COLUMNS = (
+    "key", "status", "label", "reader", "lexical", "evidence", "evidence_in_prompt",
+    "question_survived", "failure_kind", "prompt_tokens", "read_tokens", "reused_tokens",
+    "output_tokens", "seconds",
+)  # fmt: skip
+VERDICT_COLUMNS = (
+    "status", "label", "reader", "judge", "record", "instruction", "answer_key", "band", "middle",
+    "task_type", "domain", "outcome", "refusal", "nan_evidence", "repeat", "read_tokens",
+    "reused_tokens", "output_tokens", "cost_usd", "seconds",
+)  # fmt: skip
+OF_THE_ANSWER = (
+    "lexical", "evidence", "evidence_in_prompt", "question_survived", "failure_kind",
+)  # fmt: skip
+
+
+def _columns(names: Iterable[str], schema: Schema, before: str = "") -> str:
+    return ", ".join(before + name for name in names if name in schema)
+
+
+def _named(column: str, values: Iterable[str]) -> str:
+    listed = ", ".join(map(literal, dict.fromkeys(values)))
+    return f"s.{column}::ENUM({listed}) AS {column}" if listed else f"s.{column} AS {column}"
+
+
+@contextmanager
+def facts(store: RowStore, plan: Plan) -> Generator[Ask]:
+    """Ask about a run of kind answers as it is now."""
+    answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
+    names = (
+        _named("label", (entry.label for entry in plan.arms)),
+        _named("reader", plan.readers),
+        _named("judge", plan.judges),
+        _named("band", (*(name for name, _, _ in BANDS), UNLOCATED)),
+        _named("outcome", get_args(Outcome)),
+    )
+
+    entailed = bool(plan.options.get("semantic"))
+    semantic, joined = "", ""
+    if entailed:
+        semantic = ", e.semantic"
+        joined = " LEFT JOIN entailed e ON e.label = s.label AND e.instruction = s.instruction"
+
+    def statements() -> list[str]:
+        scored: list[str] = []
+        if entailed:
+            rows = source(store.folder, "semantic", store.schemas["semantic"])
+            scored.append(
+                "CREATE OR REPLACE TEMP TABLE entailed AS "
+                f"SELECT label, instruction, best > {MAIN} AS semantic FROM {rows} "
+                "WHERE best IS NOT NULL"
+            )
+        return [
+            *scored,
+            "CREATE OR REPLACE TEMP TABLE answered AS "
+            f"SELECT row_number() OVER () AS answer, {_columns(ANSWER_COLUMNS, answers)} "
+            f"FROM {source(store.folder, 'answers', answers)}",
+            f"CREATE OR REPLACE TEMP TABLE said AS SELECT {_columns(VERDICT_COLUMNS, verdicts)} "
+            f"FROM {source(store.folder, 'verdicts', verdicts)}",
+            "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
+            f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
+            "FROM (SELECT DISTINCT record FROM said)",
+            "CREATE OR REPLACE TEMP TABLE questions AS "
+            "SELECT instruction, row_number() OVER (ORDER BY instruction) AS question "
+            "FROM (SELECT DISTINCT instruction FROM said)",
+            f"CREATE OR REPLACE TEMP TABLE judged AS SELECT {', '.join(names)}, "
+            "p.patient, q.question, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
+            "s.refusal, s.nan_evidence, "
+            "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
+            f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
+            "FROM said s JOIN patients p USING (record) JOIN questions q USING (instruction) "
+            f"LEFT JOIN answered a ON a.key = s.answer_key{joined} "
+            "WHERE coalesce(s.repeat, 0) = 0",
+        ]
+
+    with snapshot(statements) as ask:
+        yield ask

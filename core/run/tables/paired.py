@@ -1,0 +1,304 @@
+"""Two on the same questions: arms against a baseline, readers against the first; all at once too.
+
+A difference stands with McNemar's exact p, its Holm adjustment in its family, Newcombe's interval
+(questions independent) and one by resampling patients (their questions belong together); and with
+the smallest difference that this many questions could have shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from core.errors import UnknownName
+from core.run.folder import Plan
+from core.run.tables.common import Table, entry_columns, generator, known, literal
+from core.stats import (
+    benjamini_hochberg,
+    cluster_totals,
+    clustered_intervals,
+    cochran_q,
+    holm_adjust,
+    mcnemar_exact,
+    newcombe_paired,
+    smallest_difference,
+)
+from core.store import Ask
+
+POWER, ALPHA = 0.8, 0.05
+Key = tuple[str, ...]
+
+
+def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
+    """Counts of pairs by (label, reader, judge), with each patient's difference and number.
+
+    ``baseline`` and ``others`` are SQL conditions on ``judged``, ``same`` the columns that make
+    two rows a pair beside the question. Each value: counts of the four cells, and the interval
+    of the difference by resampling patients.
+    """
+    using = ", ".join((*same, "question"))
+    rows = ask(
+        f"""
+        WITH base AS (
+            SELECT {using}, correct AS base FROM judged WHERE {baseline} AND correct IS NOT NULL
+        ), pairs AS (
+            SELECT label, reader, judge, patient,
+                count(*) FILTER (correct AND base) AS both_right,
+                count(*) FILTER (correct AND NOT base) AS only_this,
+                count(*) FILTER (base AND NOT correct) AS only_baseline,
+                count(*) AS n
+            FROM judged JOIN base USING ({using}) WHERE {others} AND correct IS NOT NULL
+            GROUP BY ALL
+        )
+        SELECT label, reader, judge, sum(both_right)::BIGINT AS both_right,
+            sum(only_this)::BIGINT AS only_this, sum(only_baseline)::BIGINT AS only_baseline,
+            sum(n)::BIGINT AS n, list(patient ORDER BY patient) AS patients,
+            list(only_this - only_baseline ORDER BY patient) AS gains,
+            list(n ORDER BY patient) AS sizes
+        FROM pairs GROUP BY ALL ORDER BY ALL
+        """
+    )
+    _resample(rows, plan, baseline)
+    return {(row["label"], row["reader"], row["judge"]): row for row in rows}
+
+
+def _resample(rows: Table, plan: Plan, baseline: str) -> None:
+    """Put the patients' interval of each difference into its row: ``patient_low``, ``…_high``."""
+    everyone = sorted({patient for row in rows for patient in row["patients"]})
+    place = {patient: i for i, patient in enumerate(everyone)}
+    totals = np.zeros((len(everyone), 2 * len(rows)))
+    for i, row in enumerate(rows):
+        at = [place[patient] for patient in row["patients"]]
+        totals[at, 2 * i], totals[at, 2 * i + 1] = row["gains"], row["sizes"]
+    if not everyone:
+        return
+    # The same draws of patients for every row: intervals can be compared line by line.
+    drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, "paired", baseline))
+    gains, sizes = drawn[:, ::2], drawn[:, 1::2]
+    shares = np.divide(gains, sizes, out=np.full(gains.shape, np.nan), where=sizes > 0)
+    low, high = clustered_intervals(shares)
+    for i, row in enumerate(rows):
+        # One patient resampled is always itself, and so are pairs that never differ: there is no
+        # interval then, not one without width.
+        several = len(row["patients"]) > 1 and row["only_this"] + row["only_baseline"] > 0
+        row["patient_low"] = known(low[i]) if several else None
+        row["patient_high"] = known(high[i]) if several else None
+
+
+NO_PAIR: dict[str, Any] = {
+    "n": 0,
+    "only_this": 0,
+    "only_baseline": 0,
+    **dict.fromkeys(
+        ("difference", "difference_low", "difference_high", "patient_low", "patient_high", "p")
+    ),
+}
+
+
+def _difference(found: dict[str, Any] | None) -> dict[str, Any]:
+    """The columns of a comparison: counts, difference with both intervals, exact p."""
+    if found is None:
+        return dict(NO_PAIR)
+    both, this, base, n = (found[k] for k in ("both_right", "only_this", "only_baseline", "n"))
+    interval = newcombe_paired(both, this, base, n - both - this - base)
+    return {
+        "n": n,
+        "only_this": this,
+        "only_baseline": base,
+        "difference": interval.estimate,
+        "difference_low": interval.low,
+        "difference_high": interval.high,
+        "patient_low": found["patient_low"],
+        "patient_high": found["patient_high"],
+        "p": mcnemar_exact(this, base),
+    }
+
+
+def _adjust(family: Table) -> None:
+    """Holm's and Benjamini and Hochberg's adjustment over the tests of a family."""
+    tested = [row for row in family if row["p"] is not None]
+    p = [row["p"] for row in tested]
+    for row in family:
+        row["p_holm"] = row["p_bh"] = None
+    for row, holm, bh in zip(tested, holm_adjust(p), benjamini_hochberg(p), strict=True):
+        row["p_holm"], row["p_bh"] = float(holm), float(bh)
+
+
+def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
+    """Every arm entry against ``baseline`` (a label; the first entry) on questions both answered.
+
+    A family of tests, for Holm, is the comparisons of one reader and judge. Raises UnknownName.
+    """
+    labels = [entry.label for entry in plan.arms]
+    baseline = baseline or labels[0]
+    if baseline not in labels:
+        raise UnknownName("arm of the run", baseline, labels)
+    base = f"label = {literal(baseline)}"
+    found = _pairs(ask, plan, base, f"NOT ({base})", ("reader", "judge"))
+    rows: Table = []
+    for reader in plan.readers:
+        for judge in plan.judges:
+            family: Table = [
+                {
+                    **entry_columns(entry),
+                    "baseline": baseline,
+                    "reader": reader,
+                    "judge": judge,
+                    **_difference(found.get((entry.label, reader, judge))),
+                }
+                for entry in plan.arms
+                if entry.label != baseline
+            ]
+            _adjust(family)
+            rows += family
+    return rows
+
+
+def readers(ask: Ask, plan: Plan) -> Table:
+    """Every further reader against the first, arm by arm; Holm over the arms of a reader and judge.
+
+    The same prompt budget may hold more or less for another reader: it counts its own tokens.
+    """
+    first, *others = plan.readers
+    if not others:
+        return []
+    base = f"reader = {literal(first)}"
+    found = _pairs(ask, plan, base, f"NOT ({base})", ("label", "judge"))
+    rows: Table = []
+    for reader in others:
+        for judge in plan.judges:
+            family: Table = [
+                {
+                    **entry_columns(entry),
+                    "baseline": first,
+                    "reader": reader,
+                    "judge": judge,
+                    **_difference(found.get((entry.label, reader, judge))),
+                }
+                for entry in plan.arms
+            ]
+            _adjust(family)
+            rows += family
+    return rows
+
+
+def omnibus(ask: Ask, plan: Plan) -> Table:
+    """Whether all arms are equally often right: Cochran's Q, on questions judged under all arms."""
+    k = len(plan.arms)
+    if k < 2:
+        return []
+    patterns: dict[Key, list[tuple[list[int], int]]] = defaultdict(list)
+    for row in ask(
+        f"""
+        WITH whole AS (
+            SELECT reader, judge, question, list(correct::INT ORDER BY label) AS pattern
+            FROM judged WHERE correct IS NOT NULL GROUP BY ALL HAVING count(*) = {k}
+        )
+        SELECT reader, judge, pattern, count(*) AS times FROM whole GROUP BY ALL ORDER BY ALL
+        """
+    ):
+        patterns[row["reader"], row["judge"]].append((row["pattern"], row["times"]))
+    rows: Table = []
+    for reader in plan.readers:
+        for judge in plan.judges:
+            row: dict[str, Any] = {
+                "reader": reader,
+                "judge": judge,
+                "arms": k,
+                "n": 0,
+                "telling": 0,
+            }
+            row |= dict.fromkeys(("statistic", "df", "p"))
+            seen = patterns.get((reader, judge))
+            if seen:
+                outcomes, times = zip(*seen, strict=True)
+                q = cochran_q(outcomes, times)
+                row |= {"n": q.n, "telling": q.telling, "statistic": q.statistic}
+                row |= {"df": q.df, "p": q.p}
+            rows.append(row)
+    return rows
+
+
+def detectable(comparisons: Table) -> Table:
+    """The smallest difference that a reader's and judge's comparisons could have shown.
+
+    From the rows of :func:`paired`: at the median number of questions and the median share on
+    which two arms differ, with power .8, by one test at .05 (``alone``) and as the first step of
+    Holm over all comparisons of the family (``among_all``). Null where five questions or fewer.
+    """
+    families: dict[Key, Table] = defaultdict(list)
+    for row in comparisons:
+        if row["n"]:
+            families[row["baseline"], row["reader"], row["judge"]].append(row)
+    rows: Table = []
+    for (baseline, reader, judge), family in families.items():
+        n = int(median(row["n"] for row in family))
+        apart = median((row["only_this"] + row["only_baseline"]) / row["n"] for row in family)
+        rows.append(
+            {
+                "baseline": baseline,
+                "reader": reader,
+                "judge": judge,
+                "comparisons": len(family),
+                "n": n,
+                "discordant": apart,
+                "power": POWER,
+                "alpha": ALPHA,
+                "alone": smallest_difference(n, apart, POWER, ALPHA),
+                "among_all": smallest_difference(n, apart, POWER, ALPHA / len(family)),
+            }
+        )
+    return rows
+
+
+def multiplicity(tables: dict[str, Table]) -> Table:
+    """How many tests a report made, family by family, and how many stand before and after Holm.
+
+    Tests that are not here were not made: accuracy by band, kind of question or hit is told with
+    intervals, without a p.
+    """
+    rows: Table = []
+    for name, over, adjusted in (
+        ("paired", "arms", "Holm; Benjamini and Hochberg beside it"),
+        ("readers", "arms", "Holm; Benjamini and Hochberg beside it"),
+    ):
+        families: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+        for row in tables[name]:
+            if row["p"] is not None:
+                families[row["baseline"], row["reader"], row["judge"]].append(row)
+        for (baseline, reader, judge), family in families.items():
+            rows.append(
+                {
+                    "table": name,
+                    "baseline": baseline,
+                    "test": f"McNemar, exact, against {baseline}, over {over}",
+                    "reader": reader,
+                    "judge": judge,
+                    "tests": len(family),
+                    "adjusted": adjusted,
+                    "below_05": sum(row["p"] <= ALPHA for row in family),
+                    "below_05_holm": sum(row["p_holm"] <= ALPHA for row in family),
+                    "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),
+                }
+            )
+    for row in tables["omnibus"]:
+        if row["p"] is not None:
+            rows.append(
+                {
+                    "table": "omnibus",
+                    "baseline": None,
+                    "test": "Cochran's Q over all arms",
+                    "reader": row["reader"],
+                    "judge": row["judge"],
+                    "tests": 1,
+                    "adjusted": "one test a reader and judge; not adjusted",
+                    "below_05": int(row["p"] <= ALPHA),
+                    "below_05_holm": None,
+                    "below_05_bh": None,
+                }
+            )
+    return rows

@@ -1,0 +1,166 @@
+"""Tables of selections: recall by band (PROTOCOL, Stage 1), by k, and what prompts cost and lost.
+
+A selection is made once an arm entry and instruction, whatever reads it; with several readers it
+stands in several rows and is counted once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from core.run.folder import Plan
+from core.run.spec import ArmEntry
+from core.run.tables.common import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
+from core.run.tables.stage1_facts import LEXICAL, Stage1Facts
+from core.stats import wilson_interval
+from core.store import RowStore
+
+
+def recall(facts: Stage1Facts, plan: Plan) -> Table:
+    """One row each arm entry × criterion × band.
+
+    Lexical counts questions with a reference answer, evidence-id those whose evidence was
+    located, semantic those that were scored; a selection that failed counts in none.
+    """
+    asked: Counter[tuple[str, str, str]] = Counter()
+    met: Counter[tuple[str, str, str]] = Counter()
+    for row in facts.rows:
+        for criterion in facts.criteria:
+            hit = row[criterion.column]
+            if hit is None:
+                continue
+            for band in bands_of(row):
+                asked[row["label"], criterion.name, band] += 1
+                met[row["label"], criterion.name, band] += hit
+    table: Table = []
+    for entry in plan.arms:
+        for criterion in facts.criteria:
+            for band in ALL_BANDS:
+                key = (entry.label, criterion.name, band)
+                found = intervals(met[key], asked[key], plan, "recall", *key)
+                table.append(
+                    {
+                        **entry_columns(entry),
+                        "criterion": criterion.name,
+                        "band": band,
+                        "n": asked[key],
+                        "hits": met[key],
+                        "recall": found.pop("share"),
+                        **found,
+                    }
+                )
+    return table
+
+
+def overlap(facts: Stage1Facts, plan: Plan) -> Table:
+    """How the lexical criterion and each other one agree, a row each arm entry × criterion × band
+    (overall, middle, edge).
+
+    ``both``, ``criterion_only`` (no word of the answer, yet a hit), ``lexical_only`` (a word of
+    the answer, and no hit) and ``neither`` add up to ``n``, the questions for which both are
+    known; the shares of the two that disagree have Wilson's interval.
+    """
+    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    others = [criterion for criterion in facts.criteria if criterion is not LEXICAL]
+    names = {(1, 1): "both", (1, 0): "criterion_only", (0, 1): "lexical_only", (0, 0): "neither"}
+    for fact in facts.rows:
+        for criterion in others:
+            hit, word = fact[criterion.column], fact[LEXICAL.column]
+            if hit is not None and word is not None:
+                for band in bands_of(fact):
+                    counted[fact["label"], criterion.name, band][names[int(hit), int(word)]] += 1
+    table: Table = []
+    for entry in plan.arms:
+        for criterion in others:
+            for band in WIDE_BANDS:
+                count = counted[entry.label, criterion.name, band]
+                n = count.total()
+                row: dict[str, Any] = {
+                    **entry_columns(entry),
+                    "criterion": criterion.name,
+                    "band": band,
+                    "n": n,
+                    **{name: count[name] for name in names.values()},
+                }
+                for name in ("criterion_only", "lexical_only"):
+                    share = wilson_interval(count[name], n) if n else None
+                    row |= {
+                        f"{name}_share": share.estimate if share else None,
+                        f"{name}_low": share.low if share else None,
+                        f"{name}_high": share.high if share else None,
+                    }
+                table.append(row)
+    return table
+
+
+def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> Table:
+    """Recall, precision and tokens of the entries that differ in k alone, k ascending, overall.
+
+    From the rows of ``recall``, ``precision`` (of the arm's own picks) and ``tokens``.
+    """
+    families: dict[str, list[ArmEntry]] = defaultdict(list)
+    for entry in plan.arms:
+        same = (entry.name, entry.recency, entry.tokens, sorted(entry.options.items()))
+        families[repr(same)].append(entry)
+    swept = [
+        entry
+        for family in families.values()
+        if len({entry.k for entry in family}) > 1
+        for entry in sorted(family, key=lambda entry: entry.k)
+    ]
+    whole = {(r["label"], r["criterion"]): r for r in recalled if r["band"] == "overall"}
+    share = {
+        (r["label"], r["criterion"]): r
+        for r in precise
+        if r["band"] == "overall" and r["of"] == "picked"
+    }
+    cost = {row["label"]: row["selection_tokens"] for row in spent}
+    table: Table = []
+    for entry in swept:
+        for (label, criterion), row in whole.items():
+            if label == entry.label:
+                of_picks = share[label, criterion]
+                table.append(
+                    {name: value for name, value in row.items() if name != "band"}
+                    | {
+                        "precision": of_picks["precision"],
+                        "precision_low": of_picks["ci_low"],
+                        "precision_high": of_picks["ci_high"],
+                        "tokens": cost.get(label),
+                    }
+                )
+    return table
+
+
+def tokens(store: RowStore, plan: Plan) -> Table:
+    """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived."""
+    own = (
+        "count(*) AS n, avg(len(selection)) AS sentences, "
+        "avg(selection_tokens) AS selection_tokens, avg(evidence_share) AS evidence_share, "
+        "avg(selection_seconds) AS selection_seconds"
+    )
+    main = "selections" if "selections" in store.schemas else "answers"
+    if main == "selections":
+        columns, readers = f"label, {own}", [""]
+    else:
+        columns = (
+            f"label, reader, {own}, avg(prompt_tokens) AS prompt_tokens, "
+            "sum(len(cut)) / nullif(sum(len(selection)), 0) AS cut_share, "
+            "avg(question_survived::INT) AS question_survived, "
+            "avg(evidence_in_prompt::INT) AS evidence_in_prompt, avg(seconds) AS seconds"
+        )
+        readers = list(plan.readers)
+    found: dict[tuple[str, str], dict[str, Any]] = {
+        (row["label"], row.get("reader", "")): row
+        for row in store.select(main, columns, "status = 'ok' GROUP BY ALL")
+    }
+    table: Table = []
+    for entry in plan.arms:
+        for reader in readers:
+            row = found.get((entry.label, reader))
+            if row is not None:
+                table.append(
+                    {**entry_columns(entry), **{k: v for k, v in row.items() if k != "label"}}
+                )
+    return table
