@@ -22,7 +22,6 @@ from core.run import (
     cancel,
     export_run,
     import_run,
-    importing,
     report,
     resume,
     rows,
@@ -30,6 +29,7 @@ from core.run import (
     status,
     wait,
 )
+from core.run.export import importing
 from core.run.export.exporting import kept_columns
 from core.run.export.html import interval_columns, report_html
 from core.run.rows import ANSWERS, SELECTIONS, VERDICTS
