@@ -32,9 +32,9 @@ NAMES = ARMS.names()
 TAKES_ALL = {"full"}
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of the session's own, shared by all tests and by the processes they start, and
+    """A cache of its own, shared by all tests here and by the processes they start, and
     small models in place of weights that no machine has by itself."""
     models = tmp_path_factory.mktemp("models")
     pair_models.bert(models / RELEVANCE)

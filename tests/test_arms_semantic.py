@@ -33,7 +33,7 @@ RECORD = Record(
 ASKED = Instruction("i1", "p1", "Which diabetes drug does the patient take?")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))

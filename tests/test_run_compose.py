@@ -10,8 +10,7 @@ from hypothesis import strategies as some
 
 from core import settings
 from core.errors import SpecError
-from core.run import consider, read_toml, write_toml
-from core.run.compose import presets
+from core.run import consider, presets, read_toml, write_toml
 from core.run.folder import make_run, write_json
 from core.run.planning import plan
 from core.run.provenance import machine
