@@ -67,6 +67,7 @@ def import_run(file: str | Path) -> dict[str, Any]:
         try:
             names, opened = _contents(path, stack)
             return _import(path, names, opened, runs)
+        # zipfile raises NotImplementedError for unknown compression, RuntimeError for a password.
         except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
             raise InputError(
                 f"{path}: is no zip that can be read ({type(error).__name__})"
