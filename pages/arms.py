@@ -3,21 +3,17 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import (
-    arms_costs,
-    arms_failures,
-    arms_hits,
-    arms_judges,
-    arms_kinds,
-    arms_pairs,
-    arms_pick,
-    arms_view,
-    guard,
-    navigation,
-    questions_view,
-    runs,
-    state,
-)
+from pages.ui import guard, navigation, state
+from pages.ui.arms import by_kind as arms_kinds
+from pages.ui.arms import costs as arms_costs
+from pages.ui.arms import failures as arms_failures
+from pages.ui.arms import hits as arms_hits
+from pages.ui.arms import judges as arms_judges
+from pages.ui.arms import pairs as arms_pairs
+from pages.ui.arms import pick as arms_pick
+from pages.ui.arms import questions as questions_view
+from pages.ui.arms import view as arms_view
+from pages.ui.runs import panel as runs
 
 guard.page("Arms")
 

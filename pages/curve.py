@@ -5,7 +5,10 @@ chance alone would give, and the controlled experiment with a made-up fact at ev
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import curve_needles, curve_view, guard, navigation, runs
+from pages.ui import guard, navigation
+from pages.ui.curve import needles as curve_needles
+from pages.ui.curve import view as curve_view
+from pages.ui.runs import panel as runs
 
 guard.page("Curve")
 

@@ -7,7 +7,9 @@ models and arms, each either here or with the command that brings it.
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import cohort_view, guard, model_view, state
+from pages.ui import guard, state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.data import models as model_view
 
 guard.page("Data & models", needs_cohort=False)
 

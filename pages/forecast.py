@@ -3,7 +3,10 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import forecast_start, forecast_view, guard, navigation, runs, state
+from pages.ui import guard, navigation, state
+from pages.ui.forecast import start as forecast_start
+from pages.ui.forecast import view as forecast_view
+from pages.ui.runs import panel as runs
 
 guard.page("Forecast")
 

@@ -3,7 +3,10 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import gate_start, gate_view, guard, navigation, runs, state
+from pages.ui import guard, navigation, state
+from pages.ui.gate import start as gate_start
+from pages.ui.gate import view as gate_view
+from pages.ui.runs import panel as runs
 
 guard.page("Gate")
 

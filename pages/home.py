@@ -3,7 +3,8 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import guard, home_view, runs, state
+from pages.ui import guard, home_view, state
+from pages.ui.runs import panel as runs
 
 guard.page("Home")
 

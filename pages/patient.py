@@ -4,7 +4,12 @@ the reader made of it. The page lays out; everything it shows is worked out in `
 
 import streamlit as st
 
-from pages.ui import choose, guard, patient_state, patient_tabs, patient_view, scores_view
+from pages.ui import guard
+from pages.ui.patient import choose
+from pages.ui.patient import scores as scores_view
+from pages.ui.patient import state as patient_state
+from pages.ui.patient import tabs as patient_tabs
+from pages.ui.patient import view as patient_view
 
 guard.page("Patient")
 

@@ -3,7 +3,10 @@
 import streamlit as st
 
 from core.errors import MidchartError
-from pages.ui import guard, navigation, runs_compare, runs_compose, runs_watch
+from pages.ui import guard, navigation
+from pages.ui.runs import compare as runs_compare
+from pages.ui.runs import compose as runs_compose
+from pages.ui.runs import watch as runs_watch
 
 guard.page("Runs")
 

@@ -10,7 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui import cohort_view, runs, state, tables
+from pages.ui import state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import panel as runs
+from pages.ui.shared import tables
 from tests import app_data, patient_cohort
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui import charts_forest, results, state
+from pages.ui import state
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
@@ -164,7 +166,7 @@ def test_failures_are_kinds_refusals_and_an_example_to_read(here):
 
 def arms_failures_rules() -> tuple[str, ...]:
     """The kinds that the page explains."""
-    from pages.ui import arms_failures
+    from pages.ui.arms import failures as arms_failures
 
     return tuple(arms_failures.RULES)
 

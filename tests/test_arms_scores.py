@@ -11,9 +11,9 @@ import pytest
 from core import api
 from core.errors import UnknownName
 from core.protocol import parse
-from core.run.gating import training as gates
+from core.run.gating.house import HOUSE
 from core.types import Event, Instruction, Record
-from tests.gates import gate_folder
+from tests.gates import gate_folder, plus_folder
 
 START = datetime(2015, 1, 1)
 SAID = ["fever and rash", "PLAN", "cough", "fever", "pain in the knee", "no fever", "rash seen"]
@@ -28,9 +28,10 @@ ASKED = Instruction("i1", "p1", "fever or rash?")
 
 @pytest.fixture(autouse=True)
 def small_gate(tmp_path_factory, monkeypatch):
-    """A random gate in place of the house's own, which takes seconds to train."""
+    """Random gates in place of the house's own, which take seconds to train."""
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path_factory.getbasetemp() / "scores"))
-    monkeypatch.setattr(gates, "house_gate", lambda protocol: Path(gate_folder(protocol)))
+    monkeypatch.setitem(HOUSE, "qccs", lambda protocol: Path(gate_folder(protocol)))
+    monkeypatch.setitem(HOUSE, "qccs_plus", lambda protocol: Path(plus_folder()))
 
 
 def table(*arms: str, instruction: Instruction = ASKED, **protocol):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pages.ui import arms_words, charts_arms, charts_forest, results, theme
+from pages.ui.arms import charts as charts_arms
+from pages.ui.arms import words as arms_words
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, theme
 
 
 def pair(label: str, difference: float, p: float, **more: object) -> dict[str, object]:

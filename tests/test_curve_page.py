@@ -13,18 +13,16 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.errors import InputError
-from pages.ui import (
-    charts_curve,
-    choose,
-    curve_data,
-    curve_groups,
-    curve_heatmap,
-    curve_needles,
-    curve_point,
-    curve_words,
-    state,
-    tables,
-)
+from pages.ui import state
+from pages.ui.curve import charts as charts_curve
+from pages.ui.curve import data as curve_data
+from pages.ui.curve import groups as curve_groups
+from pages.ui.curve import heatmap as curve_heatmap
+from pages.ui.curve import needles as curve_needles
+from pages.ui.curve import point as curve_point
+from pages.ui.curve import words as curve_words
+from pages.ui.patient import choose
+from pages.ui.shared import tables
 from tests import app_data, curve_report
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.synthetic.laboratory import make_laboratory
-from pages.ui import charts_forecast, charts_forest, forecast_start, forecast_words, theme
+from pages.ui.forecast import charts as charts_forecast
+from pages.ui.forecast import start as forecast_start
+from pages.ui.forecast import words as forecast_words
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import theme
 from tests import app_data, forecast_report
 
 ROOT = Path(__file__).parent.parent

@@ -13,7 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.gate.checkpoint import save_gate
-from pages.ui import gate_charts, gate_start, gate_words, state
+from pages.ui import state
+from pages.ui.gate import charts as gate_charts
+from pages.ui.gate import start as gate_start
+from pages.ui.gate import words as gate_words
 from tests import app_data, gate_report
 from tests.gates import random_gate
 

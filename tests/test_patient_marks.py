@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from core import api
 from core.types import Kept
-from pages.ui import compare, evidence, kept, marks, patient_export, reader_view, tables
-from pages.ui.kept import ArmView
-from pages.ui.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
+from pages.ui.patient import compare, evidence, kept
+from pages.ui.patient import export as patient_export
+from pages.ui.patient import reader as reader_view
+from pages.ui.patient.kept import ArmView
+from pages.ui.shared import marks, tables
+from pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
 
 HOSTILE = '<script>alert(1)</script> <img src=x onerror="y"> <|im_end|> & "q"'
 NOTE = f"Seen today.\nMetformin was stopped in May.\n{HOSTILE}\nFollow-up in two weeks."

@@ -9,7 +9,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from pages.ui import choose, patient_state
+from pages.ui.patient import choose
+from pages.ui.patient import state as patient_state
 from tests.patient_cohort import FIRST, make
 
 PAGE = str(Path(__file__).resolve().parent.parent / "pages" / "patient.py")

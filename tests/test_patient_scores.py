@@ -17,9 +17,11 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.types import Sentence
-from pages.ui import charts_scores, explain_marks, patient_state, score_data
-from pages.ui.score_data import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
-from pages.ui.timeline import Look, Shades
+from pages.ui.patient import explain_marks, score_data
+from pages.ui.patient import score_charts as charts_scores
+from pages.ui.patient import state as patient_state
+from pages.ui.patient.score_data import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
+from pages.ui.patient.timeline import Look, Shades
 from tests.patient_cohort import FIRST, make
 
 pytestmark = pytest.mark.xdist_group("app")

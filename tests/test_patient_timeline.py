@@ -10,9 +10,9 @@ import pytest
 
 from core import api
 from core.types import Kept, Sentence
-from pages.ui import kept, timeline
-from pages.ui.kept import ArmView
-from pages.ui.timeline import ORDER, TIME, Look, Shades
+from pages.ui.patient import kept, timeline
+from pages.ui.patient.kept import ArmView
+from pages.ui.patient.timeline import ORDER, TIME, Look, Shades
 
 DAY = datetime(2012, 3, 1)
 KINDS = ("measurement", "measurement", "drug_exposure", "visit", "note", "condition", "specimen")

@@ -1,1 +1,1 @@
-"""Frames of the gallery: guard, navigation, theme, tables, charts, and the only caches of pages."""
+"""Frames of the gallery, a room for each page; beside them what all share: guard, menu, memory."""

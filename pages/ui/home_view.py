@@ -8,7 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui import cohort_view, navigation, results, runs, state, tables
+from pages.ui import navigation, state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import panel as runs
+from pages.ui.shared import results, tables
 
 
 def ways_in() -> str:

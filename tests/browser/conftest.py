@@ -84,7 +84,8 @@ def small(tmp_path_factory) -> Iterator[tuple[Path, Path, str]]:
         patch.setenv("MIDCHART_DATA", str(data))
         patch.setenv("MIDCHART_CACHE", str(cache))
         api.prepare_demo(patients=3, events_per_patient=80)
-        yield data, cache, app_data.make_run(data / "cohorts" / "demo")
+        run = app_data.make_run(data / "cohorts" / "demo")
+    yield data, cache, run  # the folders of other tests in this process are their own
 
 
 @pytest.fixture(scope="session")

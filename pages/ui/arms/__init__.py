@@ -1,0 +1,1 @@
+"""Arms beside each other: from all of them down to one question."""

@@ -1,0 +1,110 @@
+"""Accuracy by kind of question (task type, domain), and over k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui.arms import charts as charts_arms
+from pages.ui.arms.pick import Chosen, pick
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, tables, theme
+
+TYPES = {"R": "R · look up", "Rn": "Rn · reason", "S": "S · summarise"}
+STRATA = {"task_type": "task type", "domain": "domain"}
+RULE = (
+    "Task types by the question's words, where the cohort has none: R opens with does, has, is, "
+    "was, are, did or asks for the most recent or current; S asks to summarise, list, describe or "
+    "speaks of the past or throughout; Rn is the rest."
+)
+
+
+def kinds(chosen: Chosen) -> None:
+    """A forest of arms for one kind of question, and the table of all kinds."""
+    known = [name for name in STRATA if len(chosen.frame(name))]
+    if not known:
+        st.info("The questions of this run have no task type and no domain.")
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = pick("By", known, "by", STRATA)
+        frame = chosen.frame(by)
+        value = pick("Kind", results.choices(frame, by), f"kind_{by}", TYPES, abreast=True)
+    rows = frame[frame[by] == value]
+    lines = charts_forest.shares(rows[rows["n"] > 0], "accuracy", "patient_low", "patient_high")
+    what = f"accuracy on {TYPES.get(value, value)}, {chosen.judge}"
+    theme.show(charts_forest.forest(lines, what), charts_forest.alt(lines, what), "kinds")
+    tables.table(
+        results.wide(frame, by, "accuracy", "patient_low", "patient_high"),
+        f"{chosen.name}-{by}",
+        f"Accuracy of each arm by {STRATA[by]}",
+        download=frame,
+        height="content",
+    )
+    st.caption(
+        "Each cell: per cent [95 % interval, by patient]; n in the head of its column. "
+        + (RULE if by == "task_type" else "")
+    )
+
+
+def sweep(chosen: Chosen) -> None:
+    """Accuracy over k of the arms that the run has at several k, and what they kept of evidence."""
+    accuracy, recall = chosen.frame("k_sweep"), chosen.frame("recall_sweep")
+    source = accuracy if len(accuracy) else recall
+    if source.empty:
+        st.info(
+            "No arm of this run stands at several k. A spec asks for it by naming an arm more than "
+            'once: arms = ["bm25", { name = "bm25", k = 5 }].'
+        )
+        return
+    arm = pick("Arm", results.choices(source, "arm"), "swept", abreast=True)
+    if len(accuracy):
+        rows = accuracy[accuracy["arm"] == arm]
+        _accuracy(chosen, rows, arm)
+    rows = recall[recall["arm"] == arm] if len(recall) else recall
+    if len(rows):
+        st.subheader("Evidence kept over k", anchor=False)
+        _recall(chosen, rows, arm)
+
+
+def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sort_values("k").drop_duplicates("k").reset_index(drop=True)
+
+
+def _accuracy(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
+    frames = {band: _ordered(rows[rows["band"] == band]) for band in ("overall", "middle", "edge")}
+    what = f"accuracy of {arm}, {chosen.judge}"
+    theme.show(
+        charts_arms.by_k(frames, "accuracy", "patient_low", "patient_high", what),
+        f"Lines: {what} over k, overall, where the evidence is in the middle and at the edge.",
+        "sweep",
+    )
+    ordered = pd.concat([rows[rows["band"] == band] for band in frames])
+    tables.table(
+        results.wide(ordered, "band", "accuracy", "patient_low", "patient_high"),
+        f"{chosen.name}-{arm}-k",
+        f"Accuracy of {arm} by k and band",
+        download=rows,
+        height="content",
+    )
+
+
+def _recall(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
+    frames: dict[str, Any] = {
+        results.CRITERIA.get(name, name): _ordered(rows[rows["criterion"] == name])
+        for name in results.choices(rows, "criterion")
+        if "@" not in name
+    }
+    theme.show(
+        charts_arms.by_k(frames, "recall", "wilson_low", "wilson_high", f"hit, {arm}"),
+        f"Lines: how often {arm} keeps the evidence over k, by {len(frames)} criteria.",
+        "recall_sweep",
+    )
+    tables.table(
+        results.wide(rows, "criterion", "recall", "wilson_low", "wilson_high"),
+        f"{chosen.name}-{arm}-k-kept",
+        f"Evidence kept by {arm} over k",
+        download=rows,
+        height="content",
+    )

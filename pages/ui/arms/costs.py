@@ -1,0 +1,91 @@
+"""What a run cost: what prompts held and lost, tokens, seconds and dollars."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui.arms.pick import Chosen
+from pages.ui.shared import results, tables
+
+FORMATS = {
+    "tokens read": st.column_config.NumberColumn(format="localized"),
+    "reused": st.column_config.NumberColumn(format="localized"),
+    "tokens written": st.column_config.NumberColumn(format="localized"),
+    "seconds": st.column_config.NumberColumn(format="%.2f"),
+    "ms a call": st.column_config.NumberColumn(format="%.1f"),
+    "US$": st.column_config.NumberColumn(format="%.4f"),
+}
+
+
+def costs(chosen: Chosen) -> None:
+    """Totals in words, calls by arm, and what the prompts held and lost."""
+    frame = results.frame_of({"tables": chosen.tables}, "costs")
+    if len(frame):
+        st.write(_sentence(frame))
+        read, said = frame[frame["judge"].isna()], frame[frame["judge"].notna()]
+        for rows, who in ((read, "reader"), (said, "judge")):
+            if rows.empty:
+                continue
+            st.subheader(f"{who.capitalize()}s", anchor=False)
+            tables.table(
+                _columns(rows, who),
+                f"{chosen.name}-costs-{who}",
+                f"Calls of the {who}s by arm: tokens, seconds, dollars",
+                columns=FORMATS,
+                download=rows,
+                height="content",
+            )
+        st.caption(
+            "Tokens are the model's own; reused ones had been read for another prompt already. "
+            "Dollars are by the price list of who was called; a rule and a model of this machine "
+            "have none."
+        )
+    tokens = results.where(
+        results.frame_of({"tables": chosen.tables}, "tokens"), reader=chosen.reader or None
+    )
+    if len(tokens):
+        st.subheader("What prompts held and lost", anchor=False)
+        tables.table(
+            results.token_columns(tokens),
+            f"{chosen.name}-tokens",
+            "Sentences and tokens of each arm, means over questions",
+            download=tokens,
+            height="content",
+        )
+
+
+def _sentence(frame: pd.DataFrame) -> str:
+    read, said = frame[frame["judge"].isna()], frame[frame["judge"].notna()]
+    dollars = frame["cost_usd"].astype(float)
+    words = (
+        f"Readers answered {int(read['n'].sum()):,} times, reading "
+        f"{results.compact(read['prompt_tokens'].sum())} tokens in "
+        f"{results.span_of(read['seconds'].sum())}"
+    )
+    if len(said):
+        words += (
+            f"; judges judged {int(said['n'].sum()):,} times in "
+            f"{results.span_of(said['seconds'].sum())}"
+        )
+    money = f"US\\${dollars.sum():,.2f} in all" if dollars.notna().any() else "nothing was paid"
+    return f"{words}; {money}."
+
+
+def _columns(frame: pd.DataFrame, who: str) -> pd.DataFrame:
+    shown = pd.DataFrame({"arm": frame["label"], who: frame[who]})
+    if who == "judge" and frame["reader"].nunique() > 1:
+        shown["of"] = frame["reader"]
+    shown["calls"], shown["failed"] = frame["n"], frame["failed"]
+    for column, words in (
+        ("read_tokens", "tokens read"),
+        ("reused_tokens", "reused"),
+        ("output_tokens", "tokens written"),
+        ("seconds", "seconds"),
+        ("cost_usd", "US$"),
+    ):
+        values = frame[column].astype(float)
+        if values.notna().any():
+            shown[words] = values
+    shown["ms a call"] = 1000 * frame["seconds_each"].astype(float)
+    return shown

@@ -1,0 +1,212 @@
+"""How far the judges agree, where they part, and how far each agrees with itself."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from pages.ui import state
+from pages.ui.arms import questions as questions_view
+from pages.ui.arms.pick import Chosen, pick
+from pages.ui.patient import choose
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, tables, theme
+from pages.ui.shared.forest import Line, number
+
+MEASURES = {
+    "raw": "same verdict",
+    "kappa": "Cohen's κ",
+    "ac1": "Gwet's AC1",
+    "positive_agreement": "positive agreement",
+}
+HEADS = {"raw": "same", "kappa": "κ", "ac1": "AC1", "positive_agreement": "positive"}
+"""The measures as heads of columns."""
+
+
+def judges(chosen: Chosen) -> None:
+    """Agreement of each two judges, arm by arm, and the answers on which two of them part."""
+    whole = results.where(
+        results.frame_of({"tables": chosen.tables}, "agreement"), reader=chosen.reader
+    )
+    if whole.empty:
+        st.info(
+            "Agreement needs two judges; this run has one. A spec may name several, a blind and a "
+            "sighted one among them, and people on the Review page are judges too."
+        )
+        _itself(chosen)
+        return
+    pairs = {f"{row['first']} and {row['second']}": row for row in whole.to_dict("records")}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        pair = pick("Judges", list(pairs), "judges")
+        measure = pick("Measure", list(MEASURES), "agreement", MEASURES, abreast=True)
+    one = pairs[pair]
+    st.write(_sentence(one))
+    by_arm = results.where(
+        results.frame_of({"tables": chosen.tables}, "judges"),
+        reader=chosen.reader,
+        first=one["first"],
+        second=one["second"],
+    )
+    lines = [_line(row, measure) for row in by_arm.to_dict("records") if row["n"]]
+    what = f"{MEASURES[measure]}, {pair}"
+    theme.show(
+        charts_forest.forest(lines, what, _span(lines), ""),
+        charts_forest.alt(lines, what),
+        "agreement_by_arm",
+    )
+    tables.table(
+        _columns(pd.concat([pd.DataFrame([one]).assign(label="all arms"), by_arm]), one),
+        f"{chosen.name}-agreement",
+        f"Agreement of {pair}: all arms together and arm by arm",
+        download=by_arm,
+        height="content",
+    )
+    st.caption(
+        "Only answers that both called right or wrong. Intervals by resampling patients; where all "
+        "resamples are alike there is none, and a dash is a measure that is not defined. With few "
+        "answers called right κ is near 0 however well two judges agree; AC1 is not, and positive "
+        "agreement says what there is on the answers called right."
+    )
+    _itself(chosen)
+    _parted(chosen, str(one["first"]), str(one["second"]))
+
+
+def _sentence(row: dict[str, object]) -> str:
+    if not row["n"]:
+        return "No answer was judged by both yet."
+    said = {name: _told(row, name) for name in MEASURES}
+    return (
+        f"The same verdict on {results.percent(row['raw'])} of {int(row['n']):,} answers: κ "
+        f"{said['kappa']}, AC1 {said['ac1']}, positive agreement {said['positive_agreement']}."
+    )
+
+
+def _span(lines: list[Line]) -> tuple[float, float]:
+    """From 0, or from below the lowest end, to 1."""
+    ends = [end for line in lines for end in (line.low, line.value) if not pd.isna(end)]
+    return (min([-0.02, *(end - 0.05 for end in ends)]), 1.03)
+
+
+def _told(row: dict[str, object], measure: str) -> str:
+    value = number(row[measure])
+    if pd.isna(value):
+        return "–"
+    if pd.isna(number(row[f"{measure}_low"])):
+        return f"{value:.2f}"
+    ends = results.plain_interval(row[f"{measure}_low"], row[f"{measure}_high"])
+    return f"{value:.2f} [{ends}]"
+
+
+def _line(row: dict[str, object], measure: str) -> Line:
+    value, low, high = (
+        number(row[name]) for name in (measure, f"{measure}_low", f"{measure}_high")
+    )
+    label = str(row["label"])
+    return Line(
+        label,
+        value,
+        low,
+        high,
+        f"{_told(row, measure)} n {int(row['n'])}",
+        charts_forest.is_control(label),
+    )
+
+
+def _columns(frame: pd.DataFrame, one: dict[str, object]) -> pd.DataFrame:
+    """Crosstab and measures, each with its interval, a row an arm."""
+    shown = pd.DataFrame(
+        {
+            "arm": frame["label"],
+            "n": frame["n"],
+            "both right": frame["both_yes"],
+            f"only {one['first']}": frame["only_first"],
+            f"only {one['second']}": frame["only_second"],
+            "both wrong": frame["neither"],
+        }
+    )
+    for name, head in HEADS.items():
+        shown[head] = [_told(row, name) for row in frame.to_dict("records")]
+    return shown
+
+
+def _itself(chosen: Chosen) -> None:
+    """A judge that was asked several times about one answer, against itself."""
+    frame = results.where(
+        results.frame_of({"tables": chosen.tables}, "self_agreement"), reader=chosen.reader
+    )
+    if frame.empty:
+        return
+    st.subheader("A judge against itself", anchor=False)
+    shown = pd.DataFrame(
+        {
+            "judge": frame["judge"],
+            "answers": frame["n"],
+            "times asked": frame["repeats"].round(1),
+            "same verdict": results.shares(
+                frame, "agreement", "agreement_low", "agreement_high", 1
+            ),
+            "always the same": [results.percent(v, 1) for v in frame["unanimous"]],
+        }
+    )
+    tables.table(
+        shown,
+        f"{chosen.name}-self",
+        "How far each judge agrees with itself when asked again",
+        download=frame,
+        height="content",
+    )
+
+
+def _parted(chosen: Chosen, first: str, second: str) -> None:
+    """The answers on which the two judges part; one of them in full."""
+    st.subheader("Where they part", anchor=False)
+    rows = state.disagreements(chosen.run, chosen.reader, first, second)
+    if not rows:
+        st.info("These two judges part on no answer.")
+        return
+    cohort = api.open_data(chosen.run["data"])
+    asked = {i.id: i.question for i in cohort.instructions}
+    frame = pd.DataFrame(
+        {
+            "question": [asked.get(row["instruction"], "(not in the cohort)") for row in rows],
+            "position": [row["band"] for row in rows],
+            "arm": [results.label(row["label"]) for row in rows],
+            first: [questions_view.WORDS[row["first"]] for row in rows],
+            second: [questions_view.WORDS[row["second"]] for row in rows],
+        }
+    )
+
+    def show() -> None:
+        picked = st.session_state["table_parted"]["selection"]["rows"]
+        if picked:
+            row = rows[picked[0]]
+            st.session_state["parted"] = choose.token(chosen.run["run"], row["instruction"])
+
+    st.caption(f"{len(rows):,} answers. Choose a row to see it in full below.")
+    tables.table(
+        frame,
+        "parted",
+        f"Answers that {first} and {second} judge differently",
+        columns={"question": st.column_config.TextColumn(width="large")},
+        height="content" if len(frame) <= 12 else 420,
+        on_select=show,
+        selection_mode="single-row",
+    )
+    tokens = {
+        choose.token(chosen.run["run"], row["instruction"]): row["instruction"] for row in rows
+    }
+    if st.session_state.get("parted") not in tokens:
+        st.session_state.pop("parted", None)
+    seen = st.selectbox(
+        "Question in full",
+        list(tokens),
+        index=None,
+        key="parted",
+        bind="query-params",
+        width=320,
+        placeholder="Choose a row above",
+        help="The code stands for a question of this run; it means nothing elsewhere.",
+    )
+    if seen is not None:
+        questions_view.one(chosen.run, cohort, tokens[seen], chosen.reader)

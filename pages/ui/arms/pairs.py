@@ -1,0 +1,123 @@
+"""Arms in pairs: each against the chosen baseline on the same questions, and what that can tell."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import streamlit as st
+
+from pages.ui.arms import words as arms_words
+from pages.ui.arms.pick import Chosen, pick
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, tables, theme
+
+INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
+P_COLUMNS = {
+    "difference (points)": st.column_config.NumberColumn(format="%+.1f"),
+    "p": st.column_config.NumberColumn(format="%.2g"),
+    "p (Holm)": st.column_config.NumberColumn(format="%.2g"),
+    "p (BH)": st.column_config.NumberColumn(format="%.2g"),
+}
+
+
+def pairs(chosen: Chosen) -> None:
+    """The paired differences as a forest and a table; then what was tested and what could be."""
+    rows = chosen.frame("paired")
+    rows = rows[rows["n"] > 0] if len(rows) else rows
+    if rows.empty:
+        st.info("Pairs need two arms with answers that were judged; this run has none.")
+        return
+    baseline = results.label(chosen.baseline)
+    of = pick("95 % interval", list(INTERVALS), "pair_interval", INTERVALS)
+    low, high = f"{of}_low", f"{of}_high"
+    lines = charts_forest.differences(rows, low, high)
+    ends = [end for line in lines for end in (line.low, line.high, line.value)]
+    reach = max(abs(end) for end in ends if not isnan(end))
+    span = (-1.08 * max(reach, 5), 1.08 * max(reach, 5))
+    what = f"points more (right) or less (left) than {baseline}"
+    theme.show(
+        charts_forest.forest(lines, what, span, "", zero=True),
+        charts_forest.alt(lines, f"differences in accuracy from {baseline}"),
+        "differences",
+    )
+    tables.table(
+        results.pair_columns(rows),
+        f"{chosen.name}-paired",
+        f"Paired differences against {baseline}: McNemar's exact test with Holm's adjustment",
+        columns=P_COLUMNS,
+        download=rows,
+        height="content",
+    )
+    st.caption(
+        "Only questions that both arms were judged on. p: McNemar's exact test on those that only "
+        "one of the two got right; Holm's adjustment holds for all comparisons of this reader and "
+        "judge, BH (Benjamini and Hochberg) keeps the share of false alarms. By patient: patients "
+        "are resampled, as a patient's questions belong together; the p values take questions as "
+        "independent. Where no question tells the two apart there is nothing to resample."
+    )
+    _readers(chosen)
+    _tests(chosen)
+
+
+def _readers(chosen: Chosen) -> None:
+    """A second reader against the first, arm by arm."""
+    frame = results.where(
+        results.frame_of({"tables": chosen.tables}, "readers"), judge=chosen.judge
+    )
+    if frame.empty:
+        return
+    for reader in results.choices(frame, "reader"):
+        rows = frame[frame["reader"] == reader]
+        first = str(rows["baseline"].iloc[0])
+        st.subheader("Another reader, arm by arm", anchor=False)
+        st.caption(f"{reader} against {first}, arm by arm; above 0 favours {reader}.")
+        tables.table(
+            results.pair_columns(rows),
+            f"{chosen.name}-{reader}-readers",
+            f"Paired differences of {reader} against {first}, arm by arm",
+            columns=P_COLUMNS,
+            download=rows,
+            height="content",
+        )
+
+
+def _tests(chosen: Chosen) -> None:
+    """What was tested, what stands, and what could have been seen."""
+    told = chosen.tables.get("multiplicity") or []
+    st.subheader("What was tested", anchor=False)
+    st.write(arms_words.tests_made(told))
+    if told and chosen.baseline != told[0].get("baseline", chosen.baseline):
+        st.caption("Counted for the run's first arm; each other baseline looked at adds its own.")
+    seen = chosen.frame("detectable")
+    if len(seen):
+        row = seen.iloc[0]
+        alone, among = (results.points(row[name]) for name in ("alone", "among_all"))
+        st.write(
+            f"At n = {int(row['n']):,} and with {results.percent(row['discordant'])} of questions "
+            "answered rightly by only one of two arms, one comparison finds a difference of "
+            f"{alone} in 4 of 5 such runs, and {int(row['comparisons'])} comparisons one of "
+            f"{among}."
+        )
+    with st.expander("All tests, and Cochran's Q over all arms at once"):
+        if told:
+            frame = results.frame_of({"tables": chosen.tables}, "multiplicity")
+            tables.table(
+                frame.drop(columns=["table"]),
+                f"{chosen.name}-tests",
+                "Tests made by this report, by family",
+                download=frame,
+                height="content",
+            )
+        whole = chosen.frame("omnibus")
+        if len(whole):
+            tables.table(
+                whole.rename(columns={"telling": "questions that tell", "statistic": "Q"}),
+                f"{chosen.name}-omnibus",
+                "Cochran's Q over all arms",
+                columns={
+                    "Q": st.column_config.NumberColumn(format="%.2f"),
+                    "p": st.column_config.NumberColumn(format="%.2g"),
+                },
+                download=whole,
+                height="content",
+            )

@@ -1,0 +1,147 @@
+"""What the Arms page looks at: a run's reader, judge and baseline, chosen once at its top.
+
+All are in the address by their label in the spec, which holds no text of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from pages.ui import state
+from pages.ui.arms import words as arms_words
+from pages.ui.data import cohort as cohort_view
+from pages.ui.shared import marks, results
+
+ABREAST = 3
+"""Choices that stand side by side; more go into a list."""
+
+CHANGED = "the protocol differs"
+"""How a run's own warning begins that belongs beside the sentence."""
+
+CSS = """
+.mc-headline{font-size:1.16rem;line-height:1.45;font-weight:600;margin:.1rem 0 .2rem;max-width:88ch}
+.mc-basis{font-size:.88rem;opacity:.82;margin:0 0 .15rem;max-width:100ch;line-height:1.5}
+"""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A run with its report, and whose answers, verdicts and comparison are shown.
+
+    ``tables`` are the report's, with ``paired`` and ``detectable`` against ``baseline`` (a label
+    of the spec). ``judge`` is empty in a run that judges nothing.
+    """
+
+    run: dict[str, Any]
+    report: dict[str, Any]
+    tables: Mapping[str, Any]
+    reader: str
+    judge: str
+    baseline: str
+
+    @property
+    def here(self) -> dict[str, str]:
+        """The reader and the judge, to pick rows by."""
+        return {"reader": self.reader, "judge": self.judge}
+
+    @property
+    def name(self) -> str:
+        """The stem of the names of files that are taken along."""
+        return str(self.run["run"])
+
+    def frame(self, table: str, **fixed: Any) -> Any:
+        """Rows of a table of this reader and judge, arms labelled for display."""
+        frame = results.frame_of({"tables": self.tables}, table)
+        return results.where(frame, **self.here, **fixed)
+
+
+def pick(
+    label: str,
+    options: Sequence[str],
+    key: str,
+    words: Mapping[str, str] | None = None,
+    abreast: bool = False,
+) -> str:
+    """A visible choice kept in the URL; nothing is drawn where there is nothing to choose.
+
+    Many choices go into a list, unless they are to stand ``abreast`` all the same.
+    """
+    if len(options) < 2:
+        return options[0] if options else ""
+    shown = (lambda value: words.get(value, value)) if words else str
+    if len(options) > ABREAST and not abreast:
+        return st.selectbox(
+            label, options, key=key, bind="query-params", format_func=shown, width=260
+        )
+    return st.segmented_control(
+        label,
+        options,
+        default=options[0],
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=shown,
+    )
+
+
+def choose(run: dict[str, Any], report: dict[str, Any]) -> Chosen:
+    """The pickers of reader, judge and baseline, and what they leave."""
+    tables = report["tables"]
+    accuracy = results.frame_of(report, "accuracy")
+    if accuracy.empty:
+        return Chosen(run, report, tables, "", "", "")
+    labels = list(dict.fromkeys(row["label"] for row in tables["accuracy"]))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        reader = pick("Reader", results.choices(accuracy, "reader"), "reader")
+        judge = pick("Judge", results.choices(accuracy, "judge"), "judge")
+        baseline = labels[0]
+        if len(labels) > 1:
+            baseline = st.selectbox(
+                "Compared with",
+                labels,
+                key="baseline",
+                bind="query-params",
+                format_func=results.label,
+                width=220,
+                help="Every other arm is compared with this one, on the same questions.",
+            )
+    if baseline != labels[0]:
+        tables = {**tables, **state.compared(run, baseline)}
+    return Chosen(run, report, tables, reader, judge, baseline)
+
+
+def notes(chosen: Chosen) -> None:
+    """What else the run says of itself, at the foot of the page."""
+    others = [line for line in chosen.report["warnings"] if not line.startswith(CHANGED)]
+    if others:
+        st.caption(cohort_view.plain(" ".join(map(_sentence, others))))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def headline(chosen: Chosen) -> None:
+    """What the run shows in one sentence, what it rests on, and what to beware of."""
+    if chosen.judge:
+        titles = {name: title for name, title, _ in state.members("judge")}
+        title = titles.get(chosen.judge.partition(" ")[0], "")
+        told = arms_words.headline(chosen.tables, chosen.reader, chosen.judge, chosen.baseline)
+        below = [
+            arms_words.size(chosen.tables, chosen.reader, chosen.judge),
+            " ".join(arms_words.cautions(chosen.tables, chosen.reader, chosen.judge, title)),
+        ]
+    else:
+        told, below = arms_words.kept(chosen.tables, "evidence-id"), []
+    changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
+    below.append(" ".join(map(_sentence, changed)))
+    if state.active(chosen.run) or chosen.run["status"] != "done":
+        told = f"So far, on part of the run: {told}"
+    inside = f'<p class="mc-headline">{marks.safe(told)}</p>' + "".join(
+        f'<p class="mc-basis">{marks.safe(line)}</p>' for line in below if line
+    )
+    st.html(f"<style>{CSS}</style>" + marks.block(inside))

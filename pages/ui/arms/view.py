@@ -1,0 +1,152 @@
+"""The first two views of the Arms page: all arms overall, and arms × position bands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui import state
+from pages.ui.arms import charts as charts_arms
+from pages.ui.arms.pick import Chosen, pick
+from pages.ui.runs import panel as runs
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, tables, theme
+
+MOST_LINES = 4
+"""Lines that one band chart can hold and still be told apart."""
+INTERVALS = {
+    "wilson": ("Wilson", "wilson_low", "wilson_high"),
+    "patient": ("by patient", "patient_low", "patient_high"),
+    "percentile": ("bootstrap", "ci_low", "ci_high"),
+}
+"""Intervals to choose from: name, and the columns of their ends."""
+HELP = (
+    "Wilson: every question counts as another patient's. By patient: a patient's questions belong "
+    "together, so the interval is wider where patients differ. Bootstrap: percentile bootstrap of "
+    "questions, as in the paper; it has no width where none or all are right."
+)
+
+
+def no_runs() -> None:
+    """The empty state: what will be here, and the button that begins it."""
+    with st.container(border=True):
+        st.subheader("No run yet", anchor=False)
+        st.write(
+            "A run asks every question of a cohort under every arm, reads the answers and judges "
+            "them. Its arms are then compared here. The demo comparison takes a few minutes."
+        )
+        cohort = state.pick_cohort("On which cohort")
+        if cohort:
+            runs.start(cohort, "arms")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is compared: rows of the report, the share's column, its interval, and its words."""
+
+    frame: pd.DataFrame
+    value: str
+    low: str
+    high: str
+    words: str
+    name: str
+
+
+def measure(chosen: Chosen) -> Measure:
+    """The pickers of what is compared, and the rows they leave. Stands in a horizontal row."""
+    recall = results.frame_of({"tables": chosen.tables}, "recall")
+    kinds = (["accuracy"] if chosen.judge else []) + ["evidence"]
+    kind = pick("Compare", kinds, "measure", {"accuracy": "Accuracy", "evidence": "Evidence kept"})
+    if kind == "accuracy":
+        frame = chosen.frame("accuracy")
+        shown = f"accuracy, {chosen.judge}"
+    else:
+        found = results.choices(recall, "criterion")
+        criteria = sorted(found, key=lambda name: name != "evidence-id")
+        criterion = pick("Counted as kept", criteria, "criterion", results.CRITERIA)
+        frame = results.where(recall, criterion=criterion)
+        shown = results.CRITERIA.get(criterion, criterion)
+    methods = [name for name, (_, low, _) in INTERVALS.items() if low in frame]
+    words = {name: INTERVALS[name][0] for name in methods}
+    method = pick("95 % interval", methods, "interval", words)
+    _, low, high = INTERVALS[method]
+    value = "accuracy" if kind == "accuracy" else "recall"
+    return Measure(frame, value, low, high, shown, f"{chosen.name}-{kind}")
+
+
+def overall(chosen: Chosen) -> None:
+    """A forest of arms for all questions or one band, with its numbers."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        shown = measure(chosen)
+        band = st.selectbox(
+            "Where the evidence lies (%)",
+            ["overall", *[b for b in results.BAND_ORDER if b != "overall"]],
+            key="band",
+            bind="query-params",
+            width=170,
+        )
+    rows = results.where(shown.frame, band=band)
+    known = rows[rows["n"] > 0]
+    if known.empty:
+        st.info("No question of this run has its evidence in this band.")
+        return
+    left, right = st.columns(2, gap="medium")
+    with left:
+        lines = charts_forest.shares(known, shown.value, shown.low, shown.high)
+        theme.show(
+            charts_forest.forest(lines, shown.words),
+            charts_forest.alt(lines, shown.words),
+            "forest",
+        )
+    with right:
+        tables.table(
+            results.numbers(rows, shown.value, shown.low, shown.high),
+            f"{shown.name}-{band}",
+            f"{shown.words} of each arm, {band}: share, interval, n",
+            columns={"%": st.column_config.NumberColumn(format="%.1f")},
+            download=rows,
+            height="content",
+        )
+        st.caption(
+            "n counts answers judged right or wrong; unparsed and failed ones stay out of it and "
+            f"are counted beside it. Hollow markers are controls. {HELP}"
+            if shown.value == "accuracy"
+            else "n counts questions whose evidence (or answer) is known. Hollow: controls."
+        )
+
+
+def bands(chosen: Chosen) -> None:
+    """Arms × bands, as lines for a few arms and as a table for all."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        shown = measure(chosen)
+    labels = results.choices(shown.frame, "label")
+    drawn = st.pills(
+        f"Arms in the chart (up to {MOST_LINES})",
+        labels,
+        selection_mode="multi",
+        default=theme.leading(labels, MOST_LINES),
+        key="lines",
+        persist_state="session",
+    )
+    if len(drawn) > MOST_LINES:
+        st.caption(f"The first {MOST_LINES} of {len(drawn)} are drawn; the table has them all.")
+    rows = shown.frame[shown.frame["label"].isin(drawn[:MOST_LINES])]
+    if len(rows):
+        theme.show(
+            charts_arms.by_band(rows, shown.value, shown.low, shown.high, shown.words),
+            f"Lines: {shown.words} of {', '.join(drawn[:MOST_LINES])} by position band.",
+            "bands",
+        )
+    tables.table(
+        results.wide(shown.frame, "band", shown.value, shown.low, shown.high),
+        f"{shown.name}-bands",
+        f"{shown.words}: arms by position band, each with interval and n",
+        download=shown.frame,
+        height="content",
+    )
+    st.caption(
+        "Each cell: per cent [95 % interval]; n in the head of its column. Middle is 30–70 % of "
+        f"the record, edge the rest. {HELP if shown.value == 'accuracy' else ''}"
+    )

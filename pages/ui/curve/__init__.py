@@ -1,0 +1,1 @@
+"""The position-accuracy curve, its groups and points, and needle runs."""

@@ -1,0 +1,322 @@
+"""Needle runs: a made-up fact at every depth of the same record, so that only its place changes."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation, state
+from pages.ui.arms import pick as arms_pick
+from pages.ui.curve import heatmap as curve_heatmap
+from pages.ui.curve import view as curve_view
+from pages.ui.data import cohort as cohort_view
+from pages.ui.patient import choose
+from pages.ui.runs import panel as runs
+from pages.ui.shared import forest as charts_forest
+from pages.ui.shared import results, tables, theme
+
+SPEC = navigation.FOLDER.parent / "docs" / "needles.toml"
+KIND = "needles"
+WHOSE = ("label", "reader", "judge")
+AXES = (
+    ("depths", "depth", "depth of the fact in the record, %"),
+    ("lengths", "length", "length of the record, tokens"),
+)
+
+
+def needles() -> None:
+    """The needle runs of this installation: pick one, see what depth does."""
+    if not state.runs((KIND,)):
+        no_run()
+        return
+    run = state.pick_run(kinds=(KIND,))
+    if run is None:
+        return
+    report = state.report(run)
+    runs.line(run, report)
+    if state.active(run):
+        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
+    elif run["status"] != "done":
+        runs.resume(run, "curve")
+    frame = results.frame_of(report, "heatmap")
+    if frame.empty or not frame["n"].sum():
+        st.info("No needle of this run is judged yet. Results appear here as they come.")
+    else:
+        shown(run, report, frame)
+    if report["items"]["failed"]:
+        runs.failures(report)
+    with st.expander("Run needles again"):
+        begin()
+
+
+def no_run() -> None:
+    """The empty state: what will be here, and the button that begins it."""
+    with st.container(border=True):
+        st.subheader("No needle run yet", anchor=False)
+        st.write(
+            "In an observed curve, questions about one part of a record may be harder for other "
+            "reasons. A needle run places the same made-up fact (a dose, a laboratory value, a "
+            "date, a negation) at every depth of the same record, cut to several lengths, and asks "
+            "for it: position is then the only thing that changes."
+        )
+        begin()
+
+
+def begin() -> None:
+    """The picker of a cohort with questions, and the button."""
+    if state.asking():
+        start(state.pick_cohort("On which cohort"))
+    else:
+        curve_view.no_questions()
+
+
+def spec(cohort: str) -> dict[str, Any]:
+    """The ready-made needle run on a cohort."""
+    made = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    here = {name for name, _, problem in state.members("arm") if not problem}
+    made["arms"] = [
+        arm for arm in made["arms"] if (arm if isinstance(arm, str) else arm["name"]) in here
+    ]
+    return {**made, "data": api.open_data(cohort).path, "name": f"needles on {cohort}"}
+
+
+def start(cohort: str) -> None:
+    """The button that starts the ready-made needle run, with what it will do said before."""
+    made = spec(cohort)
+    busy = any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,)))
+    if st.button(
+        "Run the needles", key="start_needles", type="primary", icon=":material/play_arrow:",
+        disabled=busy, help="A needle run on this cohort is at work already." if busy else None,
+    ):  # fmt: skip
+        try:
+            api.start(made)
+        except MidchartError as error:
+            st.error(str(error), title="The run could not be started")
+        else:
+            st.rerun()
+    readers, judges = " and ".join(made["readers"]), " and ".join(made["judges"])
+    st.caption(
+        f"{made['needles']} facts in each of {made['patients']} records, {len(made['depths'])} "
+        f"depths, {len(made['lengths'])} lengths, {len(made['arms'])} arms, read by {readers}, "
+        f"judged by {judges}: some minutes on two cores. It can be cancelled and goes on where it "
+        "stopped. Nothing leaves this machine."
+    )
+    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
+
+
+def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:
+    """Verdict, heatmaps by distractors, depths as lines, contrast, and every number."""
+    first = st.container()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        here = {
+            column: arms_pick.pick(
+                column.replace("label", "arm").capitalize(),
+                results.choices(frame, column),
+                f"needle_{column}",
+            )
+            for column in WHOSE
+        }
+    rows = results.where(frame, **here)
+    with first:
+        told = results.where(results.frame_of(report, "verdict"), **here)
+        curve_view.verdict(" ".join(told["text"]) if "text" in told else "")
+    who = f"{here['label']}, read by {here['reader']}, judged by {here['judge']}"
+    st.subheader("The same fact by depth and length", anchor=False)
+    facets(rows, who)
+    st.caption(
+        f"{cohort_view.plain(who)}. Each cell: per cent told right; its n and 95 % interval "
+        "(Wilson) on hover and in the table. Depth: where in the record the fact stands, 0 % is "
+        "its beginning."
+    )
+    with st.expander("The heatmap as a table"):
+        tables.table(
+            cell_table(rows),
+            f"{run['run']}-heatmap",
+            "Each cell: depth, length, distractors, n, right, share with interval, kept in prompt",
+            download=frame,
+            height=460,
+        )
+    along(run, report, here)
+    contrast(run, report, here)
+    facts(run, report, here)
+
+
+def facets(rows: pd.DataFrame, who: str) -> None:
+    """A heatmap for each number of distractors."""
+    counts = sorted(set(rows["distractors"]))
+    abreast = min(len(counts), 3)
+    for first in range(0, len(counts), abreast):
+        places = st.columns(abreast, gap="medium")
+        for place, count in zip(places, counts[first : first + abreast], strict=False):
+            own = rows[rows["distractors"] == count]
+            with place:
+                words = curve_heatmap.distractors(count)
+                st.markdown(f"**{words}** n = {int(own['n'].sum()):,}, {_each(own)}")
+                theme.show(
+                    curve_heatmap.heatmap(own),
+                    curve_heatmap.alt(own, f"{who}, {words}"),
+                    f"needle_heatmap_{count}",
+                )
+
+
+def _each(rows: pd.DataFrame) -> str:
+    least, most = int(rows["n"].min()), int(rows["n"].max())
+    return f"{least} a cell" if least == most else f"{least}–{most} a cell"
+
+
+def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The heatmap's cells as rows in words."""
+    table = pd.DataFrame(
+        {
+            "length": rows["length"],
+            "depth, %": rows["depth"],
+            "look-alikes": rows["distractors"],
+            "n": rows["n"],
+            "right": rows["correct"],
+            "% [95 %]": results.shares(rows, "accuracy", "wilson_low", "wilson_high"),
+            "in prompt": [results.percent(v) for v in rows["kept"]],
+            "unparsed": rows["unparsed"],
+            "failed": rows["failed"],
+        }
+    )
+    return table.sort_values(["look-alikes", "length", "depth, %"])
+
+
+def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Depth alone and length alone, a line for each number of look-alikes."""
+    places = st.columns(2, gap="medium")
+    for place, (name, axis, title) in zip(places, AXES, strict=True):
+        whole = results.frame_of(report, name)
+        own = results.where(whole, **here)
+        if own.empty:
+            continue
+        with place:
+            st.markdown(f"**Over {axis}** n = {int(own['n'].sum()):,}")
+            theme.show(
+                curve_heatmap.marginal(own, axis, title),
+                f"Lines: share told right over {axis}, one for each number of look-alikes. "
+                + _said(own, axis),
+                f"needle_{name}",
+            )
+            with st.expander("As a table"):
+                tables.table(
+                    marginal_table(own, axis),
+                    f"{run['run']}-{name}",
+                    f"Share told right over {axis}, with interval and n",
+                    download=whole,
+                    height="content",
+                )
+    st.caption(
+        "Bars: 95 % interval, patients drawn anew (Wilson where there is one patient); it has no "
+        "width where all patients are alike. The number at a line's end: look-alikes, notes on "
+        "the same thing with another day and value."
+    )
+
+
+def _said(rows: pd.DataFrame, axis: str) -> str:
+    return "; ".join(
+        f"{row['distractors']} at {row[axis]:,}: {results.percent(row['accuracy'])}, n {row['n']:,}"
+        for row in rows.to_dict("records")
+    )
+
+
+def marginal_table(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """One axis' numbers in words."""
+    return pd.DataFrame(
+        {
+            axis: rows[axis],
+            "look-alikes": rows["distractors"],
+            "n": rows["n"],
+            "patients": rows["patients"],
+            "% [95 %, by patient]": results.shares(rows, "accuracy", "ci_low", "ci_high"),
+            "Wilson": [
+                results.interval(a, b)
+                for a, b in zip(rows["wilson_low"], rows["wilson_high"], strict=True)
+            ],
+            "in prompt": [results.percent(v) for v in rows["kept"]],
+        }
+    )
+
+
+def contrast(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Middle less edge of every arm, each fact with itself: a forest, its table."""
+    whole = results.frame_of(report, "contrast")
+    own = results.where(whole, reader=here["reader"], judge=here["judge"])
+    if own.empty:
+        return
+    st.subheader("Middle against edge, each fact with itself", anchor=False)
+    known = own[own["difference"].notna()].rename(columns={"series": "n"})
+    if len(known):
+        lines = charts_forest.differences(known, "ci_low", "ci_high")
+        what = "middle − edge, points"
+        ends = [100 * abs(v) for name in ("difference", "ci_low", "ci_high")
+                for v in known[name].dropna()]  # fmt: skip
+        reach = 1.1 * max(9.0, *ends)
+        theme.show(
+            charts_forest.forest(lines, what, (-reach, reach), "", zero=True),
+            charts_forest.alt(lines, what),
+            "needle_contrast",
+        )
+    tables.table(
+        contrast_table(own),
+        f"{run['run']}-contrast",
+        "Each arm: right at middle depths and at the edges, their difference, p, n",
+        download=whole,
+        height="content",
+    )
+    st.caption(
+        "n: facts in a record at one length, each seen at middle depths (30–70 %) and at the "
+        "others. p by permutation within patients, Holm over the arms and readers of a judge."
+    )
+
+
+def contrast_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The contrast in words."""
+    return pd.DataFrame(
+        {
+            "arm": rows["label"],
+            "middle": [results.percent(v) for v in rows["middle"]],
+            "edge": [results.percent(v) for v in rows["edge"]],
+            "points [95 %]": [
+                results.signed(*row, 1)
+                for row in zip(rows["difference"], rows["ci_low"], rows["ci_high"], strict=True)
+            ],
+            "p (Holm)": [results.p_words(v) for v in rows["p_holm"]],
+            "n": rows["series"],
+            "patients": rows["patients"],
+            "in prompt: middle": [results.percent(v) for v in rows["kept_middle"]],
+            "at the edge": [results.percent(v) for v in rows["kept_edge"]],
+            "left out": rows["left_out"],
+        }
+    )
+
+
+def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
+    """Kinds of fact, and how records were cut: tables."""
+    whole = results.frame_of(report, "facts")
+    own = results.where(whole, **here)
+    with st.expander("By kind of fact, and how the records were cut"):
+        if len(own):
+            shown = pd.DataFrame(
+                {
+                    "fact": own["fact"],
+                    "look-alikes": own["distractors"],
+                    "n": own["n"],
+                    "% [95 %]": results.shares(own, "accuracy", "wilson_low", "wilson_high"),
+                }
+            )
+            tables.table(shown, f"{run['run']}-facts", "Share told right by kind of fact",
+                         download=whole, height="content")  # fmt: skip
+        cuts = results.frame_of(report, "cuts")
+        if len(cuts):
+            cuts = cuts.assign(record=[choose.token(run["run"], str(r)) for r in cuts["record"]])
+            cuts = cuts.drop(columns=["begins", "ends"], errors="ignore")
+            tables.table(cuts, f"{run['run']}-cuts", "Each record at each length: events, tokens",
+                         height="content" if len(cuts) <= 15 else 460)  # fmt: skip
+    for line in report["warnings"]:
+        st.caption(cohort_view.plain(f"{line[:1].upper()}{line[1:].rstrip('.')}."))

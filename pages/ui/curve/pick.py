@@ -1,0 +1,80 @@
+"""What the Curve page looks at: cohort, score, kind of position, bins, and a group of answers.
+
+Options are in the address by their name. A group's value comes from the cohort's files, so it is
+there as a token that means nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.ui import state
+from pages.ui.curve import words as curve_words
+from pages.ui.curve.data import Choice
+from pages.ui.patient import choose
+
+ALL = ""
+"""The value of the group that is all answers."""
+
+
+def cohort() -> str:
+    """The cohort's picker; alone, it is not asked for. "" where none has questions."""
+    known = state.asking()
+    if not known:
+        return ""
+    return state.pick_cohort() if len(known) > 1 else known[0]
+
+
+def options() -> Choice:
+    """The pickers of score, position, bins and stratum. Stands in a horizontal row."""
+    scores, positions = curve_words.SCORES, curve_words.POSITIONS
+    score = st.selectbox(
+        "Score", list(scores), format_func=scores.__getitem__, key="score", bind="query-params",
+        width=230, help=" ".join(f"{scores[k]}: {v}" for k, v in curve_words.ABOUT.items()),
+    )  # fmt: skip
+    position = st.segmented_control(
+        "Position", list(positions), default="order", required=True, key="position",
+        format_func=positions.__getitem__, bind="query-params",
+        help="Order: the place among all events of the record. Time: the share of its span that "
+        "had passed. The two are different and are never mixed.",
+    )  # fmt: skip
+    bins = st.segmented_control(
+        "Parts", list(curve_words.BINS), default=10, required=True, key="bins",
+        format_func=curve_words.BINS.__getitem__, bind="query-params",
+        help="Fixed edges of the record, not of the answers: the first tenth is 0–10 %.",
+    )  # fmt: skip
+    snippets = st.segmented_control(
+        "Evidence", list(curve_words.SNIPPETS), default="best", required=True, key="snippets",
+        format_func=curve_words.SNIPPETS.__getitem__, bind="query-params",
+        help="Best piece: an answer stands where the best-matching piece of its evidence lies. "
+        "Every piece: it stands once at each located piece, so that n counts places.",
+    )  # fmt: skip
+    by = st.segmented_control(
+        "Groups by", list(curve_words.STRATA), default="model", required=True, key="by",
+        format_func=curve_words.STRATA.__getitem__, bind="query-params",
+    )  # fmt: skip
+    return Choice(score, position, bins, snippets, by)
+
+
+def group(cohort: str, by: str, values: Sequence[str]) -> str:
+    """The group whose curve is drawn large; :data:`ALL` by default. In the address as a token."""
+    tokens = {choose.token(cohort, f"{by}/{value}"): value for value in values}
+    key, seen = f"curve_of_{by}", "curve_of_address"
+    asked = st.query_params.get("of")
+    if asked is not None and asked != st.session_state.get(seen) and asked in tokens:
+        st.session_state[key] = tokens[asked]
+    if st.session_state.get(key) not in (ALL, *values):
+        st.session_state[key] = ALL
+    value = st.selectbox(
+        "Answers of", [ALL, *values], key=key, persist_state="session", width=230,
+        format_func=lambda v: v or f"every {curve_words.STRATA[by].lower()}",
+    )  # fmt: skip
+    wanted = next((token for token, one in tokens.items() if one == value), None)
+    if wanted is None:
+        st.query_params.pop("of", None)
+    elif st.query_params.get("of") != wanted:
+        st.query_params["of"] = wanted
+    st.session_state[seen] = wanted
+    return value

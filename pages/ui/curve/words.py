@@ -1,0 +1,185 @@
+"""A curve's numbers in words: the table of its summary, its bins, and the names of its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from pages.ui.curve import charts as charts_curve
+from pages.ui.shared import results
+
+SCORES = {
+    "clinician": "Clinicians' verdict",
+    "exact": "Exact match",
+    "jaccard": "Token overlap (Jaccard)",
+}
+POSITIONS = {"order": "Order of events", "time": "Elapsed time"}
+BINS = {10: "Deciles", 5: "Quintiles"}
+SNIPPETS = {"best": "Best piece", "all": "Every piece"}
+STRATA = {
+    "model": "Model",
+    "specialty": "Specialty",
+    "domain": "Domain",
+    "task_type": "Task type",
+}
+MEASURES = {
+    "clinician": "accuracy by the clinicians' verdict",
+    "exact": "accuracy by exact match",
+    "jaccard": "mean token overlap",
+}
+SIMULATED = "simulated answers"
+ABOUT = {
+    "clinician": "Right or wrong as clinicians judged each answer.",
+    "exact": "Answers whose reference holds a number, a date or yes/no, by exact match of those.",
+    "jaccard": "Shared over all distinct words of answer and reference: a mean, not a share.",
+}
+
+
+def points(value: Any) -> str:
+    """A difference of shares in points with its sign."""
+    return "–" if _none(value) else f"{results.plus(100 * value, 1)} points"
+
+
+def ends(low: Any, high: Any) -> str:
+    """The interval of a difference in points."""
+    if _none(low) or _none(high):
+        return "–"
+    return f"{results.plus(100 * low, 1)} to {results.plus(100 * high, 1)}"
+
+
+def p_value(p: Any) -> str:
+    """A p value without its letter."""
+    said = results.p_words(p)
+    return "–" if said == "no p" else said.removeprefix("p = ").removeprefix("p ")
+
+
+def bin_words(row: Mapping[str, Any], name: str) -> str:
+    """The best or worst bin in words: where it lies."""
+    bins = int(row["bins"])
+    place = row[name]
+    if _none(place):
+        return ""
+    return charts_curve.span(int(place) / bins, (int(place) + 1) / bins)
+
+
+def summary(row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The summary in words: what, its value with interval and p, and what to hold it against."""
+    kind = {10: "tenth", 5: "fifth"}.get(int(row["bins"]), "part")
+    told = [
+        (f"Best {kind}", results.percent(row["peak"], 1), f"at {bin_words(row, 'peak_bin')}"),
+        (f"Worst {kind}", results.percent(row["trough"], 1), f"at {bin_words(row, 'trough_bin')}"),
+        ("Gap, best − worst", _joined(results.points(row["gap"]), "", _p(row["gap_p"])),
+         f"{results.points(row['null_gap'])} expected by chance alone"),
+        ("All parts alike", _p(row["homogeneity_p"]), "one test of all parts together"),
+        ("Middle", results.percent(row["middle"], 1), "evidence at 30–70 % of the record"),
+        ("Edge", results.percent(row["edge"], 1), "the rest"),
+        ("Middle − edge",
+         _joined(points(row["difference"]), ends(row["difference_low"], row["difference_high"]),
+                 _both(row, "difference")), _seen(row)),
+        ("Bend (quadratic term)",
+         _joined(_plain(row["quadratic"]), _range(row["quadratic_low"], row["quadratic_high"]),
+                 _both(row, "quadratic")), "log odds; above 0 the curve sags in the middle"),
+        ("Evidence within 10–90 %", results.percent(row["share_10_90"], 1),
+         f"{results.percent(row['uniform_share'])} if it were spread evenly"),
+        ("Answers in the curve", f"{int(row['n']):,}", f"to {int(row['clusters']):,} questions"),
+        ("Evidence not located", f"{int(row['unlocated']):,}", "answers, in no part"),
+    ]  # fmt: skip
+    if not _none(row.get("unscored")):
+        told.append(("Without this score", f"{int(row['unscored']):,}", "answers, in no part"))
+    if row.get("held"):
+        told.append(("Not shuffled", results.percent(row["held"], 1),
+                     "of answers: no other question was answered alike"))  # fmt: skip
+    return told
+
+
+def _joined(value: str, interval: str, p: str) -> str:
+    inside = f" [{interval}]" if interval not in ("", "–") else ""
+    return f"{value}{inside}, {p}"
+
+
+def _p(p: Any) -> str:
+    said = p_value(p)
+    return "no p" if said == "–" else f"p {said}" if said.startswith("<") else f"p = {said}"
+
+
+def _both(row: Mapping[str, Any], name: str) -> str:
+    """A pre-specified p value as it stands, and after Holm."""
+    said = _p(row[f"{name}_p"])
+    adjusted = row.get(f"{name}_holm")
+    return said if _none(adjusted) else f"{said} (Holm {p_value(adjusted)})"
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    smallest = row.get("smallest_difference")
+    return "" if _none(smallest) else f"{results.points(smallest)} would be found 4 times in 5"
+
+
+def _plain(value: Any) -> str:
+    return "–" if _none(value) else results.plus(value, 2)
+
+
+def _range(low: Any, high: Any) -> str:
+    if _none(low) or _none(high):
+        return "–"
+    return f"{results.plus(low, 2)} to {results.plus(high, 2)}"
+
+
+def _none(value: Any) -> bool:
+    return value is None or bool(pd.isna(value))
+
+
+def unbroken(text: str) -> str:
+    """A number and its per cent, or a p and its value, kept on one line."""
+    return (
+        text.replace(" %", "\u00a0%")
+        .replace("p = ", "p\u00a0=\u00a0")
+        .replace("p < ", "p\u00a0<\u00a0")
+    )
+
+
+def bin_table(rows: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
+    """A curve's bins in words, with the paper's beside them where they are the same bins."""
+    table = pd.DataFrame(
+        {
+            "evidence at": [
+                charts_curve.span(a, b) for a, b in zip(rows["low"], rows["high"], strict=True)
+            ],
+            "n": rows["n"],
+            "questions": rows["clusters"],
+            "%": 100 * rows["accuracy"].astype(float),
+            "95 %": _intervals(rows, "ci_low", "ci_high"),
+            "by chance": _intervals(rows, "null_low", "null_high"),
+        }
+    )
+    if len(paper) == len(rows):
+        table["paper"] = results.shares(paper, "accuracy", "ci_low", "ci_high", 1)
+    return table
+
+
+def _intervals(rows: pd.DataFrame, low: str, high: str) -> list[str]:
+    return [results.interval(a, b) for a, b in zip(rows[low], rows[high], strict=True)]
+
+
+def group_table(summary: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Groups down, the summary's main numbers to the right."""
+    return pd.DataFrame(
+        {
+            STRATA[by].lower(): summary["value"],
+            "n": summary["n"],
+            "questions": summary["clusters"],
+            "middle": [results.percent(v, 1) for v in summary["middle"]],
+            "edge": [results.percent(v, 1) for v in summary["edge"]],
+            "middle − edge": [points(v) for v in summary["difference"]],
+            "95 %": [
+                ends(a, b)
+                for a, b in zip(summary["difference_low"], summary["difference_high"], strict=True)
+            ],
+            "p": [p_value(v) for v in summary["difference_p"]],
+            "gap": [results.points(v) for v in summary["gap"]],
+            "by chance": [results.points(v) for v in summary["null_gap"]],
+            "p (gap)": [p_value(v) for v in summary["gap_p"]],
+            "unlocated": summary["unlocated"],
+        }
+    )

@@ -1,0 +1,1 @@
+"""Cohorts and models: what is here and what is missing."""

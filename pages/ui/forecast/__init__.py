@@ -1,0 +1,1 @@
+"""A forecast run: attentions beside each other."""

@@ -1,0 +1,1 @@
+"""A gate run, and the gates in use."""

@@ -1,0 +1,150 @@
+"""Beginning a gate run, and the gate that is in use: what made it, on whom, and how it did."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation, state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.shared import tables
+
+SPEC = navigation.FOLDER.parent / "docs" / "gate.toml"
+KIND = "gate"
+
+
+def spec(cohort: str) -> dict[str, Any]:
+    """The ready-made gate run on a cohort."""
+    made = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    return {**made, "data": api.open_data(cohort).path, "name": f"gate on {cohort}"}
+
+
+def no_run() -> None:
+    """The empty state: what will be here, and the button that begins it."""
+    with st.container(border=True):
+        st.subheader("No gate run yet", anchor=False)
+        st.write(
+            "A gate run trains the QCCS gate in 27 shapes, with and without the question, with two "
+            "losses, and with each fault of the published run turned on, all on one split of "
+            "patients, and examines every gate on patients that no training saw."
+        )
+        cohort = state.pick_cohort("On which cohort")
+        if cohort:
+            start(cohort)
+
+
+def _refusal(cohort: str, made: dict[str, Any]) -> str | None:
+    """Why the run cannot be started on a cohort now; None where it can."""
+    if not api.open_data(cohort).manifest.training_allowed:
+        return "This cohort's data-use tag does not allow training on it."
+    if any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,))):
+        return "A gate run on this cohort is at work already."
+    return None
+
+
+def start(cohort: str) -> None:
+    """The button that starts the ready-made gate run, with what it will do said before."""
+    made = spec(cohort)
+    why = _refusal(cohort, made)
+    if st.button(
+        "Train and examine the gates", key="start_gate", type="primary",
+        icon=":material/play_arrow:", disabled=why is not None,
+    ):  # fmt: skip
+        try:
+            api.start(made)
+        except MidchartError as error:
+            st.error(str(error), title="The run could not be started")
+        else:
+            st.rerun()
+    st.caption(why or "About ten minutes on two cores; it can be cancelled and goes on where it "
+               "stopped. Nothing leaves this machine.")  # fmt: skip
+    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
+
+
+def cards() -> None:
+    """Every trained gate in the cache, newest first, with its provenance."""
+    known = state.gate_cards()
+    if not known:
+        st.info(
+            "No gate is trained yet. The arm trains one on the demo cohort the first time it is "
+            "used, in under a minute; or train one on a cohort of your own:"
+        )
+        st.code("python -m core train-gate DATA", language="bash")
+        return
+    names = {_short(card): card for card in known}
+    chosen = names[
+        st.selectbox("Checkpoint", list(names), key="checkpoint", persist_state="page", width=420)
+    ]
+    if chosen["problem"]:
+        st.error(chosen["problem"], title="This gate cannot be used")
+        return
+    _card(chosen)
+
+
+def _short(card: dict[str, Any]) -> str:
+    name = card["folder"].replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{card['made']} · {card.get('digest', name)[:12]}"
+
+
+def _card(card: dict[str, Any]) -> None:
+    facts = card["facts"]
+    recipe, cohort = facts.get("recipe", {}), facts.get("cohort", {})
+    pairs = facts.get("pairs", {})
+    auroc = facts.get("test_auroc")
+    tested = pairs.get("test", {}).get("n", 0)
+    first, second, third, fourth = st.columns(4)
+    first.metric("AUROC on test patients", "–" if auroc is None else f"{auroc:.3f}")
+    second.metric("Numbers in it", f"{card['parameters']:,}")
+    third.metric("Temperature", f"{card['temperature']:.2f}")
+    fourth.metric("Trained on", f"{card['patients']['train']:,} patients")
+    st.caption(
+        f"AUROC on n = {tested:,} pairs of {card['patients']['test']:,} test patients, one number "
+        "without an interval; a gate run gives it with one."
+    )
+    lines = {
+        "Digest of the weights": card["digest"][:16],
+        "Hash of n-grams": card["hash"],
+        "n-gram length": card["n"],
+        "Rows of the table": f"{card['buckets']:,}",
+        "Dimensions": card["dim"],
+        "Head": card["head"],
+        "Sees the question": "yes" if card["query"] else "no",
+        "Loss": recipe.get("loss", "–"),
+        "Epochs": recipe.get("epochs", "–"),
+        "Seed": recipe.get("seed", "–"),
+        "Cohort": cohort_view.plain(str(cohort.get("name", "–"))),
+        "Digest of the cohort": str(cohort.get("digest", "–"))[:16],
+        "Made": card["made"],
+        "Folder": card["folder"],
+    }
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        frame = pd.DataFrame({"fact": list(lines), "value": [str(v) for v in lines.values()]})
+        tables.table(frame, "gate-provenance", "What this checkpoint is and how it was made",
+                     height="content")  # fmt: skip
+    with right:
+        parts = pd.DataFrame(
+            [
+                {
+                    "part": part,
+                    "patients": card["patients"][part],
+                    "pairs": pairs.get(part, {}).get("n"),
+                    "positives": pairs.get(part, {}).get("positives"),
+                }
+                for part in card["patients"]
+            ]
+        )
+        tables.table(parts, "gate-split", "Patients, pairs and positives of each part",
+                     height="content")  # fmt: skip
+        st.caption(
+            "One split of patients, saved with the weights; training, temperature and every figure "
+            "on this page keep to it. No patient is in two parts."
+        )
+        protocol = facts.get("protocol", {})
+        odd = {k: v for k, v in protocol.items() if k.startswith(("hash", "gate_"))}
+        st.caption(" · ".join(f"{k.replace('_', ' ')}: {v}" for k, v in odd.items()))

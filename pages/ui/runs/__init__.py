@@ -1,0 +1,1 @@
+"""Runs: composed, watched and compared."""

@@ -1,0 +1,121 @@
+"""Runs beside each other: in what their specs differ, and what that changed, pair by pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui import state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.shared import results, tables
+
+
+def compare() -> None:
+    """The pickers, the baseline first, and the two tables."""
+    known = {run["run"]: run for run in state.runs() if run["status"] != "queued"}
+    if len(known) < 2:
+        st.info("Two runs are needed to compare. Compose another one.")
+        return
+    chosen = st.multiselect(
+        "Runs, the baseline first",
+        list(known),
+        key="runs",
+        bind="query-params",
+        help="Every further run is compared with the first, on the instructions both have.",
+        wrap=True,
+    )
+    for place, run in enumerate(chosen):
+        role = "baseline" if place == 0 else f"run {place}"
+        st.caption(
+            f"{role}: **{cohort_view.plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
+        )
+    if len(chosen) < 2:
+        st.caption("Choose two runs or more; the leftmost is the baseline.")
+        return
+    found = state.compare_runs([known[run] for run in chosen])
+    names = {row["run"]: row["name"] for row in found["runs"]}
+    for note in found["notes"]:
+        st.warning(cohort_view.plain(note))
+    st.subheader("What differs in their specs", anchor=False)
+    _spec(found, names)
+    st.subheader("What differs in their results", anchor=False)
+    _results(found, names)
+
+
+def _headings(names: dict[str, str]) -> dict[str, str]:
+    """A column's heading for each run: its name, and its id where names are shared."""
+    shared = {name for name in names.values() if list(names.values()).count(name) > 1}
+    return {run: f"{name} · {run}" if name in shared else name for run, name in names.items()}
+
+
+def _spec(found: dict[str, Any], names: dict[str, str]) -> None:
+    if not found["spec"]:
+        st.caption("Nothing: the same spec, protocol, data, code and packages.")
+        return
+    frame = pd.DataFrame(found["spec"])
+    headings = {run: st.column_config.TextColumn(h) for run, h in _headings(names).items()}
+    first = next(iter(names))
+    headings[first] = st.column_config.TextColumn(f"{_headings(names)[first]} (baseline)")
+    tables.table(
+        frame,
+        "spec-difference",
+        "Fields in which the runs' specs differ, a column a run, the baseline first",
+        columns={"field": st.column_config.TextColumn(pinned=True), **headings},
+    )
+
+
+def _results(found: dict[str, Any], names: dict[str, str]) -> None:
+    if not found["results"]:
+        st.caption("No arm, reader and judge of both runs has results of single instructions.")
+        return
+    headings = _headings(names)
+    full = pd.DataFrame(found["results"])
+    shown = pd.DataFrame(
+        {
+            "run": full["run"].map(headings),
+            "arm": full["arm"].map(results.label),
+            "reader": full["reader"],
+            "judge": full["judge"],
+            "measure": full["measure"],
+            "n": full["n"],
+            "patients": full["patients"],
+            "baseline": full["baseline_share"].map(results.percent),
+            "this run": full["run_share"].map(results.percent),
+            "difference": [_points(row) for row in found["results"]],
+            "by patient": [
+                _span(row["patient_low"], row["patient_high"]) for row in found["results"]
+            ],
+            "p (Holm)": [_p(row["p_holm"]) for row in found["results"]],
+        }
+    )
+    if not shown["judge"].any():
+        shown = shown.drop(columns=["reader", "judge"])
+    tables.table(
+        shown,
+        "run-difference",
+        "Differences of each run and the baseline by arm, reader and judge, with intervals",
+        download=full,
+        height="content" if len(shown) < 25 else 700,
+    )
+    st.caption(
+        "Differences are percentage points, this run minus the baseline, on the n instructions of "
+        "both, with Newcombe's 95 % paired interval; “by patient” resamples patients. p is "
+        "McNemar's exact one, adjusted by Holm over one run's comparisons. A dash: nothing to tell."
+    )
+
+
+def _points(row: dict[str, Any]) -> str:
+    if row["difference"] is None:
+        return "–"
+    span = _span(row["difference_low"], row["difference_high"])
+    return f"{100 * row['difference']:+.1f} {span}"
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def _p(p: float | None) -> str:
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

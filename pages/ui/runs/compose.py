@@ -1,0 +1,122 @@
+"""Composing a run: a preset, changed in a form or as TOML, and what it will do before it starts.
+
+One text, the spec's TOML, is kept between reruns; the form reads and writes it, so both views
+always tell of the same run. Whether it is right is the engine's word alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import estimate as runs_estimate
+from pages.ui.runs import form as runs_form
+
+WATCH = "Watch"
+TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
+FORM, TOML = "Form", "TOML"
+FIRST = "demo"
+
+
+def compose() -> None:
+    """The spec on the left, what it will do on the right."""
+    presets = {preset.name: preset for preset in api.presets()}
+    first = FIRST if FIRST in presets else next(iter(presets))
+    if TEXT not in st.session_state:
+        _fresh(presets[first].text)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+            st.selectbox(
+                "Begin with",
+                list(presets),
+                index=list(presets).index(first),
+                format_func=lambda name: presets[name].title,
+                key="compose_preset",
+                on_change=lambda: _fresh(presets[st.session_state["compose_preset"]].text),
+                persist_state="session",
+                width=300,
+            )
+            how = st.segmented_control(
+                "Change it in", [FORM, TOML], default=FORM, required=True, key="compose_how",
+                on_change=_next_round,
+            )  # fmt: skip
+        _form() if how == FORM else _toml()
+    with right:
+        _before(st.session_state[TEXT])
+
+
+def _fresh(text: str) -> None:
+    st.session_state[TEXT] = text
+    _next_round()
+
+
+def _next_round() -> None:
+    """Widgets of a new round start from the text, not from what they held."""
+    st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
+
+
+def _toml() -> None:
+    st.session_state[TEXT] = st.text_area(
+        "The spec, as TOML",
+        st.session_state[TEXT],
+        height=560,
+        key=f"compose_toml_{st.session_state[ROUND]}",
+    )
+
+
+def _form() -> None:
+    try:
+        table = api.read_toml(st.session_state[TEXT])
+    except MidchartError as error:
+        st.warning(f"{cohort_view.plain(str(error))} Mend it as TOML.")
+        return
+    changed = runs_form.form(table, f"compose_{st.session_state[ROUND]}")
+    if changed != table:
+        st.session_state[TEXT] = api.write_toml(changed)
+
+
+def _before(text: str) -> None:
+    """What the spec will do, what stands against it, and the button that starts it."""
+    st.subheader("Before it starts", anchor=False)
+    seen = state.consider(text)
+    if seen["told"] is not None:
+        runs_estimate.told(seen["told"])
+    if seen["problems"]:
+        listed = "".join(f"\n- {cohort_view.plain(problem)}" for problem in seen["problems"])
+        st.warning(listed, title="It cannot start yet")
+    waiting = [run for run in state.runs() if state.active(run)]
+    st.button(
+        "Start" if not waiting else "Put in the queue",
+        key="compose_start",
+        type="primary",
+        icon=":material/play_arrow:",
+        disabled=bool(seen["problems"]),
+        help="Mend what is listed above first." if seen["problems"] else None,
+        on_click=_start,
+        args=(text,),
+    )
+    refused = st.session_state.pop(REFUSED, "")
+    if refused:
+        st.error(cohort_view.plain(refused), title="The run could not be started")
+    with st.expander("The same on the command line"):
+        st.caption("Save this as a file and run it; `--estimate` tells the same as here.")
+        st.code(text, language="toml", wrap_lines=True)
+        st.code("python -m core run SPEC.toml --queued", language="bash")
+
+
+def _start(text: str) -> None:
+    """Start the run, or put it in the queue, and go to where it is watched."""
+    try:
+        table: dict[str, Any] = api.read_toml(text)
+        run = api.enqueue(table)
+    except MidchartError as error:
+        st.session_state[REFUSED] = str(error)
+    else:
+        st.session_state["view"] = WATCH
+        st.session_state["run"] = run

@@ -1,0 +1,58 @@
+"""What a run will do, in words and numbers: work, time, cost, weights, what would leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import panel as runs
+
+
+def told(facts: dict[str, Any]) -> None:
+    """An estimate of the engine, as a person weighs it."""
+    time, cost = facts["time"], facts["cost_usd"]
+    rows = [
+        ("Items", f"{facts['items']:,}"),
+        ("Questions", f"{facts['instructions']:,} of {facts['records']:,} patients"),
+        ("Calls of models", f"{facts['calls']:,}"),
+        ("Tokens", f"about {facts['tokens']:,}" if facts["tokens"] else "none"),
+        (
+            "Time",
+            f"unknown: {time['basis']}"
+            if time["seconds"] is None
+            else f"about {runs.duration(time['seconds'])}, from {time['basis']}",
+        ),
+        ("Cost", "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none"),
+        ("Weights", _weights(facts["weights"])),
+        ("Leaves this machine", _leaves(facts["leaves"])),
+    ]
+    frame = pd.DataFrame(
+        {
+            "what": [f"**{name}**" for name, _ in rows],
+            "told": [cohort_view.plain(text) for _, text in rows],
+        }
+    ).set_index("what")
+    frame.columns = [""]
+    frame.index.name = ""
+    st.table(
+        frame, border="horizontal", hide_header=True, alt="What the run will do before it starts"
+    )
+
+
+def _weights(needed: list[dict[str, Any]]) -> str:
+    if not needed:
+        return "none"
+    return ", ".join(row["name"] + ("" if row["here"] else " (missing)") for row in needed)
+
+
+def _leaves(leaves: dict[str, Any] | None) -> str:
+    if leaves is None:
+        return "nothing"
+    secured = "encrypted" if leaves["encrypted"] else "not encrypted"
+    return (
+        f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
+        f"questions, to {', '.join(leaves['hosts'])} ({secured})"
+    )

@@ -1,0 +1,169 @@
+"""Runs as pages show them: start the demo comparison, watch, cancel, resume, and what went wrong.
+
+A run is a detached worker process that the engine starts; a page only reads its status. The panel
+asks again every two seconds only while something is at work.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation, state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.shared import results, tables
+
+SPEC = navigation.FOLDER.parent / "docs" / "demo.toml"
+
+WORDS = {
+    "queued": "waits in the queue",
+    "done": "finished",
+    "running": "is at work",
+    "cancelling": "is stopping after the item at hand",
+    "cancelled": "was cancelled",
+    "crashed": "stopped before its end",
+}
+
+
+def demo_spec(cohort: str) -> dict[str, Any]:
+    """The demo comparison on a cohort: every arm that is here, the offline reader and judges."""
+    spec = tomllib.loads(SPEC.read_text(encoding="utf-8"))
+    here = {name for name, _, problem in state.members("arm") if not problem}
+    spec["arms"] = [
+        arm for arm in spec["arms"] if (arm if isinstance(arm, str) else arm["name"]) in here
+    ]
+    return {**spec, "data": api.open_data(cohort).path, "name": f"comparison on {cohort}"}
+
+
+def start(cohort: str, key: str, primary: bool = True) -> None:
+    """A button that starts the demo comparison on a cohort, with what it will do said before."""
+    spec = demo_spec(cohort)
+    busy = any(state.active(run) and run["data"] == spec["data"] for run in state.runs())
+    questions = len(api.open_data(cohort).instructions)
+    if st.button(
+        "Run the demo comparison",
+        key=f"start_{key}",
+        type="primary" if primary else "secondary",
+        icon=":material/play_arrow:",
+        disabled=busy,
+        help="A run on this cohort is at work already." if busy else None,
+    ):
+        try:
+            api.start(spec)
+        except MidchartError as error:
+            st.error(str(error), title="The run could not be started")
+        else:
+            st.rerun()
+    readers, judges = " and ".join(spec["readers"]), " and ".join(spec["judges"])
+    st.caption(
+        f"{len(spec['arms'])} arms × {questions:,} questions of {cohort}, read by {readers}, "
+        f"judged by {judges}. Nothing leaves this machine."
+    )
+
+
+def panel() -> None:
+    """The runs at work, with progress and a cancel button; nothing where none is."""
+    if any(state.active(run) for run in state.runs()):
+        _watch()
+
+
+@st.fragment(run_every="2s")
+def _watch() -> None:
+    active = [run for run in state.runs() if state.active(run)]
+    if not active:
+        st.rerun()
+    for run in active:
+        with st.container(border=True, key=f"run_{run['run']}"):
+            progress(run)
+
+
+def progress(run: dict[str, Any]) -> None:
+    """One run at work: how far, how long still, and the button that stops it."""
+    planned, done = run["planned"], run["done"] + run["failed"]
+    parts = [f"{cohort_view.plain(run['name'])} {WORDS[run['status']]}"]
+    if planned:
+        parts.append(f"{done:,} of {planned:,} items")
+    if run["failed"]:
+        parts.append(f"{run['failed']:,} failed")
+    rate = run.get("rate")
+    if rate:
+        each = f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
+        parts.append(f"{each}, about {duration(run['seconds_left'])} left")
+    if run.get("place"):
+        parts.append(f"number {run['place']} in the queue")
+    elif run.get("slot"):
+        parts.append(f"on {run['slot'].upper()}")
+    st.progress(min(1.0, done / planned) if planned else 0.0, ", ".join(parts))
+    if run.get("note"):
+        st.caption(cohort_view.plain(run["note"]))
+    with st.container(horizontal=True):
+        if st.button(
+            "Cancel",
+            key=f"cancel_{run['run']}",
+            disabled=run["status"] == "cancelling",
+            icon=":material/stop:",
+        ):
+            act(api.cancel, run["run"])
+        st.caption("What is done is kept; a cancelled run can be resumed.")
+
+
+def resume(run: dict[str, Any], key: str) -> None:
+    """For a run that stopped before its end: say so, and offer to go on."""
+    left = run["planned"] - run["done"] - run["failed"]
+    why = f" ({run['reason']})" if run["reason"] else ""
+    with st.container(border=True):
+        st.write(
+            f"This run {WORDS[run['status']]}{why}: {left:,} of {run['planned']:,} items are "
+            "missing. What is shown is partial."
+        )
+        if st.button("Resume", key=f"resume_{key}_{run['run']}", icon=":material/resume:"):
+            act(api.resume, run["run"])
+
+
+def act(what: Any, run: str) -> None:
+    """Do something to a run; its one-line refusal is shown as it is."""
+    try:
+        what(run)
+    except MidchartError as error:
+        st.error(str(error))
+    else:
+        st.rerun()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, no finer than anybody needs."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def line(run: dict[str, Any], report: dict[str, Any], named: bool = True) -> None:
+    """One line about a run: its name, how it stands and by which protocol."""
+    preset = report["protocol"]
+    preset = preset.get("preset", "custom") if isinstance(preset, dict) else preset
+    items = report["items"]
+    st.caption(
+        (f"{cohort_view.plain(run['name'])} · " if named else "")
+        + f"{WORDS[run['status']]} · {items['done']:,} of "
+        f"{items['planned']:,} items · {items['failed']:,} failed · protocol {preset}"
+    )
+
+
+def failures(report: dict[str, Any]) -> None:
+    """Failed items by reason; they are tried again on resume and never counted as wrong."""
+    rows = report["tables"].get("failures") or []
+    if not rows:
+        return
+    frame = results.frame_of(report, "failures")
+    st.subheader("What failed", anchor=False)
+    st.caption("Failed items are tried again on resume. They are never counted as wrong answers.")
+    tables.table(
+        frame[["stage", "label", "reason", "count"]].rename(columns={"label": "arm"}),
+        f"{report['run']}-failed",
+        "Failed items by reason",
+        download=frame,
+    )

@@ -1,0 +1,145 @@
+"""Runs at work, waiting and over: progress, queue, what failed, the log, what next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from pages.ui import navigation, state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import panel as runs
+from pages.ui.shared import tables
+
+RESULTS = {
+    "answers": "arms",
+    "selection": "arms",
+    "gate": "gate",
+    "curve": "curve",
+    "needles": "curve",
+    "forecast": "forecast",
+}
+"""Where a kind's results are shown."""
+COLUMNS = ("name", "status", "in queue", "done", "failed", "planned", "kind", "made", "run")
+
+
+def watch() -> None:
+    """The queue with its progress, all runs in a table, and one of them in full."""
+    known = state.runs()
+    if not known:
+        st.info("No run yet. Compose one: the five-minute demo needs no key and no download.")
+        return
+    st.subheader("At work and waiting", anchor=False)
+    active = [run for run in known if state.active(run)]
+    if active:
+        _live()
+    else:
+        st.caption("Nothing is at work. A run that is started begins at once.")
+    st.subheader("All runs", anchor=False)
+    frame = pd.DataFrame([_row(run) for run in known], columns=list(COLUMNS))
+    tables.table(frame, "runs", "All runs, newest first, with how each stands")
+    chosen = state.pick_run("Look at", kinds=())
+    if chosen is not None:
+        one(chosen)
+
+
+def _row(run: dict[str, Any]) -> dict[str, Any]:
+    place = str(run["place"]) if run["place"] else ""
+    fields = ("run", "name", "kind", "status", "done", "failed", "planned")
+    status = "done, imported" if run["imported"] else run["status"]
+    return {
+        **{f: run[f] for f in fields},
+        "status": status,
+        "in queue": place,
+        "made": run["created"][:16],
+    }
+
+
+@st.fragment(run_every="2s")
+def _live() -> None:
+    """Runs at work, then those that wait, in the queue's order."""
+    active = [run for run in state.runs() if state.active(run)]
+    drawn = sorted(run["run"] for run in active)
+    before = st.session_state.get("drawn_runs")
+    st.session_state["drawn_runs"] = drawn
+    if before is not None and before != drawn:
+        st.rerun()
+    for run in sorted(active, key=lambda run: (run["place"] or 0, run["run"])):
+        with st.container(border=True, key=f"run_{run['run']}"):
+            runs.progress(run)
+
+
+def one(run: dict[str, Any]) -> None:
+    """One run: how it stands and why, what can be done, what failed, its log and its plan."""
+    why = f" {cohort_view.plain(run['reason'])}." if run["reason"] else ""
+    st.markdown(
+        f"**{cohort_view.plain(run['name'])}** {runs.WORDS[run['status']]}: {run['done']:,} of "
+        f"{run['planned']:,} items done, {run['failed']:,} failed.{why}"
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _next(run)
+        page = RESULTS.get(run["kind"])
+        if page in {place.name for place in navigation.PLACES} and run["done"]:
+            navigation.link(
+                str(page),
+                "Open its results",
+                icon=":material/arrow_forward:",
+                query_params={"run": run["run"]},
+            )
+        if run["status"] == "done":
+            _export(run["run"])
+    if run["imported"]:
+        st.caption("Imported: done on another installation, and only read here.")
+    if run["failed"]:
+        _failed(run)
+    with st.expander("Log", key=f"log_{run['run']}"):
+        st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
+    st.caption(f"Folder: {cohort_view.plain(run['folder'])}")
+
+
+def _next(run: dict[str, Any]) -> None:
+    """The buttons that fit how a run stands."""
+    if state.active(run):
+        if st.button(
+            "Take out of the queue" if run["status"] == "queued" else "Cancel",
+            key=f"stop_{run['run']}",
+            icon=":material/stop:",
+            disabled=run["status"] == "cancelling",
+        ):
+            runs.act(api.cancel, run["run"])
+        return
+    if run["imported"]:
+        return
+    label = "Retry failed items" if run["status"] == "done" else "Resume"
+    if (run["status"] != "done" or run["failed"]) and st.button(
+        label, key=f"again_{run['run']}", icon=":material/resume:"
+    ):
+        runs.act(lambda id: api.resume(id, queued=True), run["run"])
+
+
+def _export(run: str) -> None:
+    """A download of a finished run, made when it is asked for; text of records stays here."""
+    st.download_button(
+        "Export without text",
+        lambda: api.export_bytes(run),
+        file_name=f"{run}.zip",
+        mime="application/zip",
+        key=f"export_{run}",
+        icon=":material/download:",
+        on_click="ignore",
+        help="Tables, rows and an HTML report for another installation, with a spec that repeats "
+        "the run. Prompts and answers are left out; ids of records are not.",
+    )
+
+
+def _failed(run: dict[str, Any]) -> None:
+    """Each failed item with its reason."""
+    if state.active(run):
+        st.caption("What failed is listed item by item once the run has stopped.")
+        return
+    rows = api.failed_items(run["run"])
+    st.subheader("What failed, item by item", anchor=False)
+    st.caption("Failed items are tried again by a retry. They are never counted as wrong answers.")
+    tables.table(pd.DataFrame(rows), f"{run['run']}-failed", "Failed items with their reasons")
