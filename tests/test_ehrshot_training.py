@@ -151,7 +151,7 @@ def test_fewer_labels_are_drawn_from_each_split_alike_every_time() -> None:
     some = chosen_rows(labels, "tuning", 10, seed=3)
     assert len(some) == 10 and (split[some] == 1).all() and (np.diff(some) > 0).all()
     assert np.array_equal(some, chosen_rows(labels, "tuning", 10, seed=3))
-    assert len(chosen_rows(labels, "tuning", None, 3)) == 30
+    assert len(chosen_rows(labels, "tuning", 0, 3)) == 30
 
 
 def test_baselines_rank_well_and_repeat() -> None:

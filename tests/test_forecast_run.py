@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from core.ehrshot.examples import examples
 from core.errors import DataUseError, InputError
+from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.run import cancel, report, report_csv, resume, start, status, wait
 from core.run.folder import find_run, run_ids
 from core.run.forecast.rows import prediction_files, read_columns, stages
+from core.run.forecast.spec import most_of
 from core.run.forecast.tables import summary
 from core.run.forecast.verdict import finding, in_words
 from core.run.forecast.work import items
@@ -186,6 +189,8 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
         ({"epochs": 0}, "from 1"),
         ({"values": "yes"}, "true or false"),
         ({"limit": 5}, "subsample"),
+        ({"subsample": {"test": 5}}, "held_out"),
+        ({"subsample": {"train": -1}}, "from 0"),
         ({"part": "test"}, "official split"),
         ({"encoder": {"norm": "both"}}, "pre, post"),
         ({"encoder": {"depth": 3}}, "norm"),
@@ -195,6 +200,16 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
 def test_a_spec_is_checked(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         parse_spec({**SPEC, "data": "labs", **changes})
+
+
+def test_labels_of_each_split_can_be_limited_by_themselves(place: Path) -> None:
+    given = {**SPEC, "data": "labs", "subsample": {"train": 2500, "held_out": 6000}}
+    options = parse_spec(given).options
+    assert most_of(options) == {"train": 2500, "tuning": 0, "held_out": 6000}
+    data = labelled(open_cohort(place / "labs"))
+    limits = {"train": 70, "held_out": 50}
+    found = examples(data.store(), data.labels("anemia"), with_values=True, most=limits)
+    assert [len(part) for _, part in found.parts] == [70, 80, 50]
 
 
 def test_a_task_goes_by_the_papers_name_or_the_folders(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,10 +52,13 @@ class Examples:
         return tuple(zip(SPLITS, (self.train, self.tuning, self.held_out), strict=True))
 
 
-def chosen_rows(labels: Labels, split: str, most: int | None, seed: int) -> NDArray[np.int64]:
-    """Indices of a split's labels, ascending; at random ``most`` of them where there are more."""
+def chosen_rows(labels: Labels, split: str, most: int, seed: int) -> NDArray[np.int64]:
+    """Indices of a split's labels, ascending; at random ``most`` of them where there are more.
+
+    0 takes all.
+    """
     rows = labels.part(split)
-    if most is None or len(rows) <= most:
+    if not most or len(rows) <= most:
         return rows
     rng = np.random.default_rng([seed, SPLITS.index(split)])
     return np.sort(rng.choice(rows, most, replace=False))
@@ -65,12 +69,12 @@ def examples(
     labels: Labels,
     *,
     with_values: bool,
-    most: int | None = None,
+    most: Mapping[str, int] | None = None,
     seed: int = 42,
     prediction_time: Literal["strict", "inclusive"] = "strict",
     length: int = LENGTH,
 ) -> Examples:
-    """A task's examples by official split; ``most`` labels a split where it is given.
+    """A task's examples by official split; ``most`` labels of each where it is given (0: all).
 
     Raises SpecError where a split has no labels of one class, DataError where splits share a
     patient.
@@ -78,7 +82,7 @@ def examples(
     parts: list[Part] = []
     vocabulary: Vocabulary | None = None
     for split in SPLITS:
-        rows = chosen_rows(labels, split, most, seed)
+        rows = chosen_rows(labels, split, (most or {}).get(split, 0), seed)
         label = labels.positive[rows]
         if len(np.unique(label)) < 2:
             raise SpecError(

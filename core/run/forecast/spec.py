@@ -14,6 +14,7 @@ from core.attention import ATTENTIONS
 from core.ehrshot.baselines import BASELINES
 from core.ehrshot.recipe import GateLoss, GateTraining
 from core.errors import SpecError, UnknownName
+from core.sequences import SPLITS
 
 USUAL = ("softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax")
 REFERENCE = "softmax"
@@ -74,7 +75,7 @@ def read_options(table: Mapping[str, Any], seed: int) -> dict[str, Any]:
         "seeds": list(seeds),
         "epochs": _whole(table, "epochs", EPOCHS, 1),
         "values": values,
-        "subsample": _whole(table, "subsample", 0, 0),
+        "subsample": _subsample(table),
         "length": _whole(table, "length", LENGTH, 1),
         "encoder": _encoder(table.get("encoder", {})),
         "device": device,
@@ -132,6 +133,24 @@ def _encoder(value: Any) -> dict[str, str]:
         if choice not in ENCODER[key]:
             raise SpecError(f"{key!r} of 'encoder' is {choice!r}. Valid: {', '.join(ENCODER[key])}")
     return dict(given)
+
+
+def _subsample(table: Mapping[str, Any]) -> int | dict[str, int]:
+    """So many labels of every split, or of each by name; 0 is all."""
+    value = table.get("subsample", 0)
+    if not isinstance(value, Mapping):
+        return _whole(table, "subsample", 0, 0)
+    given = cast("Mapping[str, Any]", value)
+    for name in given:
+        if name not in SPLITS:
+            raise UnknownName("split of 'subsample'", str(name), SPLITS)
+    return {split: _whole(given, split, 0, 0) for split in SPLITS}
+
+
+def most_of(options: Mapping[str, Any]) -> dict[str, int]:
+    """At most so many labels of each split are used; 0 is all."""
+    value = options["subsample"]
+    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
 
 
 def _list(

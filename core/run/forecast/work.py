@@ -26,7 +26,7 @@ from core.run.forecast.rows import (
     stages,
     write_predictions,
 )
-from core.run.forecast.spec import Variant, variants_of
+from core.run.forecast.spec import Variant, most_of, variants_of
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.rows import blank, digest
 from core.types import Cohort
@@ -122,7 +122,7 @@ class Pass:
                 store,
                 data.labels(task),
                 with_values=self.options["values"],
-                most=self.options["subsample"] or None,
+                most=most_of(self.options),
                 seed=self.job.protocol.seed,
                 prediction_time=self.job.protocol.prediction_time,
                 length=self.options["length"],

@@ -60,9 +60,11 @@ class ForecastRun(Kind):
             "the paper's table mixes splits and swaps three prevalences: anemia 69.0 %, "
             "hyponatremia 28.5 %, thrombocytopenia 33.2 % are the true ones",
         ]
-        if plan.options["subsample"]:
+        most = forecast_spec.most_of(plan.options)
+        if any(most.values()):
+            used = ", ".join(f"{n:,} {split}" for split, n in most.items() if n)
             told.append(
-                f"at most {plan.options['subsample']:,} labels of each split were used, drawn at "
-                "random; a small training part favours counts over sequence models"
+                f"at most so many labels were used, drawn at random: {used}; "
+                "a small training part favours counts over sequence models"
             )
         return told
