@@ -118,7 +118,7 @@ def test_home_without_a_run_says_how_to_begin(empty):
 def test_the_start_button_hands_over_every_arm_that_is_here(empty, monkeypatch):
     cohort = app_data.make_cohort(empty / "data")
     started = []
-    monkeypatch.setattr(api, "start", started.append)
+    monkeypatch.setattr(api, "enqueue", started.append)
     opened("home").button(key="start_home").click().run()
     (spec,) = started
     assert spec["data"] == str(cohort)

@@ -247,7 +247,8 @@ def test_home_leads_to_the_curve(here):
 
 def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(bare, monkeypatch):
     started = []
-    monkeypatch.setattr(api, "start", started.append)
+    monkeypatch.setattr(api, "enqueue", started.append)
+    monkeypatch.setattr(api, "consider", lambda _: {"problems": [], "told": None})
     app = opened(view="Needles")
     assert "No needle run yet" in words(app)
     assert app.code[0].value == "python -m core run docs/needles.toml"
@@ -255,6 +256,12 @@ def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(bare, monke
     (spec,) = started
     assert spec == curve_needles.spec("small")
     assert spec["kind"] == "needles" and spec["data"] == str(bare / "data" / "cohorts" / "small")
+
+
+def test_records_too_short_for_the_needles_are_told_before_the_start(bare):
+    app = opened(view="Needles")
+    assert app.button(key="start_needles").disabled
+    assert "the record holds" in words(app)
 
 
 def _run(monkeypatch, state: str = "done", made=None) -> None:

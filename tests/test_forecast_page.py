@@ -70,7 +70,7 @@ def test_without_labels_it_says_how_to_make_some(home):
 def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     make_laboratory(home / "data" / "cohorts" / "lab", patients=6, events_per_patient=80)
     started = []
-    monkeypatch.setattr(api, "start", started.append)
+    monkeypatch.setattr(api, "enqueue", started.append)
     app = opened()
     assert app.selectbox(key="cohort").options == ["lab"]
     app.button(key="start_forecast").click().run()

@@ -10,6 +10,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import demo
 from pages.ui.runs import panel as runs
 from pages.ui.shared import results, tables
 
@@ -29,7 +30,7 @@ def ways_in() -> str:
         st.subheader("Start a run", anchor=False)
         cohort = state.pick_cohort("On which cohort")
         if cohort:
-            runs.start(cohort, "home")
+            demo.start(cohort, "home")
     return cohort
 
 

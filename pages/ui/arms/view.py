@@ -10,7 +10,7 @@ import streamlit as st
 from pages.ui import state
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms.pick import Chosen, pick
-from pages.ui.runs import panel as runs
+from pages.ui.runs import demo
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
 
@@ -39,7 +39,7 @@ def no_runs() -> None:
         )
         cohort = state.pick_cohort("On which cohort")
         if cohort:
-            runs.start(cohort, "arms")
+            demo.start(cohort, "arms")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
 from pages.ui import navigation, state
 from pages.ui.arms import pick as arms_pick
 from pages.ui.curve import heatmap as curve_heatmap
 from pages.ui.curve import view as curve_view
 from pages.ui.data import cohort as cohort_view
 from pages.ui.patient import choose
+from pages.ui.runs import begin as runs_begin
 from pages.ui.runs import panel as runs
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
@@ -88,25 +88,13 @@ def spec(cohort: str) -> dict[str, Any]:
 def start(cohort: str) -> None:
     """The button that starts the ready-made needle run, with what it will do said before."""
     made = spec(cohort)
-    busy = any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,)))
-    if st.button(
-        "Run the needles", key="start_needles", type="primary", icon=":material/play_arrow:",
-        disabled=busy, help="A needle run on this cohort is at work already." if busy else None,
-    ):  # fmt: skip
-        try:
-            api.start(made)
-        except MidchartError as error:
-            st.error(str(error), title="The run could not be started")
-        else:
-            st.rerun()
     readers, judges = " and ".join(made["readers"]), " and ".join(made["judges"])
-    st.caption(
+    about = (
         f"{made['needles']} facts in each of {made['patients']} records, {len(made['depths'])} "
         f"depths, {len(made['lengths'])} lengths, {len(made['arms'])} arms, read by {readers}, "
-        f"judged by {judges}: some minutes on two cores. It can be cancelled and goes on where it "
-        "stopped. Nothing leaves this machine."
+        f"judged by {judges}."
     )
-    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
+    runs_begin.begin(made, "Run the needles", "needles", about, spec=SPEC.name)
 
 
 def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:

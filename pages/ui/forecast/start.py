@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
 from pages.ui import navigation, state
+from pages.ui.runs import begin as start
 
 SPEC = navigation.FOLDER.parent / "docs" / "forecast.toml"
 KIND = "forecast"
@@ -52,34 +52,4 @@ def begin() -> None:
         return
     cohort = st.selectbox("On which cohort", known, key="cohort", bind="query-params", width=420)
     if cohort:
-        _start(cohort)
-
-
-def _refusal(cohort: str, made: dict[str, Any]) -> str | None:
-    """Why the run cannot be started on a cohort now; None where it can."""
-    if not api.open_data(cohort).manifest.training_allowed:
-        return "This cohort's data-use tag does not allow training on it."
-    if any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,))):
-        return "A forecast run on this cohort is at work already."
-    return None
-
-
-def _start(cohort: str) -> None:
-    made = spec(cohort)
-    why = _refusal(cohort, made)
-    if st.button(
-        "Train and compare the attentions", key="start_forecast", type="primary",
-        icon=":material/play_arrow:", disabled=why is not None,
-    ):  # fmt: skip
-        try:
-            api.start(made)
-        except MidchartError as error:
-            st.error(str(error), title="The run could not be started")
-        else:
-            st.rerun()
-    st.caption(
-        why
-        or "About ten minutes on two cores with the small laboratory cohort. It can be cancelled "
-        "at any epoch and goes on where it stopped. Nothing leaves this machine."
-    )
-    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
+        start.begin(spec(cohort), "Train and compare the attentions", "forecast", spec=SPEC.name)

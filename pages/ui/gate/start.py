@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
 from pages.ui import navigation, state
 from pages.ui.data import cohort as cohort_view
+from pages.ui.runs.begin import begin
 from pages.ui.shared import tables
 
 SPEC = navigation.FOLDER.parent / "docs" / "gate.toml"
@@ -38,32 +38,9 @@ def no_run() -> None:
             start(cohort)
 
 
-def _refusal(cohort: str, made: dict[str, Any]) -> str | None:
-    """Why the run cannot be started on a cohort now; None where it can."""
-    if not api.open_data(cohort).manifest.training_allowed:
-        return "This cohort's data-use tag does not allow training on it."
-    if any(state.active(run) and run["data"] == made["data"] for run in state.runs((KIND,))):
-        return "A gate run on this cohort is at work already."
-    return None
-
-
 def start(cohort: str) -> None:
     """The button that starts the ready-made gate run, with what it will do said before."""
-    made = spec(cohort)
-    why = _refusal(cohort, made)
-    if st.button(
-        "Train and examine the gates", key="start_gate", type="primary",
-        icon=":material/play_arrow:", disabled=why is not None,
-    ):  # fmt: skip
-        try:
-            api.start(made)
-        except MidchartError as error:
-            st.error(str(error), title="The run could not be started")
-        else:
-            st.rerun()
-    st.caption(why or "About ten minutes on two cores; it can be cancelled and goes on where it "
-               "stopped. Nothing leaves this machine.")  # fmt: skip
-    st.code(f"python -m core run docs/{SPEC.name}", language="bash")
+    begin(spec(cohort), "Train and examine the gates", "gate", spec=SPEC.name)
 
 
 def cards() -> None:

@@ -1,4 +1,4 @@
-"""Runs as pages show them: start the demo comparison, watch, cancel, resume, and what went wrong.
+"""Runs as pages show them: watch, cancel, resume, and what went wrong.
 
 A run is a detached worker process that the engine starts; a page only reads its status. The panel
 asks again every two seconds only while something is at work.
@@ -6,18 +6,15 @@ asks again every two seconds only while something is at work.
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import streamlit as st
 
 from core import api
 from core.errors import MidchartError
-from pages.ui import navigation, state
+from pages.ui import state
 from pages.ui.data import cohort as cohort_view
 from pages.ui.shared import results, tables
-
-SPEC = navigation.FOLDER.parent / "docs" / "demo.toml"
 
 WORDS = {
     "queued": "waits in the queue",
@@ -27,42 +24,6 @@ WORDS = {
     "cancelled": "was cancelled",
     "crashed": "stopped before its end",
 }
-
-
-def demo_spec(cohort: str) -> dict[str, Any]:
-    """The demo comparison on a cohort: every arm that is here, the offline reader and judges."""
-    spec = tomllib.loads(SPEC.read_text(encoding="utf-8"))
-    here = {name for name, _, problem in state.members("arm") if not problem}
-    spec["arms"] = [
-        arm for arm in spec["arms"] if (arm if isinstance(arm, str) else arm["name"]) in here
-    ]
-    return {**spec, "data": api.open_data(cohort).path, "name": f"comparison on {cohort}"}
-
-
-def start(cohort: str, key: str, primary: bool = True) -> None:
-    """A button that starts the demo comparison on a cohort, with what it will do said before."""
-    spec = demo_spec(cohort)
-    busy = any(state.active(run) and run["data"] == spec["data"] for run in state.runs())
-    questions = len(api.open_data(cohort).instructions)
-    if st.button(
-        "Run the demo comparison",
-        key=f"start_{key}",
-        type="primary" if primary else "secondary",
-        icon=":material/play_arrow:",
-        disabled=busy,
-        help="A run on this cohort is at work already." if busy else None,
-    ):
-        try:
-            api.start(spec)
-        except MidchartError as error:
-            st.error(str(error), title="The run could not be started")
-        else:
-            st.rerun()
-    readers, judges = " and ".join(spec["readers"]), " and ".join(spec["judges"])
-    st.caption(
-        f"{len(spec['arms'])} arms × {questions:,} questions of {cohort}, read by {readers}, "
-        f"judged by {judges}. Nothing leaves this machine."
-    )
 
 
 def panel() -> None:

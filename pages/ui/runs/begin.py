@@ -1,0 +1,68 @@
+"""The button that begins a ready-made run, the same on every page: what stands against it, how
+long it will take on this machine, and the command that does the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import state
+from pages.ui.data import cohort as cohort_view
+from pages.ui.runs.panel import duration
+
+GOES_ON = "It can be cancelled and goes on where it stopped."
+STAYS = "Nothing leaves this machine."
+
+
+def begin(
+    made: dict[str, Any],
+    label: str,
+    key: str,
+    about: str = "",
+    primary: bool = True,
+    spec: str | None = None,
+) -> None:
+    """A button that puts ``made``, a spec as a mapping, in the queue.
+
+    ``about`` says what it will do; ``spec`` is the file in ``docs/`` that the command line takes.
+    """
+    told = state.consider(api.write_toml(made))
+    problems = list(told["problems"])
+    training = not api.open_data(made["data"]).manifest.training_allowed
+    if training and made["kind"] in ("gate", "forecast"):
+        problems.insert(0, "This cohort's data-use tag does not allow training on it.")
+    if any(
+        state.active(run) and run["data"] == made["data"] for run in state.runs((made["kind"],))
+    ):
+        problems.insert(0, "A run like this on this cohort is at work already.")
+    if st.button(
+        label,
+        key=f"start_{key}",
+        type="primary" if primary else "secondary",
+        icon=":material/play_arrow:",
+        disabled=bool(problems),
+        help=cohort_view.plain(problems[0]) if problems else None,
+    ):
+        try:
+            api.enqueue(made)
+        except MidchartError as error:
+            st.error(cohort_view.plain(str(error)), title="The run could not be started")
+        else:
+            st.rerun()
+    if problems:
+        st.caption(" ".join(cohort_view.plain(problem) for problem in problems))
+    else:
+        stays = STAYS if told["told"] and told["told"]["leaves"] is None else ""
+        st.caption(" ".join(part for part in (about, _time(told["told"]), GOES_ON, stays) if part))
+    if spec:
+        st.code(f"python -m core run docs/{spec}", language="bash")
+
+
+def _time(told: dict[str, Any] | None) -> str:
+    time = told["time"] if told else {"seconds": None, "basis": ""}
+    if time["seconds"] is None:
+        return "How long it takes here is known once one has finished."
+    return f"About {duration(time['seconds'])}, as {time['basis']} took."
