@@ -38,6 +38,7 @@ from core.door.curve import (
 )
 from core.door.data_use import audit_lines, set_data_use
 from core.door.export import export_bytes, export_html
+from core.door.forecast import attention_map, forecast_sequences
 from core.door.gate_cards import gate_cards
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
@@ -120,6 +121,7 @@ __all__ = [
     "Verdict",
     "answer",
     "ask",
+    "attention_map",
     "audit_lines",
     "band_of",
     "build_arm",
@@ -144,6 +146,7 @@ __all__ = [
     "export_run",
     "failed_items",
     "folders",
+    "forecast_sequences",
     "gate_cards",
     "gold_ids",
     "import_run",

@@ -7,7 +7,7 @@ into sorted columns (:mod:`core.sequences.build`), opened as memory maps
 """
 
 from core.sequences.build import RawTable, build_store, store_folder
-from core.sequences.gather import LENGTH, Sequences, last_events, windows
+from core.sequences.gather import LENGTH, UNDATED, Sequences, last_events, windows
 from core.sequences.labels import LabelRows, Labels, match_labels, split_codes
 from core.sequences.store import NO_TIME, SPLITS, EventStore
 
@@ -15,6 +15,7 @@ __all__ = [
     "LENGTH",
     "NO_TIME",
     "SPLITS",
+    "UNDATED",
     "EventStore",
     "LabelRows",
     "Labels",

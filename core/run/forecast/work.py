@@ -75,7 +75,11 @@ class Pass:
     def __init__(self, job: Job) -> None:
         self.job, self.options = job, dict(job.plan.options)
         self.there = job.there("models")
-        self.todo = [one for one in items(self.options, job.cohort) if one.name not in self.there]
+        self.todo = [
+            one
+            for one in items(self.options, job.cohort)
+            if one.name not in self.there and job.mine(one.name)
+        ]
         self._examples: tuple[str, Examples] | None = None
         self._epochs, self._seconds = 0, 0.0
 
