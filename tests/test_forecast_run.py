@@ -187,6 +187,7 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
         ({"baselines": ["forest"]}, "boosting_counts"),
         ({"seeds": [1, 1]}, "different whole numbers"),
         ({"epochs": 0}, "from 1"),
+        ({"devices": 0}, "from 1"),
         ({"values": "yes"}, "true or false"),
         ({"limit": 5}, "subsample"),
         ({"subsample": {"test": 5}}, "held_out"),

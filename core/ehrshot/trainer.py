@@ -28,6 +28,7 @@ from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.examples import Examples, Part
 from core.ehrshot.network import DRAWN_EVENTS, Network, event_counts
 from core.ehrshot.recipe import Aborted, Epoch, Progress, Recipe
+from core.ehrshot.team import Team, alone
 from core.errors import DataError, WorkFailed
 from core.files import replacing
 from core.gate.threads import one_thread
@@ -61,7 +62,8 @@ class Trainer:
     """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
 
     ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts`` are what
-    a gate reads of the task and of each token.
+    a gate reads of the task and of each token. ``team``: the processes that train it together
+    (:mod:`core.ehrshot.together`), every one with a Trainer; by default this one alone.
     """
 
     def __init__(
@@ -72,10 +74,12 @@ class Trainer:
         question: str = "",
         texts: tuple[str, ...] = (),
         device: str | None = None,
+        team: Team | None = None,
     ) -> None:
         self.examples, self.config, self.recipe = found, config, recipe
         self.question, self.texts = question, texts
-        self.device = torch.device(device) if device is not None else _device()
+        self.team = team or alone(device)
+        self.device = self.team.device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(recipe.seed, 0))
             network = Network(config, question, texts, recipe.gate_training)
@@ -118,7 +122,7 @@ class Trainer:
                 if self.best_epoch.epoch == epoch:
                     state = self.network.state_dict()
                     self.best = {k: v.detach().clone() for k, v in state.items()}
-                if checkpoint is not None:
+                if checkpoint is not None and self.team.rank == 0:
                     self._save(checkpoint)
                 if progress is not None and not progress(self.curve[-1], self.recipe.epochs):
                     raise Aborted
@@ -127,16 +131,17 @@ class Trainer:
     def _epoch(self, epoch: int) -> Epoch:
         begun = time.perf_counter()
         self.network.train()
-        torch.manual_seed(seed_of(self.recipe.seed, epoch))
+        self._draw_anew(epoch)
         rows = np.random.default_rng([self.recipe.seed, epoch]).permutation(len(self.train.counts))
         index = torch.from_numpy(rows).to(self.device)
         told = torch.zeros(4, device=self.device)
         steps = 0
         for begin in range(0, len(rows), self.recipe.batch):
-            here = slice(begin, begin + self.recipe.batch)
-            told += self._step(rows[here], index[here])
+            end = min(begin + self.recipe.batch, len(rows))
+            here = slice(begin + self.team.rank, end, self.team.size)
+            told += self._step(rows[here], index[here], end - begin)
             steps += 1
-        loss, of_gate, gate_norm, head_norm = (told / steps).tolist()
+        loss, of_gate, gate_norm, head_norm = self.team.mean(told / steps).tolist()
         if not math.isfinite(loss + of_gate + head_norm):
             raise WorkFailed(f"training came to a loss that is no number in epoch {epoch}")
         logits = self.logits(self.tuning)
@@ -155,17 +160,31 @@ class Trainer:
         weight = self._on_device.to(logits.device)
         return F.binary_cross_entropy_with_logits(logits, label, pos_weight=weight)
 
-    def _step(self, rows: NDArray[np.int64], index: Tensor) -> Tensor:
-        """One step; loss, gate's loss, norms of the gate's and the head's gradients [4]."""
-        tokens, label = self.train.tokens_of(rows, index), self.train.label[index]
+    def _draw_anew(self, epoch: int) -> None:
+        """What an epoch draws hangs on its number; members of a team draw each their own."""
+        rank = (self.team.rank,) if self.team.rank else ()
+        torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
+
+    def _step(self, rows: NDArray[np.int64], index: Tensor, batch: int) -> Tensor:
+        """One step; loss, gate's loss, norms of the gate's and the head's gradients [4].
+
+        ``rows``, ``index``: this process's share, here and on the device, of ``batch`` rows.
+        """
         gate = self.network.gate
         learns = gate is not None and gate.joint
-        with self._autocast():
-            logits, _ = self.network(tokens)
-        loss = self._loss(logits.float(), label)
-        of_gate = self._gate_loss(tokens, index, label) if learns else loss.new_zeros(())
         self.optimizer.zero_grad(set_to_none=True)
-        (loss + of_gate).backward()
+        loss = of_gate = torch.zeros((), device=self.device)
+        if len(rows):
+            tokens, label = self.train.tokens_of(rows, index), self.train.label[index]
+            with self._autocast():
+                logits, _ = self.network(tokens)
+            # Means over a share; over all shares they must come to the mean over the batch.
+            part = len(rows) * self.team.size / batch
+            loss = self._loss(logits.float(), label) * part
+            if learns:
+                of_gate = self._gate_loss(tokens, index, label) * part
+            (loss + of_gate).backward()
+        self.team.average_gradients(self.network.parameters())
         head = _norm(self.network.encoder.head, loss)
         own = _norm(gate, loss) if gate is not None and learns else loss.new_zeros(())
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
@@ -189,11 +208,13 @@ class Trainer:
                 torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
                 order = torch.randperm(len(self.train.counts))
                 for rows in order.split(self.recipe.batch):
+                    # The gate is small: every member of a team does all of it, drawing alike.
                     index = rows.to(self.device)
                     tokens = self.train.tokens_of(rows.numpy(), index)
                     loss = self._gate_loss(tokens, index, self.train.label[index])
                     own.zero_grad(set_to_none=True)
                     loss.backward()
+                    self.team.average_gradients(gate.parameters())
                     own.step()
         gate.freeze()
         if not resumed:
@@ -212,13 +233,14 @@ class Trainer:
         """Logits [n] of a part, without dropout."""
         found = _Resident(part, self.device) if isinstance(part, Part) else part
         self.network.eval()
-        out: list[Tensor] = []
-        for begin in range(0, len(found.counts), EXAMINED):
+        out = torch.zeros(len(found.counts), device=self.device)
+        begins = np.arange(0, len(found.counts), EXAMINED)
+        for begin in self.team.share(begins).tolist():
             rows = np.arange(begin, min(begin + EXAMINED, len(found.counts)))
             tokens = found.tokens_of(rows, torch.from_numpy(rows).to(self.device))
             with self._steady(), self._autocast():
-                out.append(self.network(tokens)[0].float())
-        return torch.cat(out).cpu().numpy()
+                out[begin : begin + len(rows)] = self.network(tokens)[0].float()
+        return self.team.total(out).cpu().numpy()
 
     @torch.no_grad()
     def last_maps(self, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -305,13 +327,6 @@ def _norm(module: torch.nn.Module, like: Tensor) -> Tensor:
     if not grads:
         return like.new_zeros(())
     return torch.nn.utils.get_total_norm(grads).detach()
-
-
-def _device() -> torch.device:
-    """The device that accelerate picks (its environment variables are honoured)."""
-    from accelerate import Accelerator
-
-    return Accelerator().device
 
 
 def _cuda(device: torch.device) -> list[int]:

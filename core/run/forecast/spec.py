@@ -24,7 +24,7 @@ EPOCHS, LENGTH = 40, 256
 ENCODER = {"norm": ("pre", "post"), "cls_gate": ("neutral", "zero")}
 FIELDS = (
     "tasks", "variants", "baselines", "seeds", "epochs", "values", "subsample", "length",
-    "encoder", "device",
+    "encoder", "device", "devices",
 )  # fmt: skip
 
 
@@ -79,6 +79,7 @@ def read_options(table: Mapping[str, Any], seed: int) -> dict[str, Any]:
         "length": _whole(table, "length", LENGTH, 1),
         "encoder": _encoder(table.get("encoder", {})),
         "device": device,
+        "devices": _whole(table, "devices", 1, 1),
     }
 
 

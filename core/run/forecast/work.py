@@ -157,6 +157,7 @@ class Pass:
     def _train(self, item: Item, variant: Variant | None, found: Examples, at: int) -> Row:
         from core.ehrshot.encoder import EncoderConfig  # these load torch
         from core.ehrshot.saved import save_model
+        from core.ehrshot.together import Training, train_together
         from core.ehrshot.trainer import Trainer
 
         assert variant is not None and item.seed is not None
@@ -180,10 +181,17 @@ class Pass:
             data.name_of(names[code]) if code else ""
             for code in found.vocabulary.code_of().tolist()
         )
-        trainer = Trainer(
-            found, config, recipe, question_of(item.task), texts, self.options["device"] or None
-        )
-        trainer.run(lambda epoch, of: self._told(item, epoch, of, at), self._checkpoint(item))
+        question, device = question_of(item.task), self.options["device"] or None
+
+        def told(epoch: Epoch, of: int) -> bool:
+            return self._told(item, epoch, of, at)
+
+        devices = self.options.get("devices", 1)
+        if devices > 1:  # the checkpoint then has all epochs, and the trainer below takes it up
+            given = Training(found, config, recipe, question, texts, device == "cpu")
+            train_together(given, devices, self._checkpoint(item), told)
+        trainer = Trainer(found, config, recipe, question, texts, device)
+        trainer.run(told, self._checkpoint(item))
         logits = trainer.logits(found.held_out)
         shown = stages(logits, trainer.weight)
         mean, sd = trainer.gate_spread(found.held_out)
