@@ -1,0 +1,20 @@
+"""Lessons: records and questions made for training readers, and for nothing else.
+
+They have the shape of what the application gives a reader, but patients, values and wordings of
+their own: none of an examined cohort (``apart.shared`` tells, and training refuses otherwise).
+"""
+
+from __future__ import annotations
+
+from core.synthetic.lessons.making import KINDS, lesson, make_lesson
+from core.synthetic.lessons.model import NOT_DOCUMENTED, Lesson, LessonPlan, LessonQuestion
+
+__all__ = [
+    "KINDS",
+    "NOT_DOCUMENTED",
+    "Lesson",
+    "LessonPlan",
+    "LessonQuestion",
+    "lesson",
+    "make_lesson",
+]

@@ -1,0 +1,173 @@
+"""Makes a lesson: draws facts, gives them their places and days, and asks about them.
+
+A lesson comes from a generator alone, so a seed and a lesson's number say all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+
+import numpy as np
+
+from core.errors import InputError
+from core.synthetic.lessons.model import NOT_DOCUMENTED, Drawn, Lesson, LessonPlan, LessonQuestion
+from core.synthetic.lessons.readings import READINGS, Days
+from core.synthetic.lessons.stories import filler, story
+from core.synthetic.lessons.tables import topics
+from core.synthetic.lessons.words import Person, chance, pick
+
+KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
+"""Every kind of fact a lesson can ask for."""
+READING_SHARE = 0.5
+"""Share of facts with a value (a reading); the others are told in a sentence."""
+FACT_SHARE = 0.4
+"""Most of a lesson's lines that facts and their distractors take."""
+
+
+def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
+    """Lesson ``number`` of a seed, the same on every machine.
+
+    Raises InputError for a plan that cannot be met.
+    """
+    return make_lesson(np.random.default_rng([seed, number]), plan or LessonPlan())
+
+
+def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
+    """A lesson drawn by ``rng``; raises InputError for a plan that cannot be met."""
+    low, high = plan.lines
+    unknown = sorted(set(plan.kinds) - set(KINDS))
+    if low < 4 or high < low or plan.asked < 1 or plan.distractors < 0 or unknown:
+        raise InputError(
+            "lessons: lines from 4, fewest first; asked ≥ 1; distractors ≥ 0"
+            + (f"; no such kind: {', '.join(unknown)}" if unknown else "")
+        )
+    n = int(rng.integers(low, high + 1))
+    p = Person(rng)
+    days = _days(rng, n)
+    places = _places(rng, n, plan)
+    texts: dict[int, str] = {}
+    asked: list[LessonQuestion] = []
+    told: set[str] = set()
+    wanted = max(2, round(n * FACT_SHARE / (1 + plan.distractors / 2)))
+    for line in places[:wanted]:
+        if line in texts:
+            continue
+        others = _others(rng, line, texts, n, int(rng.integers(0, plan.distractors + 1)))
+        drawn = _draw(rng, p, plan, tuple(days[i] for i in (line, *others)), told)
+        if drawn is None:
+            break
+        if drawn.last:
+            others = [
+                i for i in others if days[i] < days[line] or (days[i] == days[line] and i < line)
+            ]
+        others = others[: len(drawn.others)]
+        texts[line] = drawn.says
+        for i, text in zip(others, drawn.others, strict=False):
+            texts[i] = text
+        asked += [
+            LessonQuestion(drawn.kind, q, a, line, tuple(sorted(others)))
+            for q, a in dict(drawn.asks).items()
+        ]
+    asked = _asked(rng, p, plan, asked, told, days)
+    for i in range(n):
+        if i not in texts:
+            texts[i] = filler(rng, p)
+    shown = [f"[{days[i].isoformat()}] {texts[i]}" for i in range(n)]
+    if chance(rng, plan.joined):
+        return _joined(rng, shown, days, asked)
+    return Lesson(tuple(shown), tuple(asked))
+
+
+def _days(rng: np.random.Generator, n: int) -> list[date]:
+    """A day for each line, in time order; neighbours often share one, as lines of a note do."""
+    day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
+    stay = float(rng.uniform(0.1, 0.9))
+    found: list[date] = []
+    for _ in range(n):
+        if found and not chance(rng, stay):
+            day += timedelta(days=int(rng.integers(1, 500 if n < 60 else 200)))
+        found.append(day)
+    return found
+
+
+def _places(rng: np.random.Generator, n: int, plan: LessonPlan) -> list[int]:
+    """All lines in the order in which facts take them."""
+    if plan.place == "uniform":
+        return [int(i) for i in rng.permutation(n)]
+    # A line's weight falls by e every twelfth of the record from its nearer end.
+    from_edge = np.minimum(np.arange(n), n - 1 - np.arange(n)) / n
+    weight = np.exp(-12 * from_edge)
+    return [int(i) for i in rng.choice(n, n, replace=False, p=weight / weight.sum())]
+
+
+def _others(
+    rng: np.random.Generator, line: int, texts: dict[int, str], n: int, count: int
+) -> list[int]:
+    free = [i for i in range(n) if i != line and i not in texts]
+    return [free[int(i)] for i in rng.permutation(len(free))[:count]]
+
+
+def _draw(
+    rng: np.random.Generator, p: Person, plan: LessonPlan, days: Days, told: set[str]
+) -> Drawn | None:
+    """A fact of a kind that may come: a story once a record, a reading under another name again."""
+    tales = [t for t in topics() if t.kind not in told and (not plan.kinds or t.kind in plan.kinds)]
+    readings = [k for k in READINGS if not plan.kinds or k in plan.kinds]
+    if readings and (not tales or chance(rng, READING_SHARE)):
+        return READINGS[pick(rng, readings)](rng, p, days, plan.made_up)
+    if not tales:
+        return None
+    topic = pick(rng, tales)
+    told.add(topic.kind)
+    return story(rng, topic, p, days, plan.made_up)
+
+
+def _asked(
+    rng: np.random.Generator,
+    p: Person,
+    plan: LessonPlan,
+    found: Sequence[LessonQuestion],
+    told: set[str],
+    days: Sequence[date],
+) -> list[LessonQuestion]:
+    """The lesson's questions in an order of chance, some of them about what it does not say."""
+    without = int(rng.binomial(plan.asked, plan.absent))
+    order = [int(i) for i in rng.permutation(len(found))]
+    chosen = [found[order[i % len(order)]] for i in range(plan.asked - without)]
+    while len(chosen) < plan.asked:
+        drawn = _draw(rng, p, plan, (days[int(rng.integers(len(days)))],), told)
+        if drawn is None:  # every kind is told already: an answered question more
+            chosen.append(found[order[len(chosen) % len(order)]])
+            continue
+        chosen.append(LessonQuestion(drawn.kind, pick(rng, drawn.asks)[0], NOT_DOCUMENTED, None))
+    return [chosen[int(i)] for i in rng.permutation(len(chosen))]
+
+
+def _joined(
+    rng: np.random.Generator,
+    shown: Sequence[str],
+    days: Sequence[date],
+    asked: Sequence[LessonQuestion],
+) -> Lesson:
+    """The lesson with the lines of a day on one line, as a whole note is under the unit "event"."""
+    lines: list[str] = []
+    moved: list[int] = []
+    for text, day, before in zip(shown, days, (None, *days), strict=False):
+        if day == before:
+            lines[-1] += " " + text.partition("] ")[2]
+        else:
+            lines.append(text)
+        moved.append(len(lines) - 1)
+    asked_anew = tuple(_moved(question, moved) for question in asked)
+    return Lesson(tuple(lines), asked_anew)
+
+
+def _moved(question: LessonQuestion, moved: Sequence[int]) -> LessonQuestion:
+    """A question whose lines have other numbers; a distractor on the evidence's line is none."""
+    if question.line is None:
+        return question
+    line = moved[question.line]
+    others = tuple(sorted({moved[i] for i in question.distractors} - {line}))
+    return replace(question, line=line, distractors=others)

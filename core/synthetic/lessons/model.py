@@ -1,0 +1,84 @@
+"""What a lesson is: a training record for readers, its questions, and how it was to be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.packing import HEAD, MIDDLE, TAIL
+
+NOT_DOCUMENTED = "Not documented."
+"""What a reader is to answer where the record does not say it; every judge counts it a refusal."""
+
+Place = Literal["uniform", "edges"]
+
+
+@dataclass(frozen=True, slots=True)
+class LessonPlan:
+    """How lessons are made.
+
+    lines: fewest and most lines of a record (each at least 4). place: where evidence stands,
+    "uniform" over the lines or near the "edges". distractors: most lines of the same thing with
+    another date or value a fact has. asked: questions a lesson has. absent: share of questions
+    whose answer the record does not give. kinds: names of kinds to ask of (empty: all; see
+    ``lesson.KINDS``). made_up: share of names that exist nowhere. joined: share of lessons in
+    which a whole note stands on one line, as under the published unit.
+    """
+
+    lines: tuple[int, int] = (24, 24)
+    place: Place = "uniform"
+    distractors: int = 2
+    asked: int = 20
+    absent: float = 0.2
+    kinds: tuple[str, ...] = ()
+    made_up: float = 0.6
+    joined: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LessonQuestion:
+    """A question of a lesson.
+
+    ``line`` is the index of the line that answers it, None where the record does not;
+    ``distractors`` are lines of the same thing that do not answer it.
+    """
+
+    kind: str
+    question: str
+    answer: str
+    line: int | None
+    distractors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A record's lines, each with its date as a reader sees it, and what is asked about them."""
+
+    lines: tuple[str, ...]
+    asked: tuple[LessonQuestion, ...]
+
+    @property
+    def opening(self) -> str:
+        """What all prompts of the lesson begin with."""
+        return HEAD + "\n".join(self.lines)
+
+    @staticmethod
+    def ending(question: str) -> str:
+        """How a prompt goes on after :attr:`opening`, up to where the answer begins."""
+        return MIDDLE + question + TAIL
+
+    def prompt(self, number: int) -> str:
+        """The whole prompt of a question, as :func:`core.packing.build_prompt` writes it."""
+        return self.opening + self.ending(self.asked[number].question)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A fact before it has a place: what its evidence says, what its distractors say, and ways
+    to ask for it, each with the answer. ``others`` come before the evidence where ``last``."""
+
+    kind: str
+    says: str
+    asks: tuple[tuple[str, str], ...]
+    others: tuple[str, ...] = ()
+    last: bool = False

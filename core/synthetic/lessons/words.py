@@ -1,0 +1,101 @@
+"""Names, numbers and days that lessons are made of, drawn so that a reader must copy them.
+
+Most names are made up from syllables: no list could hold them, so none can be learned by heart.
+None of them is a name of the cohorts that readers are examined on (see ``apart``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import TypeVar
+
+import numpy as np
+
+from core.synthetic.lessons.tables import names
+
+T = TypeVar("T")
+
+
+def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
+    """One of ``options``."""
+    return options[int(rng.integers(len(options)))]
+
+
+def chance(rng: np.random.Generator, share: float) -> bool:
+    """True with probability ``share``."""
+    return float(rng.random()) < share
+
+
+def upper(text: str) -> str:
+    """``text`` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def stem(rng: np.random.Generator, syllables: int) -> str:
+    """Some made-up syllables."""
+    parts = names()
+    groups = (parts.onsets, parts.vowels, parts.codas)
+    return "".join(pick(rng, group) for _ in range(syllables) for group in groups)
+
+
+def made_drug(rng: np.random.Generator) -> str:
+    """A drug that does not exist."""
+    return stem(rng, int(rng.integers(1, 3))) + pick(rng, names().drug_ends)
+
+
+def made_test(rng: np.random.Generator) -> str:
+    """A substance in blood that does not exist."""
+    front = pick(rng, ("", "", "serum ", "plasma ", "urine ", "free "))
+    return front + stem(rng, int(rng.integers(1, 3))) + pick(rng, names().test_ends)
+
+
+def made_word(rng: np.random.Generator) -> str:
+    """A word of one to three made-up syllables and a letter no list ends in."""
+    return stem(rng, int(rng.integers(1, 4))) + pick(rng, ("k", "v", "zu", "ju", "q", "ong"))
+
+
+def made_surname(rng: np.random.Generator) -> str:
+    """A family name of nobody in the examined cohorts."""
+    return stem(rng, 1).capitalize() + pick(rng, names().surname_ends)
+
+
+def near_day(rng: np.random.Generator, day: date, least: int, most: int) -> date:
+    """A day between ``least`` and ``most`` days before ``day``."""
+    return day - timedelta(days=int(rng.integers(least, most + 1)))
+
+
+def written(rng: np.random.Generator, day: date) -> str:
+    """A day as records write it."""
+    form = int(rng.integers(3))
+    return day.isoformat() if form == 0 else f"{day:%m/%d/%Y}"
+
+
+class Person:
+    """Whom a record is about: words for the patient, as templates use them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._left: dict[str, list[int]] = {}
+        sex = pick(rng, ("f", "m"))
+        she = sex == "f"
+        self.sex = sex
+        self.surname = made_surname(rng)
+        title = pick(rng, ("Mrs.", "Ms.")) if she else "Mr."
+        self.words = {
+            "he": "she" if she else "he",
+            "He": "She" if she else "He",
+            "his": "her" if she else "his",
+            "His": "Her" if she else "His",
+            "him": "her" if she else "him",
+            "Name": f"{title} {self.surname}",
+            "man": "woman" if she else "man",
+        }
+
+    def take(self, rng: np.random.Generator, name: str, options: Sequence[T]) -> T | None:
+        """One of ``options`` that this record has not had under ``name``; None when all are out.
+
+        What stands around the facts takes from the same options, so no fact is said twice.
+        """
+        if name not in self._left:
+            self._left[name] = [int(i) for i in rng.permutation(len(options))]
+        return options[self._left[name].pop()] if self._left[name] else None

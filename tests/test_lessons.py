@@ -1,0 +1,137 @@
+"""Lessons: deterministic, answerable by the line they name, apart from what is examined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from core.errors import InputError, WorkFailed
+from core.judges.refusal import is_refusal
+from core.loaders.open import open_cohort
+from core.packing import build_prompt
+from core.protocol import Protocol
+from core.synthetic.cohort import make_clinical
+from core.synthetic.lessons import KINDS, NOT_DOCUMENTED, LessonPlan, lesson
+from core.synthetic.lessons.apart import require, shared
+from core.text import count_tokens
+from core.types import ContextLine, Selection
+
+PLAN = LessonPlan(lines=(8, 40))
+
+
+def test_a_seed_and_a_number_say_all() -> None:
+    assert lesson(5, 7, PLAN) == lesson(5, 7, PLAN)
+    assert lesson(5, 7, PLAN) != lesson(5, 8, PLAN)
+    assert lesson(5, 7, PLAN) != lesson(6, 7, PLAN)
+
+
+@pytest.mark.parametrize("place", ["uniform", "edges"])
+@pytest.mark.parametrize("joined", [0.0, 1.0])
+def test_the_line_named_answers_and_what_is_not_said_has_none(place: str, joined: float) -> None:
+    kinds: set[str] = set()
+    for number in range(60):
+        made = lesson(1, number, replace(PLAN, place=place, joined=joined))
+        assert len(made.asked) == 20
+        assert joined or 8 <= len(made.lines) <= 40
+        days = [line[1:11] for line in made.lines]
+        assert days == sorted(days)
+        for asked in made.asked:
+            kinds.add(asked.kind)
+            if asked.line is None:
+                assert asked.answer == NOT_DOCUMENTED
+                assert is_refusal(asked.answer)
+                continue
+            line = made.lines[asked.line]
+            assert asked.line not in asked.distractors
+            if asked.kind.startswith("present"):
+                assert asked.answer in ("Yes.", "No.")
+                continue
+            said = asked.answer.removeprefix("Yes. ").rstrip(".")
+            for joint in (" (", " on 2"):  # the line's own day follows what it says
+                if said[-1:] == ")" or joint == " on 2":
+                    head, found, day = said.rpartition(joint)
+                    if found and day.rstrip(")").lstrip("2") in days[asked.line]:
+                        said = head
+            assert said.split(" every")[0].split()[0] in line, (asked, line)
+    assert len(kinds) > 40
+
+
+def test_evidence_near_the_edges_is_nearer_to_them() -> None:
+    def share_of_middle(place: str) -> float:
+        plan = LessonPlan(lines=(40, 40), place=place, kinds=("lab", "dose_on_day"), distractors=0)
+        at = [
+            asked.line / 39
+            for number in range(40)
+            for asked in lesson(2, number, plan).asked
+            if asked.line is not None
+        ]
+        return float(np.mean([0.3 <= place <= 0.7 for place in at]))
+
+    # Of 40 lines, 16 lie in [.3, .7]: uniform places put .4 of the evidence there.
+    assert share_of_middle("uniform") == pytest.approx(0.4, abs=0.08)
+    assert share_of_middle("edges") < 0.2
+
+
+def test_distractors_say_the_same_thing_with_another_value() -> None:
+    plan = LessonPlan(lines=(30, 30), kinds=("lab",), distractors=3, made_up=1.0)
+    seen = 0
+    for number in range(20):
+        made = lesson(3, number, plan)
+        for asked in made.asked:
+            for other in asked.distractors:
+                seen += 1
+                value = asked.answer.split()[0]
+                assert f" {value} " not in made.lines[other].replace(":", " ").replace(".", " .")
+                assert asked.question != made.lines[other]
+    assert seen > 20
+
+
+def test_the_latest_stands_after_its_distractors() -> None:
+    plan = LessonPlan(lines=(20, 20), kinds=("latest", "dose"))
+    for number in range(20):
+        for asked in lesson(4, number, plan).asked:
+            assert asked.line is None or all(i < asked.line for i in asked.distractors)
+
+
+def test_prompts_are_what_the_application_packs() -> None:
+    made = lesson(1, 1, PLAN)
+    lines = tuple(ContextLine(f"e{i}", line) for i, line in enumerate(made.lines))
+    selection = Selection("r", "i", "bm25", (), 0, lines=lines)
+    packed = build_prompt(made.asked[0].question, selection, Protocol(), 9999, count_tokens)
+    assert packed.text == made.prompt(0)
+    assert all(day != "" for day, _ in pairwise(made.lines))
+
+
+def test_lessons_share_nothing_with_examined_cohorts(tmp_path) -> None:
+    made = [lesson(1, number, LessonPlan(lines=(30, 60))) for number in range(150)]
+    cohorts = []
+    for seed in (42, 7):
+        make_clinical(tmp_path / str(seed), 3, 150, seed)
+        cohorts.append(open_cohort(tmp_path / str(seed)))
+    assert shared(made, cohorts) == ()
+    require(made, cohorts)
+
+
+def test_what_is_shared_is_found(tmp_path) -> None:
+    make_clinical(tmp_path / "c", 1, 150, 42)
+    cohort = open_cohort(tmp_path / "c")
+    made = lesson(1, 1, PLAN)
+    question = replace(made.asked[0], question="What is the most recent uric acid?")
+    templated = replace(made, asked=(question,))
+    stolen = replace(made, lines=(*made.lines, "[2001-01-01] Uric acid 9.4 mg/dL (01/02/2014)."))
+    needle = replace(made, lines=(*made.lines, "[2001-01-01] Takes riluzole."))
+    copied = replace(made, asked=(replace(question, question=cohort.instructions[0].question),))
+    for bad in (templated, stolen, needle, copied):
+        assert len(shared([bad], [cohort])) == 1
+        with pytest.raises(WorkFailed, match="lessons share 1 texts"):
+            require([bad], [cohort])
+
+
+def test_a_plan_that_cannot_be_met_is_refused() -> None:
+    for plan in (LessonPlan(lines=(3, 9)), LessonPlan(lines=(9, 8)), LessonPlan(kinds=("x",))):
+        with pytest.raises(InputError, match="lessons"):
+            lesson(1, 1, plan)
+    assert {"lab", "dose", "present", "latest"} <= set(KINDS)
