@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from core.attention import ATTENTIONS
 from core.attention.parts.base import AttentionModule, Keys, Shape
-from core.attention.parts.maps import softmax_map, softmax_mix
+from core.attention.parts.maps import per_query, softmax_map, softmax_mix
 
 START_SPREAD = 0.1
 """Standard deviation of λ's vectors at the start (Ye et al. 2025)."""
@@ -38,6 +38,7 @@ class Differential(AttentionModule):
 
     name = "differential"
     title = "Differential"
+    parts = 2
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Differential(AttentionModule):
         return added[:, None, None]
 
     def inhibition(self, keys: Keys) -> Tensor | None:
-        """By how much each key's part of the second map counts [batch, time]; None is 1."""
+        """By how much each key's part of the second map counts, of a gate's shape; None is 1."""
         return None
 
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:
@@ -79,17 +80,20 @@ class Differential(AttentionModule):
         second = softmax_map(q2, k2, keys.mask)
         by = self.inhibition(keys)
         if by is not None:
-            second = second * by[:, None, None, :]
+            second = second * per_query(by)
         return softmax_map(q1, k1, keys.mask) - self.strength() * second
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, keys: Keys) -> Tensor:
         """A₁·V − λ·A₂·(g⊙V): two fused calls, no map.
 
         The kernels want q, k and v of one width, so a half is taken by setting the other half of
-        the queries to 0.
+        the queries to 0. A gate that depends on who looks cannot be put on the values: its maps
+        are made.
         """
         scale = (self.shape.dim // 2) ** -0.5
         by = self.inhibition(keys)
+        if by is not None and by.dim() == 3:
+            return self.maps(q, k, keys) @ v
         weighed = v if by is None else v * by[:, None, :, None]
         taken = softmax_mix(q * self.first, k, v, keys.mask, scale)
         return taken - self.strength() * softmax_mix(q * self.second, k, weighed, keys.mask, scale)

@@ -40,9 +40,14 @@ class HeavyHitters(AttentionModule):
         self.share, self.lead, self.padding = share, lead, padding
 
     def prune(self, keys: Keys) -> Kept | None:
-        """The positions that are kept; None where ``norms`` are not given."""
+        """The positions that are kept; None where ``norms`` are not given.
+
+        Raises ValueError for a mask by query: positions are dropped for all who look.
+        """
         if keys.norms is None:
             return None
+        if keys.mask.dim() != 2:
+            raise ValueError(f"{self.name}: keeps positions for all queries; the mask is by query")
         return heaviest(keys.norms, keys.mask, self.share, self.lead, self.padding)
 
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:

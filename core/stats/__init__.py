@@ -28,6 +28,7 @@ from core.stats.clustered import (
     clustered_intervals,
     clustered_wilson,
 )
+from core.stats.crossed import CrossedBootstrap, crossed_bootstrap
 from core.stats.delong import AreaTest, Placements, clustered_test, delong_test, placements
 from core.stats.hanley_mcneil import hanley_mcneil, hanley_mcneil_se
 from core.stats.intervals import (
@@ -54,6 +55,7 @@ __all__ = [
     "AreaTest",
     "ClusteredBootstrap",
     "CochranQ",
+    "CrossedBootstrap",
     "Interval",
     "PermutationTest",
     "Placements",
@@ -75,6 +77,7 @@ __all__ = [
     "cochran_q",
     "cohen_kappa",
     "connor_pairs",
+    "crossed_bootstrap",
     "delong_test",
     "fleiss_kappa",
     "gwet_ac1",

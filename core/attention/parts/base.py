@@ -27,8 +27,10 @@ class Shape:
 class Keys:
     """What is known of the positions that are attended to.
 
-    mask: bool [batch, time], True where there is an event (or CLS), False where padding.
-    gate: [batch, time] in [0, 1], or None; only gated attentions take it.
+    mask: bool [batch, time], True where there is an event (or CLS), False where padding; or
+        [batch, queries, time], where what may be seen depends on who looks (a decoder).
+    gate: [batch, time] in [0, 1], or None; only gated attentions take it. It too may be
+        [batch, queries, time].
     norms: ℓ2 norm of each position's embedding [batch, time], or None.
     """
 
@@ -53,12 +55,14 @@ class AttentionModule(nn.Module):
     """Base of all attentions.
 
     ``gated``: whether it takes a gate, and ``neutral_gate`` the value of it that leaves a
-    position as an ungated attention would.
+    position as an ungated attention would. ``parts``: how many maps are made of equal parts of a
+    head's queries and keys; rotary positions turn each part by itself.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     gated: ClassVar[bool] = False
+    parts: ClassVar[int] = 1
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -97,10 +101,13 @@ class AttentionModule(nn.Module):
             raise ValueError(f"{self.name}: keys {tuple(k.shape)} do not fit {self.shape}")
         if q.shape[:2] != k.shape[:2] or q.shape[-1] != dim:
             raise ValueError(f"{self.name}: queries {tuple(q.shape)}, keys {tuple(k.shape)}")
-        if mask.shape != (batch, time) or mask.dtype != torch.bool:
+        known = ((batch, time), (batch, q.shape[2], time))
+        if tuple(mask.shape) not in known or mask.dtype != torch.bool:
             raise ValueError(f"{self.name}: the mask is {tuple(mask.shape)} of {mask.dtype}")
         if (gate is not None) != self.gated:
             raise ValueError(f"{self.name}: a gate is {'needed' if self.gated else 'not taken'}")
+        if gate is not None and tuple(gate.shape) not in known:
+            raise ValueError(f"{self.name}: the gate is {tuple(gate.shape)}")
 
     @abstractmethod
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:

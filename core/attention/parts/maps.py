@@ -12,9 +12,14 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
+def per_query(known: Tensor) -> Tensor:
+    """What is known of keys, [batch, time] or [batch, queries, time], as it stands beside maps."""
+    return known[:, None, None, :] if known.dim() == 2 else known[:, None]
+
+
 def softmax_map(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the unmasked keys; ``mask`` is [batch, time]."""
-    allowed = mask[:, None, None, :]
+    """Softmax over the unmasked keys; ``mask`` is [batch, time] or [batch, queries, time]."""
+    allowed = per_query(mask)
     # The lowest finite number and not -inf, whose row of nothing else would be 0/0.
     filled = scores(q, k).masked_fill(~allowed, torch.finfo(q.dtype).min)
     return filled.softmax(-1) * allowed
@@ -27,8 +32,8 @@ def softmax_mix(
 
     ``scale`` stands for 1/√dim where q and k are longer than what is scored.
     """
-    some = mask.any(-1, keepdim=True)
+    allowed = per_query(mask)
+    some = allowed.any(-1, keepdim=True)
     # What a kernel makes of a row without keys is its own affair: give it all, then take 0.
-    allowed = (mask | ~some)[:, None, None, :]
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
-    return out.masked_fill(~some[:, :, None, None], 0.0)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~some, scale=scale)
+    return out.masked_fill(~some, 0.0)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from core.attention.parts.base import AttentionModule, Keys
-from core.attention.parts.maps import scores
+from core.attention.parts.maps import per_query, scores
 
 
 class SparseMap(AttentionModule):
@@ -23,7 +23,7 @@ class SparseMap(AttentionModule):
         found = scores(q, k)
         # Sums over hundreds of keys need more digits than a half-precision number has.
         exact = found.to(torch.promote_types(found.dtype, torch.float32))
-        return self.simplex(exact, keys.mask[:, None, None, :]).to(found.dtype)
+        return self.simplex(exact, per_query(keys.mask)).to(found.dtype)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, keys: Keys) -> Tensor:
         """The threshold takes all of a row's scores, so the map is made here too."""

@@ -1,0 +1,139 @@
+"""What a trained decoder does with needles: right or not, and where its attention goes.
+
+All decoders are asked the same questions about the same records, so every comparison is paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.inhibition.needles import Haystacks, Placed, haystacks, place, places
+from core.inhibition.records import Batch
+from core.inhibition.trainer import Trainer
+from core.inhibition.words import LINE
+
+Floats = NDArray[np.float64]
+TOGETHER = 64
+"""Records read at once."""
+PARTS = ("evidence", "distractors", "first", "rest")
+"""Where attention is looked for: the needle's line, the distractors' lines together, the token
+that begins the record, and the rest (the other lines and the question)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured.
+
+    ``records`` a length; ``depths`` places each; ``lengths`` in lines, at ``usual`` distractors;
+    and at the length ``base`` every number of ``distractors``. ``seed`` draws the records.
+    """
+
+    records: int = 100
+    depths: int = 7
+    lengths: tuple[int, ...] = (12, 24, 36, 48)
+    base: int = 24
+    usual: int = 2
+    distractors: tuple[int, ...] = (0, 1, 2, 4)
+    seed: int = 42
+
+    @property
+    def conditions(self) -> tuple[tuple[int, int], ...]:
+        """(length, distractors) of every set of records, each once."""
+        both = [(length, self.usual) for length in self.lengths]
+        both += [(self.base, count) for count in self.distractors]
+        return tuple(dict.fromkeys(both))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cell:
+    """A condition at a depth: ``right`` bool [records], and the mass of attention of the token
+    that answers, [layers, parts, records], mean over heads, by :data:`PARTS`. Of variants that
+    subtract, mass may be negative and does not add up to 1."""
+
+    length: int
+    distractors: int
+    depth: float
+    right: NDArray[np.bool_]
+    mass: Floats
+
+
+def stacks_of(plan: Plan) -> dict[int, Haystacks]:
+    """The records of each length, with as many distractors as any condition of it has."""
+    found: dict[int, Haystacks] = {}
+    for length in dict.fromkeys(length for length, _ in plan.conditions):
+        most = max(count for other, count in plan.conditions if other == length)
+        rng = np.random.default_rng([plan.seed, length])
+        found[length] = haystacks(rng, plan.records, length, plan.depths, most)
+    return found
+
+
+@torch.no_grad()
+def measure(trainer: Trainer, plan: Plan, told: Callable[[int, int], None]) -> list[Cell]:
+    """Every condition at every depth; ``told`` hears how many of how many are done."""
+    stacks, cells = stacks_of(plan), list[Cell]()
+    of = len(plan.conditions) * plan.depths
+    trainer.network.eval()
+    with trainer.steady():
+        for length, count in plan.conditions:
+            for at in places(length, plan.depths):
+                placed = place(stacks[length], int(at), count)
+                right, mass = _read(trainer, placed)
+                cells.append(Cell(length, count, float(at) / (length - 1), right, mass))
+                told(len(cells), of)
+    return cells
+
+
+def _read(trainer: Trainer, placed: Placed) -> tuple[NDArray[np.bool_], Floats]:
+    right, mass = list[NDArray[np.bool_]](), list[Floats]()
+    for begin in range(0, len(placed.distractor), TOGETHER):
+        here = slice(begin, begin + TOGETHER)
+        whole = placed.batch
+        batch = Batch(whole.tokens[here], whole.asked[here], whole.answer[here], whole.line[here])
+        told = trainer.read(batch, need_weights=True)
+        right.append(told.answers[:, 0].argmax(-1).cpu().numpy() == batch.answer[:, 0])
+        mass.append(attended(told.maps, batch.line[:, 0], placed.distractor[here]))
+    return np.concatenate(right), np.concatenate(mass, axis=2)
+
+
+def attended(
+    maps: tuple[Tensor, ...], line: NDArray[np.int64], distractor: NDArray[np.bool_]
+) -> Floats:
+    """Mass of the last token's attention [layers, parts, records], mean over heads."""
+    count, lines = distractor.shape
+    of_line = np.stack([np.arange(lines) == line[:, None], distractor], axis=0)
+    found: list[Floats] = []
+    for layer in maps:
+        rows = layer[:, :, -1].float().mean(1).cpu().numpy().astype(np.float64)
+        by_line = rows[:, 1 : 1 + lines * LINE].reshape(count, lines, LINE).sum(2)
+        both = (by_line[None] * of_line).sum(2)
+        rest = rows.sum(1) - both.sum(0) - rows[:, 0]
+        found.append(np.stack([*both, rows[:, 0], rest]))
+    return np.stack(found)
+
+
+@torch.no_grad()
+def gate_quality(trainer: Trainer, plan: Plan) -> tuple[float, float, float] | None:
+    """Of a gate, over the lines of the base records: AUROC of the evidence, mean and SD; None
+    without a gate. The needle stands at every depth in turn."""
+    gate = trainer.network.gate
+    if gate is None:
+        return None
+    from core.stats import ranking_areas
+
+    stack, scores, labels = stacks_of(plan)[plan.base], list[Floats](), list[NDArray[np.bool_]]()
+    for at in places(plan.base, plan.depths):
+        placed = place(stack, int(at), plan.usual)
+        tokens = torch.from_numpy(placed.batch.tokens).to(trainer.device)
+        asked = torch.from_numpy(placed.batch.asked).to(trainer.device)
+        found = gate.logits(tokens, asked)[:, 0].float().sigmoid().cpu().numpy()
+        scores.append(found.astype(np.float64).ravel())
+        labels.append((np.arange(plan.base) == placed.batch.line).ravel())
+    every = np.concatenate(scores)
+    area, _ = ranking_areas(every, np.concatenate(labels))
+    return float(area), float(every.mean()), float(every.std())

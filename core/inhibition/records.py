@@ -1,0 +1,150 @@
+"""Synthetic records of the lab: lines "date entity value" in time order, and what is asked of them.
+
+A visit is a date with a few lines; an entity comes back at later visits with other values. So
+neither the date nor the entity of a question alone finds its line where another line shares it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.inhibition.shape import EDGE, Placement
+from core.inhibition.words import ASK, BEGIN, END, LINE, QUESTION, VOCABULARY, Vocabulary
+
+Ints = NDArray[np.int64]
+NEW_VISIT = 0.5
+"""Chance that a line begins a new visit."""
+MOST_MONTHS = 3
+"""Months between visits, at most; fewer where the calendar is too short for a long record."""
+RETURNING = 0.5
+"""Chance that a line is of one of the record's own few entities, which come back."""
+OWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Records [batch] of as many lines: numbers of date, entity, value, int64 [batch, lines]."""
+
+    date: Ints
+    entity: Ints
+    value: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records as tokens with their questions.
+
+    ``tokens`` int64 [batch, 1 + 4·lines]; ``asked`` [batch, questions, 3]; ``answer`` tokens
+    [batch, questions]; ``line`` of the evidence [batch, questions].
+    """
+
+    tokens: Ints
+    asked: Ints
+    answer: Ints
+    line: Ints
+
+
+def dates(rng: np.random.Generator, new: NDArray[np.bool_], words: Vocabulary) -> Ints:
+    """Numbers of dates [batch, lines] in time order; ``new`` tells where a visit begins."""
+    visits = int(new.sum(axis=1).max()) + 1
+    most = max(1, min(MOST_MONTHS, (words.dates - 1) // visits))
+    step = rng.integers(1, most + 1, new.shape) * new
+    since = step.cumsum(axis=1)
+    start = rng.integers(0, words.dates - since[:, -1])
+    return since + start[:, None]
+
+
+def draw_lines(
+    rng: np.random.Generator, batch: int, lines: int, words: Vocabulary = VOCABULARY
+) -> Lines:
+    """Random records; no two lines of one share both date and entity."""
+    new = rng.random((batch, lines)) < NEW_VISIT
+    new[:, 0] = False
+    date = dates(rng, new, words)
+    own = rng.random((batch, words.entities)).argsort(axis=1)[:, :OWN]
+
+    def entities() -> Ints:
+        any_ = rng.integers(0, words.entities, (batch, lines))
+        known = np.take_along_axis(own, rng.integers(0, OWN, (batch, lines)), 1)
+        return np.where(rng.random((batch, lines)) < RETURNING, known, any_)
+
+    entity = entities()
+    while True:
+        pair = date * words.entities + entity
+        order = pair.argsort(axis=1, kind="stable")
+        ranked = np.take_along_axis(pair, order, 1)
+        again = np.zeros_like(pair, dtype=bool)
+        np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], 1)
+        if not again.any():
+            break
+        entity = np.where(again, rng.integers(0, words.entities, (batch, lines)), entity)
+    return Lines(date, entity, rng.integers(0, words.values, (batch, lines)))
+
+
+def tokens_of(found: Lines, words: Vocabulary = VOCABULARY) -> Ints:
+    """The tokens of records [batch, 1 + 4·lines]."""
+    batch, lines = found.date.shape
+    body = np.stack(
+        [
+            found.date + words.date0,
+            found.entity + words.entity0,
+            found.value + words.value0,
+            np.full((batch, lines), END),
+        ],
+        axis=2,
+    ).reshape(batch, lines * LINE)
+    return np.concatenate([np.full((batch, 1), BEGIN), body], axis=1)
+
+
+def ask(found: Lines, line: Ints, words: Vocabulary = VOCABULARY) -> Batch:
+    """Questions after the values of lines [batch, questions]."""
+    date, entity, value = (
+        np.take_along_axis(each, line, 1) for each in (found.date, found.entity, found.value)
+    )
+    asked = np.stack([date + words.date0, entity + words.entity0, np.full_like(date, ASK)], axis=2)
+    assert asked.shape[2] == QUESTION
+    return Batch(tokens_of(found, words), asked, value + words.value0, line)
+
+
+def edge_lines(lines: int) -> int:
+    """How many lines at either end count as near the edge."""
+    return max(1, round(EDGE * lines))
+
+
+def draw_batch(
+    rng: np.random.Generator,
+    batch: int,
+    lines: int,
+    questions: int,
+    placement: Placement,
+    words: Vocabulary = VOCABULARY,
+) -> Batch:
+    """Records with questions, evidence placed as told; both placements draw the same records."""
+    found = draw_lines(rng, batch, lines, words)
+    share = rng.random((batch, questions))
+    if placement == "uniform":
+        return ask(found, (share * lines).astype(np.int64), words)
+    edge = edge_lines(lines)
+    place = (share * 2 * edge).astype(np.int64)
+    return ask(found, np.where(place < edge, place, lines - 2 * edge + place), words)
+
+
+def seen_by(found: Batch) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """The sequence a decoder reads: tokens [batch, time], positions [time], mask [time, time].
+
+    All questions follow the record at once. Each sees the record and itself, and stands at the
+    positions right behind the record, as if it were the only one (a block mask).
+    """
+    batch, record = found.tokens.shape
+    questions = found.asked.shape[1]
+    tokens = np.concatenate([found.tokens, found.asked.reshape(batch, -1)], axis=1)
+    within = np.tile(np.arange(QUESTION), questions)
+    positions = np.concatenate([np.arange(record), record + within])
+    block = np.concatenate([np.full(record, -1), np.repeat(np.arange(questions), QUESTION)])
+    time = np.arange(len(block))
+    causal = time[:, None] >= time[None, :]
+    mask = causal & ((block[None, :] == -1) | (block[None, :] == block[:, None]))
+    return tokens, positions, mask

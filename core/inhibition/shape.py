@@ -1,0 +1,75 @@
+"""The shape of a decoder, how it is trained and what is measured, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Placement = Literal["uniform", "edges"]
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+EDGE = 0.2
+"""Placement "edges": evidence asked for in training stands in the first or last fifth of lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """A decoder of Qwen2's form; ``attention`` is a name of ATTENTIONS, ``options`` what it takes.
+
+    ``dim`` is the width of the stream, split among ``heads``; ``theta`` is the base of rotary
+    positions. ``look_back``: the heads of the first layer start as "attend 1, 2, … tokens back";
+    without it they start like every other.
+    """
+
+    vocabulary: int
+    attention: str = "softmax"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    dim: int = 64
+    heads: int = 4
+    layers: int = 2
+    feedforward: int = 128
+    theta: float = 10_000.0
+    look_back: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One recipe for every variant; nothing in it hangs on the attention.
+
+    ``shortest`` to ``longest`` lines a training record has, drawn anew each step; ``batch``
+    records with ``questions`` each. AdamW at ``rate``: linear ``warm_up``, constant, and a cosine
+    to 0 over the second half. ``clip``: largest norm of all gradients together. ``save_every``:
+    steps between checkpoints.
+    """
+
+    steps: int = 600
+    batch: int = 32
+    questions: int = 12
+    shortest: int = 8
+    longest: int = 24
+    placement: Placement = "uniform"
+    rate: float = 3e-3
+    warm_up: int = 50
+    decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 1
+    save_every: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far a training is after ``step`` steps.
+
+    ``loss``, ``accuracy``: means over the training questions since the stage before;
+    ``gate_loss`` likewise (nan without a gate); ``seconds`` spent on them.
+    """
+
+    step: int
+    loss: float
+    accuracy: float
+    gate_loss: float
+    seconds: float
+
+
+Progress = Callable[[Stage, int], bool]
+"""Told after each stage, with how many steps there are to be; answers whether to go on."""
