@@ -39,8 +39,9 @@ types:
 contracts:
 	PYTHONPATH=. $(BIN)/lint-imports
 
+# A file stays with one process, so that what its tests share is made once; the browser's go first.
 unit:
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/browser tests
 
 # A browser from the system's packages where none is there; Playwright's own where there is no apt.
 browser:

@@ -15,9 +15,6 @@ from core.readers import READERS
 from core.text import count_tokens, words
 from core.types import Answer
 
-SITECUSTOMIZE = (
-    "import sys; sys.path.insert(0, {root!r}); import tests.needle_members as m; m.enter()"
-)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 

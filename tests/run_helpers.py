@@ -4,13 +4,41 @@ from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from core.run import status
+from tests import run_members
 
 ROOT = Path(__file__).parent.parent
 DRUGS = ["lisinopril", "metformin", "warfarin", "atorvastatin", "amlodipine", "omeprazole"]
-SITECUSTOMIZE = "import sys; sys.path.insert(0, {root!r}); import tests.run_members as m; m.enter()"
+
+
+def write_site(folder: Path, members: ModuleType = run_members) -> None:
+    """What brings the tests' own readers and judges into a worker; goes on PYTHONPATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {members.__name__} as m; m.enter()"
+    )
+
+
+@contextmanager
+def members_place(folder: Path, members: ModuleType = run_members, **env: str) -> Iterator[Path]:
+    """A place for runs, with the tests' own readers and judges here and in every worker."""
+    write_site(folder / "site", members)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        patch.setenv("PYTHONPATH", str(folder / "site"))
+        for name, value in env.items():
+            patch.setenv(name, value)
+        members.enter()
+        yield folder
+        members.leave()
 
 
 def write_cohort(folder: Path, records: int = 3, events: int = 20) -> Path:

@@ -17,7 +17,6 @@ from pages.ui.shared import tables
 from tests import app_data, patient_cohort
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.xdist_group("app")
 
 
 @pytest.fixture(scope="module")

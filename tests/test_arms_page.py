@@ -27,7 +27,6 @@ VIEWS = (
     "Costs",
     "Questions",
 )
-pytestmark = pytest.mark.xdist_group("app")
 
 
 @pytest.fixture(scope="module")

@@ -71,10 +71,9 @@ def test_check_counts_and_positions(place: Path):
     assert all(0 <= p["order"] <= 1 and 0 <= p["time"] <= 1 for p in found["positions"])
 
 
-@pytest.mark.parametrize("arm", ["bm25", "mmr", "random"])
-def test_select_is_the_same_in_every_process(place: Path, question, arm: str):
+def test_select_is_the_same_in_every_process(place: Path, question):
     ask = ("select", str(place / "data" / "cohorts" / "demo"), f"--record={question.record_id}",
-           "--question", question.question, "--arm", arm, "--k", "5")  # fmt: skip
+           "--question", question.question, "--arm", "bm25", "--k", "5")  # fmt: skip
     first, second = (told(place, *ask, seed=seed) for seed in ("1", "2"))
     assert first == second
     by_arm = [s for s in first["sentences"] if s["kept_by"] != "recency"]

@@ -26,7 +26,6 @@ from pages.ui.shared import tables
 from tests import app_data, curve_report
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.xdist_group("app")
 
 
 @pytest.fixture(scope="module")

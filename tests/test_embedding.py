@@ -73,9 +73,12 @@ def test_progress_counts_to_the_end(embedder):
     assert told[-1] == (70, 70) and told == sorted(told) and len(told) > 1
 
 
-def test_a_second_process_encodes_nothing_and_loads_no_model(tmp_path):
+def test_a_second_process_encodes_nothing_loads_no_model_and_none_asks_the_network(tmp_path):
     code = (
-        "import sys; from core.embedding import shared; from tests.test_embedding import TEXTS;"
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise SystemExit('network!')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "from core.embedding import shared; from tests.test_embedding import TEXTS;"
         "e = shared(); v = e.embed(TEXTS);"
         "print(e.encoded, 'torch' in sys.modules, v.astype('f8').sum())"
     )
@@ -92,18 +95,6 @@ def test_a_second_process_encodes_nothing_and_loads_no_model(tmp_path):
     ]
     assert said[0][:2] == ["4", "True"] and said[1][:2] == ["0", "False"]
     assert said[0][2] == said[1][2]
-
-
-def test_no_network_is_asked(tmp_path):
-    code = (
-        "import socket\n"
-        "def refuse(*a, **k): raise SystemExit('network!')\n"
-        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from core.embedding import shared; shared().embed(['fever'])"
-    )
-    env = {**os.environ, "MIDCHART_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_process_shares_one_embedder_a_cache(monkeypatch, tmp_path):

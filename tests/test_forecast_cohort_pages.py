@@ -10,8 +10,6 @@ from core.synthetic.laboratory import make_laboratory
 from tests import app_data
 from tests.test_app_pages import opened, words
 
-pytestmark = pytest.mark.xdist_group("app")
-
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):

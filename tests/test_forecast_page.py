@@ -21,7 +21,6 @@ from tests import app_data, forecast_report
 ROOT = Path(__file__).parent.parent
 VIEWS = {"Comparison": 3, "Curves": 3, "Training": 4, "Gate health": 3, "Sparsity": 4}
 TASK = forecast_report.TASKS[0]
-pytestmark = pytest.mark.xdist_group("app")
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from tests.gates import random_gate
 ROOT = Path(__file__).parent.parent
 RUN = gate_report.status()["run"]
 VIEWS = ["Ablation", "Training", "Calibration", "Scores", "Faults"]
-pytestmark = pytest.mark.xdist_group("app")
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from pages.ui.patient.score_data import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
 from pages.ui.patient.timeline import Look, Shades
 from tests.patient_cohort import FIRST, make
 
-pytestmark = pytest.mark.xdist_group("app")
 PAGE = str(Path(__file__).resolve().parent.parent / "pages" / "patient.py")
 SHADES = Shades("#000", "#555", "#8A5A00")
 some = hyp.one_of(hyp.just(float("nan")), hyp.integers(-5, 5).map(float), hyp.floats(-9, 9))

@@ -26,10 +26,8 @@ from core.run import (
     wait,
 )
 from core.stats import wilson_interval
-from tests import run_members
 from tests.run_helpers import (
-    ROOT,
-    SITECUSTOMIZE,
+    members_place,
     read_questions,
     spec,
     wait_until,
@@ -41,15 +39,8 @@ from tests.run_helpers import (
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder / "site"))
-        run_members.enter()
+    with members_place(folder):
         yield folder
-        run_members.leave()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from core.run.folder import make_run
 from core.run.planning import plan
 from core.run.spec import read_spec
 from tests import run_members
-from tests.run_helpers import ROOT, SITECUSTOMIZE, spec, wait_until, write_cohort
+from tests.run_helpers import spec, wait_until, write_cohort, write_site
 
 ROOM = 400_000
 
@@ -29,8 +29,7 @@ def mount(*options: str) -> None:
 def disk(tmp_path, monkeypatch):
     """A data folder whose runs lie on a disk of their own, of 400 kB; gives the runs' folder."""
     site, data = tmp_path / "site", tmp_path / "data"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
+    write_site(site)
     for name, value in (
         ("PYTHONPATH", site), ("MIDCHART_DATA", data), ("MIDCHART_CACHE", tmp_path / "cache")
     ):  # fmt: skip

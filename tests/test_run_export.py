@@ -33,22 +33,14 @@ from core.run.export import importing
 from core.run.export.exporting import kept_columns
 from core.run.export.html import interval_columns, report_html
 from core.run.rows import ANSWERS, SELECTIONS, VERDICTS
-from tests import run_members
-from tests.run_helpers import DRUGS, ROOT, SITECUSTOMIZE, spec, write_cohort
+from tests.run_helpers import DRUGS, members_place, spec, write_cohort
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder / "site"))
-        run_members.enter()
+    with members_place(folder):
         yield folder
-        run_members.leave()
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from core.run import cancel, report, resume, rows, start, status, wait
 from core.run.control import _children
 from core.run.groups import outcomes
-from tests import run_members
-from tests.run_helpers import ROOT, SITECUSTOMIZE, spec, wait_until, write_cohort
+from tests.run_helpers import members_place, spec, wait_until, write_cohort
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
 
@@ -23,16 +22,8 @@ OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge",
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("groups")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder / "site"))
-        patch.setenv("TEST_GROUPS", str(folder / "groups"))
-        run_members.enter()
+    with members_place(folder, TEST_GROUPS=str(folder / "groups")):
         yield folder
-        run_members.leave()
 
 
 @pytest.fixture(scope="module")

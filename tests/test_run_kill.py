@@ -16,8 +16,7 @@ from core.errors import InputError, WorkFailed
 from core.run import report, resume, rows, start, status, wait
 from core.run.control import _children
 from core.store.journal import lines
-from tests import run_members
-from tests.run_helpers import ROOT, SITECUSTOMIZE, spec, wait_until, write_cohort
+from tests.run_helpers import ROOT, members_place, spec, wait_until, write_cohort
 
 VARYING = ("time", "seconds", "selection_seconds")
 
@@ -25,16 +24,8 @@ VARYING = ("time", "seconds", "selection_seconds")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kill")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder / "site"))
-        patch.setenv("TEST_READER_DELAY_S", "0.003")
-        run_members.enter()
+    with members_place(folder, TEST_READER_DELAY_S="0.003"):
         yield folder
-        run_members.leave()
 
 
 @pytest.fixture(scope="module")

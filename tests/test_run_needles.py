@@ -27,7 +27,7 @@ from core.run.kinds import KINDS
 from core.run.needle.contrast import in_words
 from core.run.spec import parse_spec
 from tests import needle_members
-from tests.run_helpers import ROOT, write_cohort
+from tests.run_helpers import members_place, write_cohort
 
 VARYING = ("time", "seconds", "selection_seconds")
 DEPTHS = list(range(0, 101, 10))
@@ -36,16 +36,8 @@ DEPTHS = list(range(0, 101, 10))
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("needles")
-    (folder / "site").mkdir()
-    text = needle_members.SITECUSTOMIZE.format(root=str(ROOT))
-    (folder / "site" / "sitecustomize.py").write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder / "site"))
-        needle_members.enter()
+    with members_place(folder, needle_members):
         yield folder
-        needle_members.leave()
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,13 @@ from core.run.folder import RunFolder, waiting, write_json
 from core.run.queue import tick
 from core.run.state import pace
 from tests import run_members
-from tests.run_helpers import ROOT, SITECUSTOMIZE, spec, wait_until, write_cohort
+from tests.run_helpers import ROOT, spec, wait_until, write_cohort, write_site
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("queue")
-    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=str(ROOT)))
+    write_site(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         run_members.enter()

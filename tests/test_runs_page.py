@@ -15,7 +15,6 @@ from core.run.spec import read_spec
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.xdist_group("app")
 HOSTILE = "<script>alert(1)</script> **bold** $x$"
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.test_pages import NARROW, WIDE, no_trouble
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 DRAWN = ("Overall", "By position", "Pairs", "Evidence", "Kinds", "Over k", "Judges", "Failures")
 VIEWS = (*DRAWN, "Costs", "Questions")
 

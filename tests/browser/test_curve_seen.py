@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from core import api
 from tests.browser.test_pages import NARROW, WIDE, no_trouble
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 MARKERS = ".st-key-curve_whole .scatterlayer .trace:nth-last-child(2) path.point"
 """The answers' own markers; n is written after them."""
 PATIENCE = 30_000

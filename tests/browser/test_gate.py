@@ -9,7 +9,7 @@ from core import api
 from tests.browser.conftest import serve, stop, watched
 from tests.browser.test_pages import no_trouble
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 WIDE = {"width": 1360, "height": 900}
 NARROW = {"width": 390, "height": 844}
 CHARTS = {"Ablation": 3, "Training": 2, "Calibration": 1, "Scores": 1}

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import serve, stop, watched
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 PLACES = {
     "/": "Home",
@@ -22,7 +22,7 @@ PLACES = {
 }
 WIDE = {"width": 1360, "height": 900}
 NARROW = {"width": 390, "height": 844}
-LOOKS = [{**size, "scheme": scheme} for size in (WIDE, NARROW) for scheme in ("light", "dark")]
+LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
 
 
 def no_trouble(page) -> None:

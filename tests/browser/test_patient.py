@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Watch, serve, stop, watched
 from tests.patient_cohort import make
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 POINTS = ".st-key-patient_timeline .scatterlayer .trace path.point"
 WIDE = {"width": 1440, "height": 1000}

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from core import api
 from tests.browser.conftest import serve, stop, watched
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 WIDE = {"width": 1360, "height": 900}
 NARROW = {"width": 390, "height": 844}
 LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
