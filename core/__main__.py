@@ -20,6 +20,7 @@ from core.printing import meter as _meter
 from core.printing import table as _table
 
 QUEUED = "start once the slot it needs (a GPU, or the CPU) is free; several wait in order"
+ON = "where the work is done: here, ray (a Ray of this machine) or ray://HOST:PORT (a cluster)"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,7 +120,8 @@ def run(call: argparse.Namespace) -> None:
         else:
             _estimate(told)
         return
-    started = api.enqueue(call.spec) if call.queued else api.start(call.spec)
+    begin = api.enqueue if call.queued else api.start
+    started = begin(call.spec, on=call.on)
     _finish(started, call)
 
 
@@ -161,7 +163,7 @@ def data_use(call: argparse.Namespace) -> None:
 def resume(call: argparse.Namespace) -> None:
     from core import api
 
-    _finish(api.resume(call.run, call.budget, call.queued), call)
+    _finish(api.resume(call.run, call.budget, call.queued, call.on), call)
 
 
 def _finish(run: str, call: argparse.Namespace) -> None:
@@ -306,6 +308,7 @@ def _parser() -> _Parser:
     ran.add_argument("spec", metavar="SPEC.toml")
     ran.add_argument("--detach", action="store_true", help="do not wait for the end")
     ran.add_argument("--queued", action="store_true", help=QUEUED)
+    ran.add_argument("--on", default="", metavar="PLACE", help=ON)
     ran.add_argument(
         "--estimate",
         action="store_true",
@@ -318,6 +321,7 @@ def _parser() -> _Parser:
     resumed.add_argument("run", metavar="RUN")
     resumed.add_argument("--detach", action="store_true", help="do not wait for the end")
     resumed.add_argument("--queued", action="store_true", help=QUEUED)
+    resumed.add_argument("--on", metavar="PLACE", help=ON)
 
     resumed.add_argument(
         "--budget", type=float, metavar="USD", help="a new budget for the judges that have one"

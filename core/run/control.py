@@ -16,11 +16,13 @@ from core.errors import InputError, WorkFailed
 from core.judges.model.options import book
 from core.ledger import add_line
 from core.run import queue
+from core.run.cluster.place import read_place
 from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock, writing
 from core.run.launching import children as _children
 from core.run.launching import launch, reap
+from core.run.opening import digest_of
 from core.run.planning import plan
-from core.run.provenance import content_digest, weights_used
+from core.run.provenance import weights_used
 from core.run.spec import read_spec
 from core.run.state import state_of, status
 
@@ -31,28 +33,34 @@ STOP_PATIENCE_S = 30.0
 __all__ = ["_children", "cancel", "resume", "start", "wait"]
 
 
-def start(spec: str | Path | Mapping[str, Any]) -> str:
+def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    Returns at once; :func:`wait` waits. Raises InputErrors (SpecError, UnknownName, DataError,
-    ProtocolError, MissingModel) before any folder is made. :func:`core.run.queue.enqueue` lets
-    it wait its turn instead.
+    ``on``: where its work is done, "" for here (:mod:`core.run.cluster.place`). Returns at once;
+    :func:`wait` waits. Raises InputErrors (SpecError, UnknownName, DataError, ProtocolError,
+    MissingModel) before any folder is made. :func:`core.run.queue.enqueue` lets it wait its turn
+    instead.
     """
-    folder = make_run(plan(read_spec(spec)))
+    place = read_place(on)
+    folder = make_run(plan(read_spec(spec)), place=place)
     launch(folder, take_lock(folder))
     queue.tick()
     return folder.id
 
 
-def resume(run: str, budget_usd: float | None = None, queued: bool = False) -> str:
+def resume(
+    run: str, budget_usd: float | None = None, queued: bool = False, on: str | None = None
+) -> str:
     """Go on with a run that crashed, was cancelled or has failed items; gives its id.
 
     At once, or with ``queued`` as soon as its slot is free.
     Items that are there are skipped, failed ones are done again; a finished run without failed
     items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
-    one: US dollars for the whole run, what it has spent already included. Raises InputError where
+    one: US dollars for the whole run, what it has spent already included. ``on``: another place
+    for its work than before ("here", "ray", "ray://HOST:PORT"). Raises InputError where
     it is running, or where the cohort's files or a reader's weights are not those it began with.
     """
+    place = None if on is None else read_place(on)
     folder = find_run(run)
     if folder.imported.exists():
         raise InputError(
@@ -67,7 +75,7 @@ def resume(run: str, budget_usd: float | None = None, queued: bool = False) -> s
         if folder.done.exists() and not now["failed"]:
             return run
         begun = folder.plan()
-        if content_digest(begun.data) != begun.digest:
+        if digest_of(begun.data) != begun.digest:
             raise InputError(
                 f"run {run} began with other files than {begun.data} holds now; "
                 "put them back, or start a new run"
@@ -82,6 +90,9 @@ def resume(run: str, budget_usd: float | None = None, queued: bool = False) -> s
             )
         if budget_usd is not None:
             _set_budget(folder, begun, budget_usd)
+        if place is not None:
+            with writing(folder.path):
+                folder.set_place(place)
         if queued:
             queue.put(folder)
         with writing(folder.path):

@@ -12,6 +12,7 @@
     cancel           somebody asked to stop;  cancelled  the worker obeyed
     queued.json      it waits: its place, and whether it wants a GPU (core.run.queue)
     slot             where on the machine its worker works, or last did
+    place            "ray" or "ray://HOST:PORT" where others work for it (core.run.cluster)
     done.json        finished: counts and times
     imported.json    it was done elsewhere and is only read here (core.run.export.importing)
 
@@ -126,6 +127,17 @@ class RunFolder:
     def slot(self) -> Path:
         return self.path / "slot"
 
+    def place(self) -> str:
+        """Where its work is done, as :func:`core.run.cluster.place.read_place` spells it."""
+        try:
+            return (self.path / "place").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def set_place(self, place: str) -> None:
+        """Note where its work is to be done."""
+        (self.path / "place").write_text(place, encoding="utf-8")
+
     def plan(self) -> Plan:
         """The plan, read from ``spec.json``."""
         raw = json.loads(self.spec.read_text(encoding="utf-8"))
@@ -219,23 +231,26 @@ def waiting() -> list[tuple[RunFolder, dict[str, Any]]]:
 
 
 def make_run(
-    document: Mapping[str, Any], queued: Callable[[RunFolder], Mapping[str, Any]] | None = None
+    document: Mapping[str, Any],
+    queued: Callable[[RunFolder], Mapping[str, Any]] | None = None,
+    place: str = "",
 ) -> RunFolder:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
-    ``queued`` makes the note of a run that is to wait its turn. Raises InputError where the
-    folder cannot be written, and leaves nothing of it.
+    ``queued`` makes the note of a run that is to wait its turn; ``place``: where its work is done.
+    Raises InputError where the folder cannot be written, and leaves nothing of it.
     """
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
-        return _made(runs, document, queued)
+        return _made(runs, document, queued, place)
 
 
 def _made(
     runs: Path,
     document: Mapping[str, Any],
     queued: Callable[[RunFolder], Mapping[str, Any]] | None,
+    place: str,
 ) -> RunFolder:
     while True:
         id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
@@ -247,6 +262,8 @@ def _made(
             fresh.items.mkdir()
             fresh.lock.touch()
             write_json(fresh.spec, {"run": id, "created": now(), **document})
+            if place:
+                fresh.set_place(place)
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))
             fresh.path.rename(final)

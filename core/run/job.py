@@ -6,7 +6,7 @@ Whatever fails becomes a row with a reason; the reason never holds text of a rec
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from core.run.gating.house import arm_options
 from core.run.members import MemberEntry
 from core.run.spec import READER, ArmEntry
 from core.seams import Arm, Judge, Reader
-from core.store import RowStore
+from core.store import Schema
 from core.types import Cohort, Instruction, Span
 
 T = TypeVar("T")
@@ -33,6 +33,20 @@ class Progress(Protocol):
     """Told after each item; answers whether to go on."""
 
     def __call__(self, done: int, failed: int) -> bool: ...
+
+
+class Rows(Protocol):
+    """The rows that a pass adds to: a run's own (:class:`core.store.RowStore`), or those of a
+    part of it on its way there (:mod:`core.run.cluster`)."""
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]: ...
+
+    def select(
+        self, table: str, columns: str = "*", where: str = "true"
+    ) -> list[dict[str, Any]]: ...
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
 
 
 class Stopped(Exception):
@@ -68,14 +82,15 @@ class Job:
 
     ``folder`` is the run's own, for files beside its rows (checkpoints). ``done`` and ``failed``
     count the rows that are there. ``note`` is told in words how a long wait stands. ``egress``
-    decides what may leave this machine (:mod:`core.run.leaving`).
+    decides what may leave this machine (:mod:`core.run.leaving`). ``only``: the portions of the
+    work (:attr:`core.run.kind.Kind.portion`) that this pass does; None for all of them.
     """
 
     def __init__(
         self,
         plan: Plan,
         cohort: Cohort,
-        store: RowStore,
+        store: Rows,
         progress: Progress,
         folder: Path,
         note: Callable[[str], None] = lambda _: None,
@@ -84,8 +99,13 @@ class Job:
         self.plan, self.cohort, self.store, self.folder = plan, cohort, store, folder
         self.protocol = plan.protocol
         self.done = self.failed = 0
+        self.only: Set[str] | None = None
         self._progress, self._note, self.egress = progress, note, egress
         self._built: dict[tuple[str, str], Any] = {}
+
+    def mine(self, portion: str) -> bool:
+        """Whether this pass does a portion."""
+        return self.only is None or portion in self.only
 
     def there(self, table: str, columns: str = "item") -> dict[str, Row]:
         """Rows of a table that stood there before this pass: item → ``columns``, item included."""
@@ -114,12 +134,16 @@ class Job:
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
         """Write a row down and tell; raises Stopped, WorkFailed for a full disk."""
+        self.write(table, row)
+        self.tell()
+
+    def write(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row down and count it; raises WorkFailed for a full disk."""
         self.store.append(table, row)
         if row["status"] == "ok":
             self.done += 1
         else:
             self.failed += 1
-        self.tell()
 
     def member(self, family: str, name: str, make: Callable[[], T]) -> T:
         """A member, made once; one that cannot be made fails every item of its own."""

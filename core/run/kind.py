@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from core.run.spec import Spec
 
 Table = list[dict[str, Any]]
+MADE = "made by the run"
+"""What stands for a cohort in a spec and plan of a kind that makes its records itself."""
 
 
 class Kind(ABC):
@@ -30,7 +32,9 @@ class Kind(ABC):
     ``usual_arms`` are those of a spec that names none. ``fields``:
     the spec's fields of this kind's own. ``schemas``: the tables of its rows; ``main`` is the one
     with a row for each instruction and arm entry, where ``by_instruction`` says there is one.
-    ``gpu``: the kind's own work, beside its members', uses a GPU where there is one.
+    ``gpu``: the kind's own work, beside its members', uses a GPU where there is one. ``portion``:
+    the column of every row that names the portion of the work it belongs to, where the work can
+    be parted among workers; "" where it is one piece. ``makes_records``: it needs no cohort.
     """
 
     name: ClassVar[str]
@@ -42,6 +46,8 @@ class Kind(ABC):
     main: ClassVar[str]
     by_instruction: ClassVar[bool] = False
     gpu: ClassVar[bool] = False
+    portion: ClassVar[str] = ""
+    makes_records: ClassVar[bool] = False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         """The kind's own fields of a spec, checked and complete, as JSON values.
@@ -70,9 +76,17 @@ class Kind(ABC):
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         """How many items the run has; raises SpecError where the cohort lacks what it needs."""
 
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        """The names of all portions of the work, in the order in which it is done; ``cohort`` is
+        the run's own. Only of a kind whose work can be parted."""
+        return []
+
     @abstractmethod
     def execute(self, job: Job) -> None:
-        """Do every item that is not there yet, each written down before the next is begun."""
+        """Do every item that is not there yet, each written down before the next is begun.
+
+        Of a kind whose work can be parted, those of the portions that are the job's own.
+        """
 
     @abstractmethod
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:

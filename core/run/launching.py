@@ -12,6 +12,7 @@ import sys
 
 from core import settings
 from core.run import slots
+from core.run.cluster.place import on_loopback
 from core.run.folder import RunFolder, writing
 from core.store import Lock
 
@@ -26,8 +27,10 @@ def launch(folder: RunFolder, lock: Lock, slot: str = "") -> None:
     fits, and the worker sees this process's own GPUs. Raises InputError where the run's folder
     cannot be written.
     """
-    where = slot or slots.fitting(slots.wanted(folder.plan()))[0]
+    where = slot or slots.fitting(slots.wanted_by(folder))[0]
     gpu = slots.gpu_of(slot) if slot and len(slots.here()) > 1 else None
+    place = folder.place()
+    ray = settings.ray_environment(on_loopback(place)) if place else {}
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")
@@ -35,7 +38,7 @@ def launch(folder: RunFolder, lock: Lock, slot: str = "") -> None:
                 children[folder.id] = subprocess.Popen(
                     [sys.executable, "-m", "core.run.worker", folder.id, "--lock-fd", str(lock.fd)],
                     cwd=settings.ROOT,
-                    env=settings.worker_environment(gpu),
+                    env={**settings.worker_environment(gpu), **ray},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

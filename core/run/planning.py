@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core import settings
 from core.errors import DataError
-from core.loaders.open import open_cohort
 from core.run.folder import Plan
 from core.run.gating.training import split_of
+from core.run.kind import MADE
 from core.run.kinds import KINDS
 from core.run.leaving import destinations, permit
-from core.run.provenance import content_digest, versions, weights_used
+from core.run.opening import digest_of, opened
+from core.run.provenance import versions, weights_used
 from core.run.spec import Spec
 from core.types import Cohort, Instruction
+
+if TYPE_CHECKING:
+    from core.run.job import Job
 
 
 def find_data(data: str, base: str = "") -> Path:
@@ -25,6 +29,8 @@ def find_data(data: str, base: str = "") -> Path:
     Tried in this order: the path as it stands, beside the spec file (``base``), under the data
     folder (with or without a leading ``data/``), and a cohort's name. Raises DataError.
     """
+    if data == MADE:
+        return Path(MADE)
     path = Path(data).expanduser()
     places = [path]
     if not path.is_absolute():
@@ -60,6 +66,12 @@ def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction
     return groups
 
 
+def own_records(job: Job) -> dict[str, list[Instruction]]:
+    """The instructions that a job's pass asks, by record."""
+    asked = by_record(chosen(job.cohort, job.plan))
+    return {record: those for record, those in asked.items() if job.mine(record)}
+
+
 def plan(spec: Spec) -> dict[str, Any]:
     """The document ``spec.json`` for a spec.
 
@@ -68,7 +80,7 @@ def plan(spec: Spec) -> dict[str, Any]:
     """
     path = find_data(spec.data, spec.base)
     kind = KINDS.build(spec.kind)
-    cohort = kind.cohort(open_cohort(str(path)), spec)
+    cohort = kind.cohort(opened(str(path)), spec)
     instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     permit(found, cohort.manifest, spec.allow_hosts)
@@ -90,7 +102,7 @@ def plan(spec: Spec) -> dict[str, Any]:
         "cohort": {
             "path": str(path),
             "format": cohort.format,
-            "digest": content_digest(path),
+            "digest": digest_of(str(path)),
             "data_use": _data_use(cohort),
         },
         "versions": versions(),

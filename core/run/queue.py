@@ -18,6 +18,7 @@ from core import settings
 from core.errors import InputError
 from core.files import alone
 from core.run import slots, state
+from core.run.cluster.place import read_place
 from core.run.folder import (
     RunFolder,
     find_run,
@@ -36,17 +37,19 @@ from core.store import Lock
 BUSY = ("running", "cancelling")
 
 
-def enqueue(spec: str | Path | Mapping[str, Any]) -> str:
+def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec and put it at the queue's end; it starts as soon as its slot is free.
 
-    Gives the run's id at once. Raises as :func:`core.run.control.start` does.
+    ``on``: where its work is done (:mod:`core.run.cluster.place`). Gives the run's id at once.
+    Raises as :func:`core.run.control.start` does.
     """
+    place = read_place(on)
     document = plan(read_spec(spec))
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
         with alone(_lock()):
-            folder = make_run(document, queued=_place)
+            folder = make_run(document, queued=_place, place=place)
     tick()
     return folder.id
 
@@ -108,7 +111,7 @@ def _lock() -> Path:
 def _place(folder: RunFolder) -> dict[str, Any]:
     """The note of a run that comes now; under the queue's lock."""
     last = max((note["place"] for _, note in waiting()), default=0)
-    return {"place": last + 1, "wants": slots.wanted(folder.plan()), "since": now()}
+    return {"place": last + 1, "wants": slots.wanted_by(folder), "since": now()}
 
 
 @overload

@@ -18,7 +18,7 @@ from core.pairs.entailment import require
 from core.run.evidence import own_pick
 from core.run.folder import now
 from core.run.job import Job, Row, Stopped, reason_of
-from core.run.planning import by_record, chosen
+from core.run.planning import own_records
 from core.run.rows import SEMANTIC, blank, digest
 from core.text import sentences
 from core.types import ContextLine
@@ -29,7 +29,6 @@ COLUMNS = (
     "label", "arm", "k", "record", "instruction", "order_position", "time_position", "band",
     "middle", "task_type", "domain", "specialty",
 )  # fmt: skip
-_KEPT = "list_transform(selection, lambda s: {'id': s.id, 'kept_by': s.kept_by})"
 
 Pair = tuple[str, str]
 
@@ -83,7 +82,7 @@ class _Stage:
     def run(self) -> None:
         """Score record by record; a record's rows are written when its pairs are scored."""
         selected = self._selected()
-        for record, instructions in by_record(chosen(self.job.cohort, self.job.plan)).items():
+        for record, instructions in own_records(self.job).items():
             todo = [
                 row
                 for instruction in instructions
@@ -96,7 +95,7 @@ class _Stage:
     def _selected(self) -> dict[str, list[Row]]:
         """The selections by instruction; one that stands in several readers' rows counts once."""
         found: dict[str, dict[str, Row]] = {}
-        columns = f"{', '.join(COLUMNS)}, lines, selection IS NULL AS failed, {_KEPT} AS kept"
+        columns = ", ".join((*COLUMNS, "lines", "selection"))
         for row in self.job.store.select(self.table, columns):
             found.setdefault(row["instruction"], {}).setdefault(row["label"], row)
         return {instruction: list(rows.values()) for instruction, rows in found.items()}
@@ -107,7 +106,7 @@ class _Stage:
         asked: list[_Asked] = []
         for row in todo:
             try:
-                if not texts and row["lines"] is None and not row["failed"]:
+                if not texts and row["lines"] is None and row["selection"] is not None:
                     found = sentences(self.job.cohort.records[record], self.job.protocol)
                     texts = {sentence.id: sentence.text for sentence in found}
                 asked.append(self._asked(row, texts))
@@ -131,14 +130,14 @@ class _Stage:
             self.job.append("semantic", {**row, "model": model})
 
     def _asked(self, row: Row, texts: Mapping[str, str]) -> _Asked:
-        if row["failed"]:
+        if row["selection"] is None:
             return _Asked(row, problem="the selection failed")
         gold = self.job.cohort.gold.get(row["instruction"])
         said: tuple[str, ...] = ()
         if gold is not None:
             said = (gold.answer,) if self.about == "answer" else gold.snippets
         all_ranked = row["k"] is None
-        picked = {kept["id"]: own_pick(kept["kept_by"], all_ranked) for kept in row["kept"]}
+        picked = {kept["id"]: own_pick(kept["kept_by"], all_ranked) for kept in row["selection"]}
         if row["lines"] is None:
             lines = [(id, own, texts[id]) for id, own in picked.items()]
         else:

@@ -1,7 +1,8 @@
 """Where on this machine a run works: one slot for each GPU and one for work on the CPU.
 
 A run takes a GPU's slot where one of its members loads weights and this machine has a GPU; its
-worker then sees that GPU alone. Every other run takes the CPU's slot and sees no GPU.
+worker then sees that GPU alone. A run whose work others do on Ray takes a slot of its own, "ray",
+and sees what there is. Every other run takes the CPU's slot and sees no GPU.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from core.arms import ARMS
 from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
-from core.run.folder import Plan
+from core.run.folder import Plan, RunFolder
 from core.run.kinds import KINDS
 from core.run.members import MemberEntry
 from core.run.spec import READER
 
 CPU = "cpu"
 GPU = "gpu"
+RAY = "ray"
 
 
 def here() -> tuple[str, ...]:
@@ -39,15 +41,24 @@ def wanted(plan: Plan) -> str:
     return CPU
 
 
+def wanted_by(folder: RunFolder) -> str:
+    """What a run wants of this machine: "ray" where others do its work, else as its plan says."""
+    return RAY if folder.place() else wanted(folder.plan())
+
+
 def fitting(wants: str) -> tuple[str, ...]:
-    """The slots here in which a run that wants "cpu" or "gpu" may work."""
+    """The slots here in which a run that wants "cpu", "gpu" or "ray" may work."""
+    if wants == RAY:
+        return (RAY,)
     slots = here()
     gpus = slots[1:]
     return gpus if wants == GPU and gpus else slots[:1]
 
 
-def gpu_of(slot: str) -> str:
-    """What a worker in a slot sees: the GPU's name, or nothing."""
+def gpu_of(slot: str) -> str | None:
+    """What a worker in a slot sees: the GPU's name, or nothing; None for all there are."""
+    if slot == RAY:
+        return None
     return slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
 
 

@@ -13,17 +13,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.errors import InputError, MidchartError
-from core.loaders.open import open_cohort
+from core.run.cluster import work_on
 from core.run.folder import RunFolder, find_run, now, take_lock, write_json
 from core.run.job import Job, Stopped, reason_of
 from core.run.kinds import KINDS
 from core.run.leaving import destinations, note, permit
+from core.run.opening import opened
 from core.run.planning import chosen
 from core.run.provenance import machine, versions
 from core.run.queue import tick
+from core.run.slots import GPU, wanted
 from core.store import Journal, Lock
 
 TELL_EVERY_S = 0.3
+STILL_S = 5.0
+"""How often it is told that nothing more is there yet."""
 
 
 def do_run(folder: RunFolder) -> str:
@@ -38,8 +42,9 @@ def do_run(folder: RunFolder) -> str:
 
     def progress(done: int, failed: int) -> bool:
         moment, total = time.monotonic(), done + failed
-        if moment - told[0] > TELL_EVERY_S or total == plan.planned:
-            told[0] = moment
+        patience = TELL_EVERY_S if total != told[1] else STILL_S
+        if moment - told[0] > patience or plan.planned == total != told[1]:
+            told[:] = moment, total
             spent = round(time.monotonic() - begun, 2)
             tell("progress", done=done, failed=failed, planned=plan.planned, seconds=spent)
         return not folder.cancel.exists()
@@ -50,7 +55,7 @@ def do_run(folder: RunFolder) -> str:
         tell("started", versions=versions(), machine=machine())
         store.reopen()
         kind = KINDS.build(plan.kind)
-        cohort = kind.cohort(open_cohort(plan.data), plan)
+        cohort = kind.cohort(opened(plan.data), plan)
         asked = chosen(cohort, plan)
         leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
         egress = permit(leaving, cohort.manifest, plan.allow_hosts)
@@ -66,6 +71,9 @@ def do_run(folder: RunFolder) -> str:
         )
         try:
             job.begin()
+            place = folder.place()
+            if place:
+                work_on(place, job, kind, folder.id, wanted(plan) == GPU)
             kind.execute(job)
         except Stopped:
             if job.done + job.failed < plan.planned:

@@ -17,7 +17,7 @@ from core.run.folder import Plan
 from core.run.job import Job, reason_of
 from core.run.kind import Kind, Table, need_instructions
 from core.run.kinds import KINDS
-from core.run.planning import by_record, chosen
+from core.run.planning import by_record, chosen, own_records
 from core.run.rows import ANSWERS, VERDICTS
 from core.run.spec import Spec
 from core.run.tables import stage1
@@ -38,7 +38,7 @@ class AnswersRun(Kind):
         "verdicts": VERDICTS,
         **stage1.SCHEMAS,
     }
-    main, by_instruction = "answers", True
+    main, by_instruction, portion = "answers", True, "record"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return stage1.options(table)
@@ -49,9 +49,12 @@ class AnswersRun(Kind):
         each = len(spec.readers) * (1 + verdicts) + stage1.stages(spec.options)
         return len(instructions) * len(spec.arms) * each
 
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return list(by_record(chosen(cohort, plan)))
+
     def execute(self, job: Job) -> None:
         Answering(job, lambda one: question_of(job.cohort, one, job.protocol, reason_of)).run(
-            by_record(chosen(job.cohort, job.plan)).values()
+            own_records(job).values()
         )
         semantic.score(job, "answers")
 

@@ -32,7 +32,7 @@ class ForecastRun(Kind):
     name, title = "forecast", "Forecasts, attentions compared"
     fields: ClassVar[tuple[str, ...]] = forecast_spec.FIELDS
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
-    main = "models"
+    main, portion = "models", "item"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return forecast_spec.read_options(table, protocol.seed)
@@ -46,6 +46,9 @@ class ForecastRun(Kind):
                 "midchart.toml (page Data, with a reason)"
             )
         return len(found)
+
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return [one.name for one in items(plan.options, cohort)]
 
     def execute(self, job: Job) -> None:
         Pass(job).run()

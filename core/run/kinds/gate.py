@@ -54,7 +54,7 @@ class GateRun(Kind):
     name, title = "gate", "The gate, ablated"
     fields: ClassVar[tuple[str, ...]] = ("variants", "epochs")
     schemas: ClassVar[Mapping[str, Schema]] = {"variants": VARIANTS}
-    main = "variants"
+    main, portion = "variants", "variant"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         if "limit" in table:
@@ -76,6 +76,9 @@ class GateRun(Kind):
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         split_of(cohort, spec.protocol)
         return len(variants(spec.options["variants"], spec.protocol))
+
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return [one.name for one in variants(plan.options["variants"], plan.protocol)]
 
     def execute(self, job: Job) -> None:
         _Pass(job).run()
@@ -121,6 +124,8 @@ class _Pass:
         split = _saved(self.job.folder / "split.json", split_of(self.job.cohort, self.job.protocol))
         there = self.job.there("variants")
         for variant in variants(self.job.plan.options["variants"], self.job.protocol):
+            if not self.job.mine(variant.name):
+                continue
             item = digest(variant.name)
             checkpoint = self.folder / f"{item}.safetensors"
             if item not in there:

@@ -46,7 +46,7 @@ class NeedleRun(Kind):
         "answers": NEEDLE_ANSWERS,
         "verdicts": NEEDLE_VERDICTS,
     }
-    main, by_instruction = "answers", True
+    main, by_instruction, portion = "answers", True, "record"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         for name in ("limit", "part"):
@@ -75,12 +75,15 @@ class NeedleRun(Kind):
         verdicts = sum(judge.repeats for judge in spec.judges)
         return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
 
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return list(_by_source(cast(NeedleCohort, cohort), plan))
+
     def execute(self, job: Job) -> None:
         cohort = cast(NeedleCohort, job.cohort)
-        groups: dict[str, list[Instruction]] = {}
-        for instruction in chosen(cohort, job.plan):
-            groups.setdefault(cohort.site(instruction.id).record, []).append(instruction)
-        Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups.values())
+        groups = [
+            group for record, group in _by_source(cohort, job.plan).items() if job.mine(record)
+        ]
+        Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return needle_tables(store, plan)
@@ -99,6 +102,13 @@ class NeedleRun(Kind):
             )
             told.append(f"of {len({c['record'] for c in cuts})} records refused: {at} (table cuts)")
         return told
+
+
+def _by_source(cohort: NeedleCohort, plan: Plan) -> dict[str, list[Instruction]]:
+    groups: dict[str, list[Instruction]] = {}
+    for instruction in chosen(cohort, plan):
+        groups.setdefault(cohort.site(instruction.id).record, []).append(instruction)
+    return groups
 
 
 def _whole(value: Any, where: str, least: int, most: int) -> int:

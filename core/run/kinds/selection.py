@@ -12,7 +12,7 @@ from core.run.folder import Plan, now
 from core.run.job import Job, reason_of
 from core.run.kind import Kind, Table, need_instructions
 from core.run.kinds import KINDS
-from core.run.planning import by_record, chosen
+from core.run.planning import by_record, chosen, own_records
 from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
 from core.run.spec import Spec
@@ -30,7 +30,7 @@ class SelectionRun(Kind):
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
     fields = stage1.FIELDS
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
-    main, by_instruction = "selections", True
+    main, by_instruction, portion = "selections", True, "record"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return stage1.options(table)
@@ -39,9 +39,12 @@ class SelectionRun(Kind):
         need_instructions(spec, cohort, instructions)
         return len(instructions) * len(spec.arms) * (1 + stage1.stages(spec.options))
 
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return list(by_record(chosen(cohort, plan)))
+
     def execute(self, job: Job) -> None:
         there = job.there("selections")
-        for instructions in by_record(chosen(job.cohort, job.plan)).values():
+        for instructions in own_records(job).values():
             for instruction in instructions:
                 todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
                 if not todo:

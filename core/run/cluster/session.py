@@ -1,0 +1,91 @@
+"""This process's connection to Ray, and what the machines of its cluster offer.
+
+A Ray of the run's own listens on loopback, shows no dashboard and sends no usage statistics; it
+ends with the run. A cluster that is joined was set up by its owner, and stays.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from core import settings
+from core.errors import WorkFailed
+from core.run.cluster.hand import Hand
+from core.run.cluster.place import LOCAL, address_of
+
+SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")
+"""What a hand's environment has from the run's worker: places that every machine sees.
+
+Keys of services are not among them: a hand reads them on its own machine, so that they pass
+through nobody's logs."""
+OBJECTS = 256 << 20
+"""Bytes of memory for rows on their way, of a Ray of the run's own."""
+
+
+class Session:
+    """A connection; ``gpu``: hands are to have a GPU each where the cluster has one."""
+
+    def __init__(self, ray: Any, gpu: bool) -> None:
+        self.ray = ray
+        self._wants_gpu = gpu
+
+    def _offered(self, resource: str) -> int:
+        return sum(
+            int(node["Resources"].get(resource, 0)) for node in self.ray.nodes() if node["Alive"]
+        )
+
+    @property
+    def gpu(self) -> bool:
+        """Whether hands get a GPU each."""
+        return self._wants_gpu and self._offered("GPU") > 0
+
+    def room(self) -> int:
+        """How many hands the machines that are up have room for."""
+        return self._offered("GPU" if self.gpu else "CPU")
+
+    def hand(self, run: str) -> Any:
+        """A new hand; it waits until a machine has room for it. Ray starts no second one for it:
+        what died is replaced here, with the rows that are there by then."""
+        resources = {"num_cpus": 1, "num_gpus": 1} if self.gpu else {"num_cpus": 1}
+        made = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(Hand)
+        return made.remote(run)
+
+
+@contextmanager
+def connected(place: str, gpu: bool) -> Generator[Session]:
+    """A session at a place; raises WorkFailed where no cluster answers there."""
+    # Not by a statement: the checks of types and layers need no Ray.
+    ray: Any = importlib.import_module("ray")
+    environment = settings.worker_environment()
+    shared = {name: environment[name] for name in SHARED if name in environment}
+    shared["PYTHONPATH"] = ":".join(
+        part for part in (str(settings.ROOT), environment.get("PYTHONPATH", "")) if part
+    )
+    own: dict[str, Any] = {}
+    if place == LOCAL:
+        own = {
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+            "object_store_memory": OBJECTS,
+        }
+    try:
+        ray.init(
+            address=address_of(place),
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            runtime_env={"env_vars": shared},
+            **own,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise WorkFailed(
+            f"no Ray cluster answers at {place} ({type(error).__name__}); start its first machine "
+            "with: ray start --head, and this command on a machine of the cluster"
+        ) from None
+    try:
+        yield Session(ray, gpu)
+    finally:
+        ray.shutdown()

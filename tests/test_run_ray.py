@@ -1,0 +1,197 @@
+"""Runs on a real Ray cluster of several nodes on this machine: a node and a worker are killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from core import settings
+from core.__main__ import main
+from core.errors import InputError, WorkFailed
+from core.run import cancel, resume, rows, start, status, wait
+from core.run.cluster.place import read_place
+from core.run.cluster.portions import Lot, lots
+from core.run.control import _children
+from tests import run_members
+from tests.run_helpers import spec, wait_until, write_cohort, write_site
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    # Not imported here: its switches are read from the environment when it is.
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None,
+        reason="needs Ray: pip install -r docs/optional/ray.txt",
+    ),
+]
+VARYING = ("time", "seconds", "selection_seconds")
+NODE = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ray")
+    write_site(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        patch.setenv("PYTHONPATH", str(folder))
+        for name, value in settings.ray_environment(loopback=True).items():
+            patch.setenv(name, value)
+        patch.setenv("TEST_READER_DELAY_S", "0.04")
+        run_members.enter()
+        yield folder
+        run_members.leave()
+
+
+@pytest.fixture(scope="module")
+def cluster(place):
+    """Two nodes of one CPU each, on loopback."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args=NODE)
+    made.add_node(**NODE)
+    assert made.address.startswith("127.0.0.1:")
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cohort(place: Path) -> Path:
+    return write_cohort(place / "data" / "cohorts" / "tiny", records=6)
+
+
+def on(cluster) -> str:
+    return f"ray://{cluster.address}"
+
+
+def contents(run: str) -> dict[str, dict[str, dict[str, object]]]:
+    """Rows by key, without clocks; fails where a key or an item stands twice."""
+    found = {}
+    for table in ("answers", "verdicts"):
+        told = rows(run, table)
+        found[table] = {r["key"]: {k: v for k, v in r.items() if k not in VARYING} for r in told}
+        assert len(found[table]) == len({row["item"] for row in told}) == len(told)
+    return found
+
+
+def hands() -> set[int]:
+    """Processes of hands on this machine."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::Hand"):
+                found.add(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for_items(run: str, least: int) -> None:
+    deadline = time.monotonic() + 60
+    while (now := status(run))["done"] < least:
+        assert now["status"] == "running" and time.monotonic() < deadline, now
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def whole(cohort: Path):
+    """What the run gives on this machine alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TEST_READER_DELAY_S", "0")
+        run = start(spec(cohort))
+        wait(run)
+    return contents(run)
+
+
+def test_a_worker_and_a_node_killed_lose_nothing_and_double_nothing(cluster, cohort, whole):
+    before = hands()
+    run = start(spec(cohort), on=on(cluster))
+    seen = []
+
+    def watch(done: int, planned: int):
+        seen.append(done)
+        if len(killed) == 0 and done > planned * 0.1 and (own := hands() - before):
+            os.kill(min(own), signal.SIGKILL)
+            killed.append("worker")
+        elif len(killed) == 1 and done > planned * 0.4:
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+            killed.append("node")
+
+    killed: list[str] = []
+    wait(run, watch)
+    assert killed == ["worker", "node"]
+    assert seen == sorted(seen)
+    now = status(run)
+    assert (now["status"], now["failed"], now["done"]) == ("done", 0, now["planned"])
+    assert contents(run) == whole
+
+
+def test_cancelled_in_seconds_resumed_here_and_the_command_line_says_the_same(
+    cluster, cohort, whole, capsys
+):
+    run = start(spec(cohort), on=on(cluster))
+    wait_for_items(run, 10)
+    assert status(run)["slot"] == "ray"
+    begun = time.monotonic()
+    cancel(run)
+    assert wait_until(run, "cancelled") == "cancelled"
+    assert time.monotonic() - begun < 8
+    kept = contents(run)
+    assert 10 <= len(kept["answers"]) < len(whole["answers"])
+    assert main(["status", run, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["done"] == sum(map(len, kept.values()))
+    resume(run, on="here")
+    wait(run)
+    assert contents(run) == whole
+
+
+def test_a_killed_run_leaves_no_hand_and_goes_on_where_it_was(cluster, cohort, whole):
+    before = hands()
+    run = start(spec(cohort), on=on(cluster))
+    wait_for_items(run, 10)
+    child = _children[run]
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert status(run)["status"] == "crashed"
+    deadline = time.monotonic() + 10
+    while hands() - before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not hands() - before
+    resume(run)
+    wait(run)
+    assert contents(run) == whole
+
+
+def test_no_cluster_there_is_told_in_one_line(cohort):
+    run = start(spec(cohort), on="ray://127.0.0.1:1")
+    with pytest.raises(WorkFailed, match="no Ray cluster answers at ray"):
+        wait(run)
+    assert status(run)["status"] == "crashed"
+
+
+@pytest.mark.parametrize(
+    "text", ["slurm", "ray:", "ray://", "ray://a b:1", "ray://h:0", "http://h"]
+)
+def test_a_place_that_is_none_is_refused_before_a_folder_is_made(cohort, text):
+    before = status()
+    with pytest.raises(InputError, match="ray://HOST:PORT"):
+        start(spec(cohort), on=text)
+    assert status() == before
+
+
+def test_places_and_lots():
+    assert [read_place(text) for text in ("", "here", "ray")] == ["", "", "ray"]
+    assert read_place("ray://head") == "ray://head:6379"
+    assert read_place("ray://10.0.0.7:1/") == "ray://10.0.0.7:1"
+    cut = lots([str(i) for i in range(100)], room=2)
+    assert [p for lot in cut for p in lot.portions] == [str(i) for i in range(100)]
+    assert max(len(lot.portions) for lot in cut) == 4
+    smaller = cut[0].after_death()
+    assert smaller == [Lot((str(i),), 1) for i in range(4)]
