@@ -4,6 +4,7 @@ import streamlit as st
 
 from core.errors import MidchartError
 from pages.ui import guard, navigation, state
+from pages.ui.forecast import attended
 from pages.ui.forecast import start as forecast_start
 from pages.ui.forecast import view as forecast_view
 from pages.ui.runs import panel as runs
@@ -16,6 +17,7 @@ VIEWS = {
     "Training": forecast_view.training,
     "Gate health": forecast_view.gate,
     "Sparsity": forecast_view.sparsity,
+    "Attention map": attended.view,
 }
 
 runs.panel()

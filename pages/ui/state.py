@@ -139,6 +139,26 @@ def report(run: dict[str, Any]) -> dict[str, Any]:
     return _report(run["run"], mark_of(run))
 
 
+@st.cache_data(max_entries=8, show_spinner="Reading the models' scores")
+def _held_out(run: str, task: str, seed: int | None, mark: tuple[Any, ...]) -> Any:
+    return api.forecast_sequences(run, task, seed)
+
+
+@st.cache_data(max_entries=32, show_spinner="Asking the models of this sequence")
+def _attended(run: str, task: str, index: int, seed: int, mark: tuple[Any, ...]) -> Any:
+    return api.attention_map(run, task, index, seed)
+
+
+def held_out(run: dict[str, Any], task: str, seed: int | None) -> Any:
+    """The held-out sequences of a forecast run's task; seed None: the first it has."""
+    return _held_out(run["run"], task, seed, mark_of(run))
+
+
+def attended(run: dict[str, Any], task: str, index: int, seed: int) -> Any:
+    """What a forecast run's models of a seed gave the events of one held-out sequence."""
+    return _attended(run["run"], task, index, seed, mark_of(run))
+
+
 def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
     """A judge's verdicts: instruction, record, band, task_type, label and outcome."""
     return _outcomes(run["run"], reader, judge, mark_of(run))
