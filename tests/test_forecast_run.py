@@ -3,6 +3,7 @@ refusals, what the verdict may say."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from core.ehrshot.examples import examples
 from core.errors import DataUseError, InputError
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
-from core.run import cancel, report, report_csv, resume, start, status, wait
+from core.run import cancel, report, report_csv, resume, slots, start, status, wait
 from core.run.folder import find_run, run_ids
 from core.run.forecast.rows import prediction_files, read_columns, stages
 from core.run.forecast.spec import most_of
@@ -100,6 +101,13 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
     assert published["anemia", "differential"]["paper_auroc"] == 0.824
     assert published["anemia", "softmax"]["auroc"] == pytest.approx(np.mean(base))
     assert len(report_csv(run, tmp_path)) == len(tables)
+
+
+def test_a_run_waits_for_a_gpu_unless_its_spec_says_cpu(run: str) -> None:
+    plan = find_run(run).plan()
+    assert slots.wanted(plan) == "cpu"
+    left_open = dataclasses.replace(plan, options={**plan.options, "device": ""})
+    assert slots.wanted(left_open) == "gpu"
 
 
 def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:

@@ -31,8 +31,12 @@ def here() -> tuple[str, ...]:
 
 
 def wanted(plan: Plan) -> str:
-    """ "gpu" for a run with a member that loads weights, else "cpu"."""
-    if KINDS.build(plan.kind).gpu or plan.options.get("semantic"):
+    """ "gpu" for a run that trains or has a member that loads weights, else "cpu".
+
+    A spec whose ``device`` is "cpu" keeps training off the GPUs.
+    """
+    trains = KINDS.build(plan.kind).gpu and plan.options.get("device") != CPU
+    if trains or plan.options.get("semantic"):
         return GPU
     for registry, name in _members(plan):
         factory = registry.get(name)
