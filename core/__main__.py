@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from core import handing_on
@@ -114,11 +115,14 @@ def run(call: argparse.Namespace) -> None:
     from core import api
 
     if call.estimate:
-        told = api.estimate(call.spec)
-        if call.json:
-            _json(told)
-        else:
-            _estimate(told)
+        found = api.consider(Path(call.spec))
+        told, problems = found["told"], found["problems"]
+        if told is not None and told["leaves"]:
+            problems = [one for one in problems if one != told["leaves"]["refused"]]
+        if told is not None and not (call.json and problems):
+            _json(told) if call.json else _estimate(told)
+        if problems:
+            raise InputError("; ".join(problems))
         return
     begin = api.enqueue if call.queued else api.start
     started = begin(call.spec, on=call.on)

@@ -116,3 +116,20 @@ def test_the_command_line_estimates_and_changes_tags(cohort, place, capsys):
         "tag"
     ] and not runs_folder().exists()
     assert api.audit_lines()[0]["reason"] == "signed by the data protection officer"
+
+
+def test_the_command_line_tells_all_that_is_missing_in_one_line(cohort, place, capsys, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("MIDCHART_MODELS", str(place / "none"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(place / "none"))
+    file = cohort.parent / "spec.toml"
+    file.write_text(
+        'kind = "answers"\ndata = "ward"\narms = ["bm25", "cross_encoder"]\n'
+        'readers = ["extractive"]\njudges = ["claude"]\n'
+    )
+    assert main(["run", str(file), "--estimate", "--json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.count("\n") == 1
+    assert "ANTHROPIC_API_KEY" in shown.err and "ms-marco" in shown.err
+    assert main(["run", str(file), "--estimate"]) == 2
+    assert "items: 32" in capsys.readouterr().out, "what it would do is told all the same"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from core import settings
@@ -17,10 +18,11 @@ from core.run.compose.presets import read_toml
 from core.run.members import gathering
 
 
-def consider(source: str | Mapping[str, Any]) -> dict[str, Any]:
-    """What a spec (TOML text, or a mapping) will do, and every reason why it cannot start.
+def consider(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """What a spec will do, and every reason why it cannot start.
 
-    ``problems``: reasons in words, none where it can start; ``told``: what
+    ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``problems``: reasons in
+    words, none where it can start; ``told``: what
     :func:`core.run.compose.estimating.estimate` tells, null where the spec is not understood.
     Raises nothing for a spec that is wrong.
     """
@@ -28,8 +30,10 @@ def consider(source: str | Mapping[str, Any]) -> dict[str, Any]:
     problems: list[str] = []
     with gathering() as missing:
         try:
-            table = read_toml(source) if isinstance(source, str) else dict(source)
-            told = estimate(table)
+            if isinstance(source, Path):
+                told = estimate(source)
+            else:
+                told = estimate(read_toml(source) if isinstance(source, str) else dict(source))
         except MidchartError as error:
             problems.append(str(error))
     problems += missing
