@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from core import settings
 from core.errors import InputError
 from core.registry import Registry
 
@@ -72,8 +73,12 @@ def compare(
 
 
 def bench(names: Sequence[str], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run the benches named (all where none is), telling each as it starts."""
-    chosen = list(names) or list(BENCHES.names())
+    """Run the benches named, telling each as it starts; where none is, all that can be run here.
+
+    Those of a GPU (``_gpu_`` in their names) are left out where there is none, unless named.
+    """
+    here = [name for name in BENCHES.names() if "_gpu_" not in name or settings.gpus()]
+    chosen = list(names) or here
     made = [BENCHES.get(name) for name in chosen]
     rows: list[dict[str, Any]] = []
     for name, run in zip(chosen, made, strict=True):
