@@ -111,7 +111,7 @@ def test_another_installation_gets_the_same_tables_and_only_reads(
     assert len(wanted["tables"]["accuracy"]) > 0
     monkeypatch.setenv("MIDCHART_DATA", str(there))
     told = import_run(exported)
-    assert told["run"] == done
+    assert (told["run"], told["cohort"]) == (done, "absent")
     found = report(done)
     for name, table in wanted["tables"].items():
         assert found["tables"][name] == table, name
@@ -127,6 +127,31 @@ def test_another_installation_gets_the_same_tables_and_only_reads(
     assert all(row["answer"] is None and row["prompt"] is None for row in rows(done, "answers"))
     modes = {p.stat().st_mode & 0o222 for p in (there / "runs" / done / "items").iterdir()}
     assert modes == {0}
+
+
+def test_an_import_is_linked_to_the_same_cohort_and_to_no_other(
+    done: str, exported: Path, cohort: Path, elsewhere: Path
+):
+    here = elsewhere / "cohorts" / "tiny"
+    shutil.copytree(cohort, here)
+    # The data-use tag is no content: it may differ.
+    (here / "midchart.toml").unlink(missing_ok=True)
+    told = import_run(exported)
+    assert (told["cohort"], told["data"]) == ("same", str(here))
+    now = status(done)
+    assert (now["cohort_here"], now["data"]) == ("same", str(here))
+
+
+def test_an_import_says_that_a_cohort_of_its_name_is_another(
+    done: str, exported: Path, cohort: Path, elsewhere: Path
+):
+    here = elsewhere / "cohorts" / "tiny"
+    shutil.copytree(cohort, here)
+    (here / "ehrs" / "9.xml").write_text("<eventstream/>")
+    told = import_run(exported)
+    assert (told["cohort"], told["data"]) == ("other", "")
+    now = status(done)
+    assert (now["cohort_here"], now["data"]) == ("other", "tiny")
 
 
 def test_an_export_of_an_import_is_the_same_rows(done: str, exported: Path, elsewhere: Path):

@@ -1,10 +1,10 @@
 """Items a second of 1, 2 and 4 workers on Ray: ``python -m tests.throughput [--items N]``.
 
 Two kinds of work on the demo cohort: ``waiting``, a served reader that takes a quarter of a second
-for an answer (a stub on loopback, asked one prompt at a time), and ``computing``, extractive
-answers and their judge. Each is done by the run's own worker alone and by a Ray of this machine
-with so many places. The rate is that of the run's own stopwatch from its first row on, so starting
-Ray (told apart, ``start_s``) is not in it. Run in an empty place:
+for an answer (a stub on loopback, asked one prompt at a time), and ``computing``, what BM25 keeps
+with three budgets, beside random and recency. Each is done by the run's own worker alone and by a
+Ray of this machine with so many places. The rate is that of the run's own stopwatch from its first
+row on, so starting Ray (told apart, ``start_s``) is not in it. Run in an empty place:
 
     MIDCHART_DATA=/tmp/throughput python -m core demo --out /tmp/throughput/cohorts/demo
     MIDCHART_DATA=/tmp/throughput python -m tests.throughput
@@ -27,16 +27,17 @@ DELAY_S = 0.25
 
 def spec(work: str, url: str, items: int) -> dict:
     """A spec of so many answers."""
+    common = {"name": work, "data": str(settings.cohorts_folder() / "demo")}
+    if work == "computing":
+        arms = [{"name": "bm25", "k": k} for k in (1, 5, 20)]
+        return {**common, "kind": "selection", "arms": [*arms, "random", "recency"]}
     reader = {"name": "served", "url": f"{url}/v1", "model": "tiny", "concurrency": 1}
-    waits = work == "waiting"
-    arms = ["bm25", "recency"] if waits else ["bm25", "full", "recency", "random", "bm25_ranked"]
+    arms = ["bm25", "recency"]
     return {
+        **common,
         "kind": "answers",
-        "name": work,
-        "data": str(settings.cohorts_folder() / "demo"),
         "arms": arms,
-        "readers": [{**reader, "window": 4096} if waits else "extractive"],
-        "judges": [] if waits else ["token_overlap"],
+        "readers": [{**reader, "window": 4096}],
         "limit": max(1, items // len(arms)),
     }
 

@@ -113,6 +113,14 @@ def _outside(folder: RunFolder, state: str) -> str:
     return "its process was ended from outside" if folder.log.exists() else ""
 
 
+def _imported(folder: RunFolder) -> dict[str, Any]:
+    """What is known of a run that was done elsewhere; nothing of one that was done here."""
+    try:
+        return json.loads(folder.imported.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
 def _status(folder: RunFolder) -> dict[str, Any]:
     raw = json.loads(folder.spec.read_text(encoding="utf-8"))
     state = state_of(folder)
@@ -126,6 +134,7 @@ def _status(folder: RunFolder) -> dict[str, Any]:
     at_work = state in ("running", "cancelling")
     note = last_event(folder, "note") if at_work else None
     rate = pace(folder) if at_work else None
+    imported = _imported(folder)
     return {
         "run": folder.id,
         "name": raw["spec"]["name"],
@@ -135,9 +144,10 @@ def _status(folder: RunFolder) -> dict[str, Any]:
         "done": done,
         "failed": failed,
         "folder": str(folder.path),
-        "data": raw["cohort"]["path"],
+        "data": imported.get("data") or raw["cohort"]["path"],
         "created": raw["created"],
-        "imported": folder.imported.exists(),
+        "imported": bool(imported),
+        "cohort_here": imported.get("cohort", ""),
         "reason": failure["reason"] if failure else _outside(folder, state),
         "note": note["text"] if note else "",
         "place": _place(folder) if state == "queued" else None,
@@ -160,6 +170,8 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     those with a reason; together they reach ``planned``. ``reason``: why a worker died; ``note``:
     what a running one waits for, in words. ``place``: a waiting run's, from 1; ``slot``: where a
     running one works; ``rate``: its items a second of late, with ``seconds_left`` (null: unknown).
+    ``cohort_here``: of an imported run, whether the cohort of its name here is the "same" as it
+    was done on (then ``data`` is that one), an "other", or "absent".
     """
     if run is not None:
         return _status(find_run(run))

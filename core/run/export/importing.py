@@ -14,8 +14,9 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import zlib
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,11 +24,12 @@ from typing import IO, Any, cast
 import duckdb
 
 from core import settings
-from core.errors import InputError, MidchartError
+from core.errors import DataError, InputError, MidchartError
 from core.protocol import parse
 from core.run.export.exporting import MANIFEST, read_manifest
 from core.run.folder import RunFolder, now, write_json, writing
 from core.run.kinds import KINDS
+from core.run.provenance import content_digest
 from core.store import Schema, query
 from core.store.query import quoted
 
@@ -50,14 +52,16 @@ MOST_RESAMPLES = 1_000_000
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 
-Opener = Callable[[str], IO[bytes]]
+Opener = Callable[[str], AbstractContextManager[IO[bytes]]]
 
 
 def import_run(file: str | Path) -> dict[str, Any]:
     """Open an export (a zip or a folder) as a finished run that is only read here.
 
-    Gives ``run`` and ``folder``. Raises InputError, in one line, for anything that is not what
-    its manifest says or that this installation does not know; then nothing is left of it.
+    Gives ``run``, ``folder``, ``cohort`` ("same": the cohort of its name here has the very content
+    it was done on, and the run is linked to it; "other"; "absent") and ``data``, that cohort's
+    place where it is the same, else "". Raises InputError, in one line, for anything that is not
+    what its manifest says or that this installation does not know; then nothing is left of it.
     """
     path = Path(file).expanduser()
     runs = settings.runs_folder()
@@ -67,11 +71,6 @@ def import_run(file: str | Path) -> dict[str, Any]:
         try:
             names, opened = _contents(path, stack)
             return _import(path, names, opened, runs)
-        # zipfile raises NotImplementedError for unknown compression, RuntimeError for a password.
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
-            raise InputError(
-                f"{path}: is no zip that can be read ({type(error).__name__})"
-            ) from None
         except OSError as error:
             raise InputError(
                 f"{path}: cannot be opened here ({error.strerror or type(error).__name__})"
@@ -89,14 +88,33 @@ def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
             if one.is_file():
                 found[name] = one.stat().st_size
         return _checked(path, found), lambda name: (path / name).open("rb")
-    archive = stack.enter_context(zipfile.ZipFile(path))
+    with _readable(path):
+        archive = stack.enter_context(zipfile.ZipFile(path))
     sizes: dict[str, int] = {}
     for info in archive.infolist():
         mode = info.external_attr >> 16
         if stat.S_ISLNK(mode) or info.flag_bits & 1 or info.filename in sizes:
             raise InputError(f"{path}: holds a link, a locked file or a name twice; not opened")
         sizes[info.filename] = info.file_size
-    return _checked(path, sizes), lambda name: archive.open(name)
+
+    @contextmanager
+    def opened(name: str) -> Generator[IO[bytes]]:
+        with _readable(path), archive.open(name) as file:
+            yield file
+
+    return _checked(path, sizes), opened
+
+
+@contextmanager
+def _readable(path: Path) -> Generator[None]:
+    """Only around zipfile's own work: what it raises for a file that is no good zip.
+
+    NotImplementedError is an unknown compression, RuntimeError a password.
+    """
+    try:
+        yield
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
+        raise InputError(f"{path}: is no zip that can be read ({type(error).__name__})") from None
 
 
 def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -114,7 +132,8 @@ def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
 
 def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> dict[str, Any]:
     with opened(MANIFEST) as file:
-        manifest = read_manifest(file.read(MOST_MANIFEST))
+        text = file.read(MOST_MANIFEST)
+    manifest = read_manifest(text)
     run, files = manifest.get("run"), manifest.get("files")
     if not isinstance(run, str) or not RUN_ID.fullmatch(run) or not isinstance(files, dict):
         raise InputError(f"{path}: {MANIFEST} names no run or no files")
@@ -133,9 +152,11 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
         _look(path, run, fresh)
+        here = _here(fresh)
         write_json(
             fresh.imported,
             {
+                **here,
                 "imported": now(),
                 "by": settings.user(),
                 "with_text": bool(manifest.get("with_text")),
@@ -150,12 +171,29 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     except BaseException:
         shutil.rmtree(fresh.path, ignore_errors=True)
         raise
-    return {"run": run, "folder": str(final.path)}
+    return {"run": run, "folder": str(final.path), **here}
 
 
 def _hash_of(opened: Opener) -> str:
     with opened(MANIFEST) as file:
         return sha256(file.read(MOST_MANIFEST)).hexdigest()
+
+
+def _here(fresh: RunFolder) -> dict[str, str]:
+    """The cohort of this installation that has the run's cohort's name, held to its content.
+
+    ``cohort``: "same", "other" (a name that holds something else here) or "absent"; ``data``: its
+    place where it is the same, else "".
+    """
+    plan = fresh.plan()
+    place = settings.cohorts_folder() / plan.data
+    if not place.exists():
+        return {"cohort": "absent", "data": ""}
+    try:
+        same = content_digest(place) == plan.digest
+    except DataError:
+        same = False  # what cannot be read is not what it was done on
+    return {"cohort": "same" if same else "other", "data": str(place) if same else ""}
 
 
 def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:

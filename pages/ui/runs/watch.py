@@ -22,6 +22,12 @@ RESULTS = {
     "forecast": "forecast",
 }
 """Where a kind's results are shown."""
+COHORT_HERE = {
+    "": "",
+    "same": "The cohort of its name here has the same content: the run is linked to it.",
+    "other": "The cohort of its name here has other content, so it is not linked to it.",
+    "absent": "Its cohort is not here, so ids lead to no text.",
+}
 COLUMNS = ("name", "status", "in queue", "done", "failed", "planned", "kind", "made", "run")
 
 
@@ -91,7 +97,10 @@ def one(run: dict[str, Any]) -> None:
         if run["status"] == "done":
             _export(run["run"])
     if run["imported"]:
-        st.caption("Imported: done on another installation, and only read here.")
+        st.caption(
+            "Imported: done on another installation, and only read here. "
+            + COHORT_HERE[run["cohort_here"]]
+        )
     if run["failed"]:
         _failed(run)
     with st.expander("Log", key=f"log_{run['run']}"):
