@@ -1,4 +1,8 @@
-"""Runs on a real Ray cluster of several nodes on this machine: a node and a worker are killed."""
+"""Runs on a real Ray cluster of several nodes on this machine: a node and a worker are killed.
+
+Not among what CI installs: starting nodes takes it over its time. By hand, and by whoever changes
+core/run/cluster: ``pip install -r docs/optional/ray.txt``, then ``pytest tests/test_run_ray.py``.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,13 @@ import pytest
 
 from core import settings
 from core.__main__ import main
-from core.errors import InputError, WorkFailed
+from core.errors import WorkFailed
 from core.run import cancel, resume, rows, start, status, wait
-from core.run.cluster.place import read_place
-from core.run.cluster.portions import Lot, lots
 from core.run.control import _children
-from tests import run_members
-from tests.run_helpers import spec, wait_until, write_cohort, write_site
+from tests.run_helpers import members_place, spec, wait_until, write_cohort
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("ray"),
     # Not imported here: its switches are read from the environment when it is.
     pytest.mark.skipif(
@@ -36,17 +38,9 @@ NODE = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": F
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ray")
-    write_site(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
-        patch.setenv("PYTHONPATH", str(folder))
-        for name, value in settings.ray_environment(loopback=True).items():
-            patch.setenv(name, value)
-        patch.setenv("TEST_READER_DELAY_S", "0.04")
-        run_members.enter()
+    ray = settings.ray_environment(loopback=True)
+    with members_place(folder, TEST_READER_DELAY_S="0.04", **ray):
         yield folder
-        run_members.leave()
 
 
 @pytest.fixture(scope="module")
@@ -174,24 +168,3 @@ def test_no_cluster_there_is_told_in_one_line(cohort):
     with pytest.raises(WorkFailed, match="no Ray cluster answers at ray"):
         wait(run)
     assert status(run)["status"] == "crashed"
-
-
-@pytest.mark.parametrize(
-    "text", ["slurm", "ray:", "ray://", "ray://a b:1", "ray://h:0", "http://h"]
-)
-def test_a_place_that_is_none_is_refused_before_a_folder_is_made(cohort, text):
-    before = status()
-    with pytest.raises(InputError, match="ray://HOST:PORT"):
-        start(spec(cohort), on=text)
-    assert status() == before
-
-
-def test_places_and_lots():
-    assert [read_place(text) for text in ("", "here", "ray")] == ["", "", "ray"]
-    assert read_place("ray://head") == "ray://head:6379"
-    assert read_place("ray://10.0.0.7:1/") == "ray://10.0.0.7:1"
-    cut = lots([str(i) for i in range(100)], room=2)
-    assert [p for lot in cut for p in lot.portions] == [str(i) for i in range(100)]
-    assert max(len(lot.portions) for lot in cut) == 4
-    smaller = cut[0].after_death()
-    assert smaller == [Lot((str(i),), 1) for i in range(4)]
