@@ -6,7 +6,6 @@ All decoders are asked the same questions about the same records, so every compa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.inhibition.needles import Haystacks, Placed, haystacks, place, places
+from core.inhibition.plan import Cell, GateQuality, Measures
 from core.inhibition.records import Batch
 from core.inhibition.trainer import Trainer
 from core.inhibition.words import LINE
@@ -21,49 +21,9 @@ from core.inhibition.words import LINE
 Floats = NDArray[np.float64]
 TOGETHER = 64
 """Records read at once."""
-PARTS = ("evidence", "distractors", "first", "rest")
-"""Where attention is looked for: the needle's line, the distractors' lines together, the token
-that begins the record, and the rest (the other lines and the question)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is measured.
-
-    ``records`` a length; ``depths`` places each; ``lengths`` in lines, at ``usual`` distractors;
-    and at the length ``base`` every number of ``distractors``. ``seed`` draws the records.
-    """
-
-    records: int = 100
-    depths: int = 7
-    lengths: tuple[int, ...] = (12, 24, 36, 48)
-    base: int = 24
-    usual: int = 2
-    distractors: tuple[int, ...] = (0, 1, 2, 4)
-    seed: int = 42
-
-    @property
-    def conditions(self) -> tuple[tuple[int, int], ...]:
-        """(length, distractors) of every set of records, each once."""
-        both = [(length, self.usual) for length in self.lengths]
-        both += [(self.base, count) for count in self.distractors]
-        return tuple(dict.fromkeys(both))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Cell:
-    """A condition at a depth: ``right`` bool [records], and the mass of attention of the token
-    that answers, [layers, parts, records], mean over heads, by :data:`PARTS`. Of variants that
-    subtract, mass may be negative and does not add up to 1."""
-
-    length: int
-    distractors: int
-    depth: float
-    right: NDArray[np.bool_]
-    mass: Floats
-
-
-def stacks_of(plan: Plan) -> dict[int, Haystacks]:
+def stacks_of(plan: Measures) -> dict[int, Haystacks]:
     """The records of each length, with as many distractors as any condition of it has."""
     found: dict[int, Haystacks] = {}
     for length in dict.fromkeys(length for length, _ in plan.conditions):
@@ -74,7 +34,7 @@ def stacks_of(plan: Plan) -> dict[int, Haystacks]:
 
 
 @torch.no_grad()
-def measure(trainer: Trainer, plan: Plan, told: Callable[[int, int], None]) -> list[Cell]:
+def measure(trainer: Trainer, plan: Measures, told: Callable[[int, int], None]) -> list[Cell]:
     """Every condition at every depth; ``told`` hears how many of how many are done."""
     stacks, cells = stacks_of(plan), list[Cell]()
     of = len(plan.conditions) * plan.depths
@@ -118,9 +78,9 @@ def attended(
 
 
 @torch.no_grad()
-def gate_quality(trainer: Trainer, plan: Plan) -> tuple[float, float, float] | None:
-    """Of a gate, over the lines of the base records: AUROC of the evidence, mean and SD; None
-    without a gate. The needle stands at every depth in turn."""
+def gate_quality(trainer: Trainer, plan: Measures) -> GateQuality | None:
+    """How well a gate finds the evidence among the lines of the base records, the needle at every
+    depth in turn; None without a gate."""
     gate = trainer.network.gate
     if gate is None:
         return None
@@ -136,4 +96,4 @@ def gate_quality(trainer: Trainer, plan: Plan) -> tuple[float, float, float] | N
         labels.append((np.arange(plan.base) == placed.batch.line).ravel())
     every = np.concatenate(scores)
     area, _ = ranking_areas(every, np.concatenate(labels))
-    return float(area), float(every.mean()), float(every.std())
+    return GateQuality(float(area), float(every.mean()), float(every.std()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from core.attention.differential import Differential
 from core.inhibition.decoder import Decoder
 from core.inhibition.gate import LineGate, gate_of_places
 from core.inhibition.records import Batch, seen_by
@@ -55,3 +56,11 @@ def own_parameters(network: Network) -> tuple[int, int]:
     every = sum(p.numel() for p in network.parameters())
     of_decoder = sum(p.numel() for p in network.decoder.parameters()) - added
     return of_decoder, every - of_decoder
+
+
+def strengths(network: Network) -> list[float] | None:
+    """λ of each layer, mean over heads; None where the attention subtracts nothing."""
+    variants = [layer.self_attn.variant for layer in network.decoder.blocks]
+    if not all(isinstance(one, Differential) for one in variants):
+        return None
+    return [float(one.strength().mean()) for one in variants if isinstance(one, Differential)]

@@ -60,7 +60,12 @@ def dates(rng: np.random.Generator, new: NDArray[np.bool_], words: Vocabulary) -
 def draw_lines(
     rng: np.random.Generator, batch: int, lines: int, words: Vocabulary = VOCABULARY
 ) -> Lines:
-    """Random records; no two lines of one share both date and entity."""
+    """Random records; no two lines of one share both date and entity.
+
+    Raises ValueError for more lines than the calendar has dates.
+    """
+    if lines > words.dates:
+        raise ValueError(f"{lines} lines need as many dates; the calendar has {words.dates}")
     new = rng.random((batch, lines)) < NEW_VISIT
     new[:, 0] = False
     date = dates(rng, new, words)

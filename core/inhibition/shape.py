@@ -24,11 +24,11 @@ class DecoderConfig:
     vocabulary: int
     attention: str = "softmax"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    dim: int = 64
-    heads: int = 4
+    dim: int = 96
+    heads: int = 3
     layers: int = 2
-    feedforward: int = 128
-    theta: float = 10_000.0
+    feedforward: int = 192
+    theta: float = 1e6
     look_back: bool = True
 
 
@@ -42,10 +42,10 @@ class Recipe:
     steps between checkpoints.
     """
 
-    steps: int = 600
-    batch: int = 32
-    questions: int = 12
-    shortest: int = 8
+    steps: int = 1000
+    batch: int = 16
+    questions: int = 16
+    shortest: int = 4
     longest: int = 24
     placement: Placement = "uniform"
     rate: float = 3e-3

@@ -20,7 +20,7 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
-from core.run.kind import Kind
+from core.run.kind import MADE, Kind
 from core.run.kinds import KINDS
 from core.run.members import (
     MemberEntry,
@@ -135,7 +135,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
     return Spec(
         name=_text(table, "name") if "name" in table else name,
         kind=name,
-        data=_text(table, "data"),
+        data=_data(table, kind),
         arms=(*arms, *token_twins(arms, options.get("token_matched", ()))),
         readers=readers,
         judges=_members(table, "judges", JUDGES, kind, protocol),
@@ -145,6 +145,14 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         options=options,
         allow_hosts=_hosts(table),
     )
+
+
+def _data(table: Mapping[str, Any], kind: Kind) -> str:
+    if not kind.makes_records:
+        return _text(table, "data")
+    if table.get("data", MADE) != MADE:
+        raise SpecError(f"a run of kind {kind.name!r} makes its own records: leave 'data' out")
+    return MADE
 
 
 def _hosts(table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from core import settings, weights
 from core.arms import ARMS
 from core.errors import DataError, EgressRefused
 from core.judges import JUDGES
-from core.loaders.open import open_cohort
 from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
@@ -25,6 +24,7 @@ from core.run.compose.timing import expected
 from core.run.kinds import KINDS
 from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
+from core.run.opening import opened
 from core.run.planning import chosen, find_data
 from core.run.spec import ArmEntry, Spec, read_spec
 from core.text import count_tokens, sentences
@@ -75,7 +75,7 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
     kind = KINDS.build(spec.kind)
-    cohort = kind.cohort(open_cohort(str(path)), spec)
+    cohort = kind.cohort(opened(str(path)), spec)
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     readers = [_reader(spec, entry, instructions, lengths) for entry in spec.readers]

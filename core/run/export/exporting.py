@@ -45,7 +45,7 @@ TEXT_FREE = frozenset({
     "answer_key", "outcome", "model", "how", "failure_kind", "about", "selection", "entailment",
     "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
-    "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
+    "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
 })  # fmt: skip
 """Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
 fault, never its text."""

@@ -1,0 +1,167 @@
+"""Each variant beside softmax: accuracy, middle against edges, and what distractors cost.
+
+A difference is of the same seeds and the same records. Besides the usual interval each has one
+that is right for all comparisons of the run at once (Bonferroni), and the number of seeds that
+agree with it: a verdict asks for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.inhibition.plan import Measures
+from core.protocol import Protocol
+from core.run.inhibition.spec import REFERENCE
+from core.stats import crossed_bootstrap
+from core.types import MIDDLE
+
+Table = list[dict[str, Any]]
+Floats = NDArray[np.float64]
+Condition = tuple[int, int]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answers:
+    """Right answers of one placement and variant: ``correct`` float [seeds, records, depths] by
+    condition (length, distractors), ``depths`` likewise; ``seeds`` in their order."""
+
+    seeds: tuple[int, ...]
+    correct: Mapping[Condition, Floats]
+    depths: Mapping[Condition, tuple[float, ...]]
+
+
+def answers_of(rows: Table) -> Answers:
+    """The answers of rows that differ in their seed alone."""
+    depths: dict[Condition, list[float]] = {}
+    for cell in rows[0]["cells"]:
+        depths.setdefault((cell["length"], cell["distractors"]), []).append(cell["depth"])
+    correct: dict[Condition, list[Floats]] = {}
+    for row in rows:
+        for where in depths:
+            here = [c["correct"] for c in row["cells"] if (c["length"], c["distractors"]) == where]
+            correct.setdefault(where, []).append(np.array(here, dtype=np.float64).T)
+    return Answers(
+        tuple(row["seed"] for row in rows),
+        {where: np.stack(values) for where, values in correct.items()},
+        {where: tuple(values) for where, values in depths.items()},
+    )
+
+
+Measured = Callable[[Answers], Floats]
+
+
+def quantities(plan: Measures, longest: int) -> dict[str, tuple[str, Measured]]:
+    """What is compared: name → (in words, how it comes of answers, [seeds, records])."""
+    inside = [(n, plan.usual) for n in plan.lengths if n <= longest]
+    past = [(n, plan.usual) for n in plan.lengths if n > longest]
+    few, many = min(plan.distractors), max(plan.distractors)
+    found: dict[str, tuple[str, Measured]] = {}
+    for name, where, words in (
+        ("inside", inside, "up to the trained length"),
+        ("past", past, "past the trained length"),
+    ):
+        if where:
+            found[f"accuracy_{name}"] = (f"accuracy {words}", _over(where, _mean))
+            found[f"middle_{name}"] = (
+                f"middle (depth 30–70 %) less edges, {words}",
+                _over(where, _middle),
+            )
+    if few < many:
+        cost = _less((plan.base, many), (plan.base, few))
+        found["distractors"] = (f"accuracy with {many} distractors less with {few}", cost)
+    return found
+
+
+def _mean(values: Floats, depths: Sequence[float]) -> Floats:
+    return values.mean(axis=2)
+
+
+def _middle(values: Floats, depths: Sequence[float]) -> Floats:
+    """Mean inside the middle less mean outside."""
+    inside = np.array([MIDDLE[0] <= depth <= MIDDLE[1] for depth in depths])
+    if inside.all() or not inside.any():
+        return np.zeros(values.shape[:2])
+    return values[:, :, inside].mean(axis=2) - values[:, :, ~inside].mean(axis=2)
+
+
+def _over(
+    where: Sequence[Condition], value: Callable[[Floats, Sequence[float]], Floats]
+) -> Measured:
+    def measured(found: Answers) -> Floats:
+        every = [value(found.correct[one], found.depths[one]) for one in where]
+        return np.mean(every, axis=0)
+
+    return measured
+
+
+def _less(one: Condition, other: Condition) -> Measured:
+    def measured(found: Answers) -> Floats:
+        return found.correct[one].mean(axis=2) - found.correct[other].mean(axis=2)
+
+    return measured
+
+
+def contrasts(
+    answers: Mapping[tuple[str, str], Answers], plan: Measures, longest: int, protocol: Protocol
+) -> Table:
+    """One row a placement, variant and quantity; the reference's own rows have no difference."""
+    measured = quantities(plan, longest)
+    compared = sum(
+        (placement, REFERENCE) in answers and variant != REFERENCE for placement, variant in answers
+    ) * len(measured)
+    table: Table = []
+    for (placement, variant), found in answers.items():
+        base = answers.get((placement, REFERENCE)) if variant != REFERENCE else None
+        for name, (words, value) in measured.items():
+            own = value(found)
+            row: dict[str, Any] = {
+                "placement": placement,
+                "variant": variant,
+                "quantity": name,
+                "words": words,
+                "n": own.size,
+                **_interval("value", own, protocol),
+                "seeds": len(found.seeds),
+                **dict.fromkeys(("difference", "difference_low", "difference_high")),
+                **dict.fromkeys(("all_low", "all_high", "seeds_paired", "seeds_agree")),
+                "comparisons": compared,
+            }
+            shared = [] if base is None else [s for s in found.seeds if s in base.seeds]
+            if base is not None and shared:
+                theirs = value(base)
+                gap = np.stack(
+                    [own[found.seeds.index(s)] - theirs[base.seeds.index(s)] for s in shared]
+                )
+                row |= _interval("difference", gap, protocol)
+                low, high = _wide(gap, protocol, 1 - ALPHA / compared)
+                by_seed = gap.mean(axis=1)
+                row |= {
+                    "all_low": low,
+                    "all_high": high,
+                    "seeds_paired": len(shared),
+                    "seeds_agree": int((by_seed * gap.mean() > 0).sum()),
+                }
+            table.append(row)
+    return table
+
+
+def _interval(name: str, values: Floats, protocol: Protocol) -> dict[str, float]:
+    rng = np.random.default_rng(protocol.seed)
+    found = crossed_bootstrap(values[:, :, None], protocol.resamples, rng)
+    return {
+        name: float(found.estimate[0]),
+        f"{name}_low": float(found.low[0]),
+        f"{name}_high": float(found.high[0]),
+    }
+
+
+def _wide(values: Floats, protocol: Protocol, level: float) -> tuple[float, float]:
+    rng = np.random.default_rng(protocol.seed)
+    found = crossed_bootstrap(values[:, :, None], protocol.resamples, rng, level)
+    return float(found.low[0]), float(found.high[0])

@@ -1,0 +1,187 @@
+"""Tables of a run of kind ``inhibition``: curves by depth, length and distractors, attention, and
+each variant beside softmax.
+
+Intervals draw seeds and records anew (:func:`core.stats.crossed_bootstrap`). Comparisons are paired
+by seed and record: the same records are asked of every decoder, and a seed gives all variants the
+same start and the same training records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.inhibition.plan import PARTS
+from core.protocol import Protocol
+from core.run.inhibition.contrasts import Answers, answers_of, contrasts
+from core.run.inhibition.spec import measures_of
+from core.run.inhibition.verdict import verdicts
+from core.stats import CrossedBootstrap, crossed_bootstrap
+from core.store import RowStore
+
+Table = list[dict[str, Any]]
+Floats = NDArray[np.float64]
+Group = tuple[str, str]
+MODELS = (
+    "variant", "placement", "seed", "parameters", "added_parameters", "loss", "training_accuracy",
+    "seconds", "device",
+)  # fmt: skip
+
+
+def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> dict[str, Table]:
+    """All tables of a run; ``options`` are its plan's."""
+    variants = [one["label"] for one in options["variants"]]
+    every = store.select("models", "*")
+    every.sort(
+        key=lambda row: (
+            options["placements"].index(row["placement"]),
+            variants.index(row["variant"]),
+            row["seed"],
+        )
+    )
+    rows = [row for row in every if row["status"] == "ok"]
+    groups: dict[Group, Table] = {}
+    for row in rows:
+        groups.setdefault((row["placement"], row["variant"]), []).append(row)
+    answers = {group: answers_of(those) for group, those in groups.items()}
+    longest = options["training"]["longest"]
+    compared = contrasts(answers, measures_of(options), longest, protocol)
+    return {
+        "inhibition": [{name: row[name] for name in MODELS} for row in rows],
+        **_curves(answers, options, protocol),
+        "attention": _attention(groups, protocol),
+        "attention_depth": _attention_depth(groups),
+        "contrasts": compared,
+        "verdict": verdicts(compared, options),
+        "training": [_named(row) | stage for row in rows for stage in row["stages"]],
+        "strength": [
+            _named(row) | {"layer": layer + 1, "strength": strength}
+            for row in rows
+            for layer, strength in enumerate(row["strength"] or ())
+        ],
+        "gate": [_named(row) | row["gate"] for row in rows if row["gate"] is not None],
+        "failures": [
+            _named(row) | {"reason": row["reason"]} for row in every if row["status"] == "failed"
+        ],
+    }
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("variant", "placement", "seed")}
+
+
+def drawn(values: Floats, protocol: Protocol) -> CrossedBootstrap:
+    """Means of [seeds, records, columns] with intervals; the same draws for every call."""
+    rng = np.random.default_rng(protocol.seed)
+    return crossed_bootstrap(values, protocol.resamples, rng)
+
+
+def _means(found: CrossedBootstrap, column: int) -> dict[str, Any]:
+    return {
+        "n": found.seeds * found.records,
+        "seeds": found.seeds,
+        "records": found.records,
+        "accuracy": float(found.estimate[column]),
+        "ci_low": float(found.low[column]),
+        "ci_high": float(found.high[column]),
+    }
+
+
+def _curves(
+    answers: Mapping[Group, Answers], options: Mapping[str, Any], protocol: Protocol
+) -> dict[str, Table]:
+    """Accuracy by depth, by length and by distractors, of every placement and variant."""
+    plan = measures_of(options)
+    longest: int = options["training"]["longest"]
+    depth: Table = []
+    length: Table = []
+    distractors: Table = []
+    for (placement, variant), found in answers.items():
+        named = {"placement": placement, "variant": variant}
+        for (lines, count), values in found.correct.items():
+            # The last column is the mean over depths.
+            both = np.concatenate([values, values.mean(axis=2, keepdims=True)], axis=2)
+            means = drawn(both, protocol)
+            where = {"length": lines, "past": lines > longest, "distractors": count}
+            depth += [
+                named | where | {"depth": at} | _means(means, i)
+                for i, at in enumerate(found.depths[lines, count])
+            ]
+            whole = named | where | _means(means, -1)
+            if count == plan.usual:
+                length.append(whole)
+            if lines == plan.base and count in plan.distractors:
+                distractors.append(whole)
+    length.sort(key=lambda row: row["length"])
+    distractors.sort(key=lambda row: row["distractors"])
+    return {"depth": depth, "length": length, "distractors": distractors}
+
+
+def _attention(groups: Mapping[Group, Table], protocol: Protocol) -> Table:
+    """Mass by condition, layer and part, mean over heads and depths, with intervals."""
+    table: Table = []
+    for (placement, variant), rows in groups.items():
+        places = [(one["length"], one["distractors"], one["layer"]) for one in rows[0]["attended"]]
+        for place in dict.fromkeys(places):
+            values = np.stack([_parts(row, place, "by_record") for row in rows])
+            found = drawn(values, protocol)
+            length, distractors, layer = place
+            table += [
+                {
+                    "placement": placement,
+                    "variant": variant,
+                    "length": length,
+                    "distractors": distractors,
+                    "layer": layer,
+                    "part": part,
+                    "n": found.seeds * found.records,
+                    "mass": float(found.estimate[i]),
+                    "ci_low": float(found.low[i]),
+                    "ci_high": float(found.high[i]),
+                }
+                for i, part in enumerate(PARTS)
+            ]
+    return table
+
+
+def _parts(row: Mapping[str, Any], place: tuple[int, int, int], values: str) -> Floats:
+    """A row's masses at a place [records or depths, parts]."""
+    found = {
+        one["part"]: one[values]
+        for one in row["attended"]
+        if (one["length"], one["distractors"], one["layer"]) == place
+    }
+    return np.array([found[part] for part in PARTS], dtype=np.float64).T
+
+
+def _attention_depth(groups: Mapping[Group, Table]) -> Table:
+    """Mass by depth: mean over seeds, and the least and most of a seed."""
+    table: Table = []
+    for (placement, variant), rows in groups.items():
+        depths: dict[tuple[int, int], list[float]] = {}
+        for cell in rows[0]["cells"]:
+            depths.setdefault((cell["length"], cell["distractors"]), []).append(cell["depth"])
+        for one in rows[0]["attended"]:
+            place = (one["length"], one["distractors"], one["layer"])
+            part = PARTS.index(one["part"])
+            values = np.stack([_parts(row, place, "by_depth")[:, part] for row in rows])
+            table += [
+                {
+                    "placement": placement,
+                    "variant": variant,
+                    "length": place[0],
+                    "distractors": place[1],
+                    "layer": place[2],
+                    "part": one["part"],
+                    "depth": depth,
+                    "seeds": len(rows),
+                    "mass": float(values[:, i].mean()),
+                    "least": float(values[:, i].min()),
+                    "most": float(values[:, i].max()),
+                }
+                for i, depth in enumerate(depths[place[:2]])
+            ]
+    return table
