@@ -75,6 +75,15 @@ from core.run import (
     write_tables,
     write_toml,
 )
+from core.run.replication import (
+    PAPER_ARMS,
+    PAPER_TABLES,
+    arms_and_judges,
+    beside,
+    replication,
+    step_specs,
+    waterfall,
+)
 from core.text import event_text, neutralise, sentences
 from core.types import (
     BANDS,
@@ -97,6 +106,8 @@ from core.types import (
 
 __all__ = [
     "BANDS",
+    "PAPER_ARMS",
+    "PAPER_TABLES",
     "PRESETS",
     "Answer",
     "ArmScores",
@@ -120,10 +131,12 @@ __all__ = [
     "Term",
     "Verdict",
     "answer",
+    "arms_and_judges",
     "ask",
     "attention_map",
     "audit_lines",
     "band_of",
+    "beside",
     "build_arm",
     "cancel",
     "check",
@@ -170,6 +183,7 @@ __all__ = [
     "published_curve",
     "published_summary",
     "read_toml",
+    "replication",
     "report",
     "report_csv",
     "resume",
@@ -182,10 +196,12 @@ __all__ = [
     "set_data_use",
     "start",
     "status",
+    "step_specs",
     "typed_question",
     "unread",
     "value_toml",
     "wait",
+    "waterfall",
     "write_tables",
     "write_toml",
 ]

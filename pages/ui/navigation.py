@@ -68,6 +68,12 @@ PLACES = (
         "Attentions compared on laboratory forecasts, beside models that only count events.",
     ),
     Place(
+        "Results",
+        "replication",
+        "Replication",
+        "The paper's tables beside this installation's, and what each published fault does.",
+    ),
+    Place(
         "Work",
         "runs",
         "Runs",

@@ -216,3 +216,35 @@ def pick_run(label: str = "Run", kinds: tuple[str, ...] = COMPARING) -> dict[str
         return None
     chosen = st.selectbox(label, list(known), key="run", bind="query-params", width=420)
     return known.get(chosen)
+
+
+def replication(cohort: str, reader: str) -> dict[str, Any]:
+    """How far the replication with a reader on a cohort is."""
+    return api.replication(api.open_data(cohort).path, reader)
+
+
+@st.cache_data(max_entries=16, show_spinner="Pairing the steps")
+def _waterfall(runs: tuple[str, ...], label: str, judge: str, folder: str) -> list[dict[str, Any]]:
+    return api.waterfall(list(runs), label, judge)
+
+
+def waterfall(runs: list[str], label: str, judge: str) -> list[dict[str, Any]]:
+    """The waterfall of finished runs, which do not change any more."""
+    return _waterfall(tuple(runs), label, judge, api.folders()["runs"])
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _beside(
+    published: str | None, corrected: str | None, judge: str, folder: str
+) -> list[dict[str, Any]]:
+    return api.beside(published, corrected, judge)
+
+
+def beside(published: str | None, corrected: str | None, judge: str) -> list[dict[str, Any]]:
+    """The paper's rows beside those of two finished runs."""
+    return _beside(published, corrected, judge, api.folders()["runs"])
+
+
+def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
+    """Labels of a run's arms and judges."""
+    return api.arms_and_judges(run)

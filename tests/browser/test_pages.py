@@ -17,6 +17,7 @@ PLACES = {
     "/arms": "Arms",
     "/gate": "Gate",
     "/forecast": "Forecast",
+    "/replication": "Replication",
     "/runs": "Runs",
     "/data": "Data & models",
 }

@@ -1,0 +1,16 @@
+"""The paper's tables beside this installation's, and its faults taken away one at a time."""
+
+from core.run.replication.beside import arms_and_judges, beside, replication, waterfall
+from core.run.replication.paper import TABLES as PAPER_TABLES
+from core.run.replication.steps import ARMS as PAPER_ARMS
+from core.run.replication.steps import step_specs
+
+__all__ = [
+    "PAPER_ARMS",
+    "PAPER_TABLES",
+    "arms_and_judges",
+    "beside",
+    "replication",
+    "step_specs",
+    "waterfall",
+]

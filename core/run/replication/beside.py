@@ -1,0 +1,153 @@
+"""A replication on a cohort: its runs, the faults' waterfall, and the paper's tables beside them.
+
+The runs of a replication are found by what they ran (cohort, reader, protocol), not by a name or
+a list that could be lost: a step that was run from the command line counts like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from core.protocol import Protocol
+from core.run.comparing import compare_runs
+from core.run.folder import Plan, find_run
+from core.run.replication.paper import paper_rows
+from core.run.replication.steps import Step, steps
+from core.run.report import report
+from core.run.state import status
+
+Row = dict[str, Any]
+OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason")
+
+
+def replication(data: str | Path, reader: str) -> dict[str, Any]:
+    """How far the replication with a reader on a cohort is.
+
+    ``steps``: a row each: ``name``, ``title``, ``did`` (the fault in a sentence), ``fields``, and
+    its newest ``run`` with ``status``, counts and ``reason``; None where there is none.
+    ``runs``: ids of the finished runs in the order of steps, None for a step without one.
+    """
+    known = _runs(Path(data), reader)
+    rows: list[Row] = []
+    for step in steps():
+        found = known.get(_bare(step.protocol))
+        rows.append(
+            {
+                "name": step.name,
+                "title": step.title,
+                "did": step.fault.did if step.fault else "",
+                "fields": _fields(step),
+                **{key: found and found[key] for key in OF_A_RUN},
+            }
+        )
+    runs = [row["run"] if row["status"] == "done" else None for row in rows]
+    return {"steps": rows, "runs": runs}
+
+
+def _fields(step: Step) -> dict[str, Any]:
+    return {name: getattr(step.protocol, name) for name in step.fault.fields} if step.fault else {}
+
+
+def _bare(protocol: Protocol) -> Protocol:
+    """A protocol without the name of the preset it came from."""
+    return replace(protocol, preset="")
+
+
+def _runs(data: Path, reader: str) -> dict[Protocol, Row]:
+    """Protocol → the newest run of answers on a cohort by a reader alone; finished ones first."""
+    found: dict[Protocol, Row] = {}
+    for now in status():
+        if now["kind"] != "answers":
+            continue
+        plan = find_run(now["run"]).plan()
+        if Path(plan.data) != data or plan.readers != (reader,) or plan.limit or plan.part:
+            continue
+        have = found.get(_bare(plan.protocol))
+        if have is None or (have["status"] != "done" and now["status"] == "done"):
+            found[_bare(plan.protocol)] = now
+    return found
+
+
+def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
+    """What each fault costs an arm: a row a step.
+
+    ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its Wilson
+    interval; and, but for the first, the paired ``difference`` to the step before with its interval
+    by patients (``low``, ``high``; null where no question changed) and McNemar's ``p``.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        told = [
+            row
+            for row in report(run)["tables"]["accuracy"]
+            if (row["label"], row["judge"], row["band"]) == (label, judge, "overall")
+        ]
+        share = told[0] if told else {}
+        rows.append(
+            {
+                "run": run,
+                **{k: share.get(k) for k in ("n", "accuracy", "wilson_low", "wilson_high")},
+                **dict.fromkeys(("difference", "low", "high", "p")),
+            }
+        )
+    for row, (first, second) in zip(rows[1:], pairwise(runs), strict=True):
+        for pair in compare_runs([first, second])["results"]:
+            if (pair["arm"], pair["judge"]) == (label, judge):
+                row |= {
+                    "difference": pair["difference"],
+                    "low": pair["patient_low"],
+                    "high": pair["patient_high"],
+                    "p": pair["p"],
+                }
+    return rows
+
+
+FROM = {
+    "stage1": ("recall", "band", "recall"),
+    "stage2": ("accuracy", "band", "accuracy"),
+    "other_arms": ("accuracy", "band", "accuracy"),
+    "k_sweep": ("accuracy", "band", "accuracy"),
+    "task_type": ("task_type", "task_type", "accuracy"),
+    "hit_miss": ("hit_miss", "evidence", "accuracy"),
+}
+"""A table of the paper → the table of a report, its column of strata, and its share."""
+
+
+def beside(published: str | None, corrected: str | None, judge: str) -> list[Row]:
+    """The paper's rows, each with this installation's under either protocol.
+
+    To :func:`core.run.replication.paper.paper_rows` come ``published``, ``corrected``, each with
+    ``_low``, ``_high`` (Wilson) and ``_n``; null where the run has no such arm, or is None.
+    """
+    mine = {name: _shares(run, judge) for name, run in
+            (("published", published), ("corrected", corrected))}  # fmt: skip
+    rows: list[Row] = []
+    for row in paper_rows():
+        for name, shares in mine.items():
+            share = shares.get((row["table"], row["label"], row["what"]), (None, None, None, None))
+            keys = (name, f"{name}_low", f"{name}_high", f"{name}_n")
+            row |= dict(zip(keys, share, strict=True))
+        rows.append(row)
+    return rows
+
+
+def _shares(run: str | None, judge: str) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+    if run is None:
+        return {}
+    tables = report(run)["tables"]
+    found: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+    for name, (table, stratum, share) in FROM.items():
+        for row in tables.get(table, ()):
+            if row.get("judge", judge) == judge and row.get("criterion", "lexical") == "lexical":
+                figures = tuple(row[key] for key in (share, "wilson_low", "wilson_high", "n"))
+                found[name, row["label"], row[stratum]] = figures
+    return found
+
+
+def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
+    """Labels of a run's arms and judges, in the order of its spec."""
+    plan: Plan = find_run(run).plan()
+    return [entry.label for entry in plan.arms], list(plan.judges)

@@ -1,0 +1,155 @@
+"""From the published protocol to the corrected one, a fault at a time.
+
+The first step is what the paper ran, each further one takes one fault more away, the last is the
+corrected protocol: so the change between two steps is what that one fault does, given those that
+are left. In another order each could do more or less; alone it can be turned on in any run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.protocol import PRESETS, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A published fault: its name in a URL, what it did, in a word and a sentence, its fields."""
+
+    name: str
+    title: str
+    did: str
+    fields: tuple[str, ...]
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "right_truncation",
+        "Prompts cut on the right",
+        "The finished prompt was cut at its end, where the question stood: the reader went on "
+        "with the record instead of answering.",
+        ("truncation", "map_reduce"),
+    ),
+    Fault(
+        "records_cut",
+        "Long records cut after their first pages",
+        "The whole record stood for its first 32,000 characters, a compressor saw 80,000: what "
+        "was newer was never read.",
+        ("full_side", "full_characters", "llmlingua_characters", "llmlingua_threshold"),
+    ),
+    Fault(
+        "whole_events",
+        "Whole events instead of sentences",
+        "An arm that was said to pick sentences picked whole events, notes of a page among them.",
+        ("unit",),
+    ),
+    Fault(
+        "salted_hash",
+        "The gate's hash salted anew",
+        "Python salts its hash in each process, so the gate scored by weights that belonged to "
+        "other n-grams than those it was trained on.",
+        ("hash", "hash_salt"),
+    ),
+    Fault(
+        "gate_limits",
+        "The gate read 500 characters",
+        "Of each text the gate saw the first 500 characters and 128 n-grams.",
+        ("gate_text",),
+    ),
+    Fault(
+        "gate_examples",
+        "The gate learned from the first events",
+        "Positives were the first three sentences with a shared word, negatives the record's "
+        "earliest, so the gate could learn the date instead of the question.",
+        ("gate_positives", "gate_negatives"),
+    ),
+    Fault(
+        "evidence_join",
+        "Evidence lost in a join",
+        "Evidence was joined to answers by the first 100 characters of the question; what found "
+        'no partner was judged against the text "nan".',
+        ("evidence_join",),
+    ),
+    Fault(
+        "short_answers",
+        "Judges saw 200 characters",
+        "Only the first 200 characters of an answer were judged.",
+        ("response_characters",),
+    ),
+)
+"""In the order in which they are taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step: the fault it takes away (None for the first) and the protocol it runs under."""
+
+    fault: Fault | None
+    protocol: Protocol
+
+    @property
+    def name(self) -> str:
+        """``published``, then the name of the fault that is gone."""
+        return self.fault.name if self.fault else "published"
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"Without: {self.fault.title.lower()}" if self.fault else "As published"
+
+
+def steps() -> tuple[Step, ...]:
+    """The published protocol, then one fault less each, down to the corrected one."""
+    published = PRESETS["published"]
+    found = [Step(None, published)]
+    left = dict(published.differences())
+    for fault in FAULTS:
+        changes: dict[str, Any] = {name: left.pop(name)[0] for name in fault.fields if name in left}
+        found.append(Step(fault, replace(found[-1].protocol, **changes)))
+    if left:
+        raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")
+    return tuple(found)
+
+
+ARMS: Sequence[Any] = (
+    "full",
+    "bm25",
+    {"name": "bm25", "k": 1},
+    {"name": "bm25", "k": 3},
+    {"name": "bm25", "k": 5},
+    "bm25_filtered",
+    "dense",
+    "mmr",
+    "cross_encoder",
+    "qccs",
+    "oracle",
+    "recency",
+    "random",
+)
+"""The paper's arms that need no language model to select, and the controls it lacks."""
+
+
+def spec(
+    step: Step, data: str, arms: Sequence[Any], reader: str, judges: Sequence[str]
+) -> dict[str, Any]:
+    """The run of a step, as a mapping that :func:`core.run.queue.enqueue` takes."""
+    changed = step.protocol.differences()
+    return {
+        "name": f"replication · {step.title.lower()}",
+        "kind": "answers",
+        "data": data,
+        "arms": list(arms),
+        "readers": [reader],
+        "judges": list(judges),
+        "protocol": {"preset": "corrected", **{k: here for k, (_, here) in changed.items()}},
+        "seed": step.protocol.seed,
+    }
+
+
+def step_specs(
+    data: str, arms: Sequence[Any], reader: str, judges: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The run of every step, by the step's name."""
+    return {step.name: spec(step, data, arms, reader, judges) for step in steps()}

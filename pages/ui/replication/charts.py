@@ -1,0 +1,141 @@
+"""Figures of the Replication page: the faults' waterfall, and the paper's figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import plotly.graph_objects as go
+
+from pages.ui.shared import marks, results, theme
+from pages.ui.shared.forest import ROW, number
+
+PAPER, PUBLISHED, CORRECTED = "in the paper", "as published, here", "corrected, here"
+SYMBOLS = {PAPER: "diamond-open", PUBLISHED: "square", CORRECTED: "circle"}
+
+
+def waterfall(steps: Sequence[dict[str, Any]]) -> go.Figure:
+    """Accuracy after each step with its interval, and a bar from the step before to it.
+
+    ``steps``: rows of the engine's waterfall with their ``title``.
+    """
+    shade, colours = theme.ink(), theme.series()
+    figure = go.Figure()
+    height = [len(steps) - i for i in range(len(steps))]
+    before = [100 * number(row["accuracy"]) for row in steps]
+    for place in range(1, len(steps)):
+        figure.add_shape(
+            type="line",
+            x0=before[place - 1], x1=before[place - 1],
+            y0=height[place - 1], y1=height[place],
+            line={"color": shade.faint, "width": 1, "dash": "dot"},
+        )  # fmt: skip
+    figure.add_trace(
+        go.Bar(
+            orientation="h",
+            y=height[1:],
+            base=before[:-1],
+            x=[after - base for base, after in pairwise(before)],
+            width=0.34,
+            marker={"color": colours[1], "opacity": 0.55},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=before,
+            y=height,
+            mode="markers",
+            cliponaxis=False,
+            marker={"color": colours[0], "size": 10, "symbol": "circle"},
+            error_x=_bars(steps, before, ("wilson_low", "wilson_high"), colours[0]),
+            text=[f"{marks.safe(row['title'])}: {marks.safe(said(row))}" for row in steps],
+            hovertemplate="%{text}<extra></extra>",
+            showlegend=False,
+        )
+    )  # fmt: skip
+    figure.update_layout(height=70 + ROW * max(len(steps), 2), bargap=0)
+    figure.update_xaxes(range=[-3, 103], title="answers right", ticksuffix=" %", zeroline=False)
+    figure.update_yaxes(
+        tickvals=height,
+        ticktext=[_tick(row["title"], said(row), shade.faint) for row in steps],
+        range=[0.4, len(steps) + 0.6],
+        zeroline=False,
+    )
+    return figure
+
+
+def _bars(
+    rows: Sequence[dict[str, Any]], shares: Sequence[float], ends: tuple[str, str], colour: str
+) -> dict[str, Any]:
+    """Intervals as error bars; none where a row has no interval."""
+    low, high = ([100 * number(row[end]) for row in rows] for end in ends)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [end - share for end, share in zip(high, shares, strict=True)],
+        "arrayminus": [share - end for end, share in zip(low, shares, strict=True)],
+        "color": colour,
+        "thickness": 2,
+        "width": 5,
+    }
+
+
+def _tick(name: str, words: str, faint: str) -> str:
+    return (
+        f"<b>{marks.safe(name)}</b><br>"
+        f'<span style="font-size:11px;color:{faint}">{marks.safe(words)}</span>'
+    )
+
+
+def said(row: dict[str, Any]) -> str:
+    """A step in numbers: its accuracy, and what it changed."""
+    words = results.share(row["accuracy"], row["wilson_low"], row["wilson_high"])
+    words += f" n {int(row['n'] or 0):,}"
+    if row["difference"] is None:
+        return words
+    if row["low"] is None:
+        return f"{words}, no question changed"
+    change = results.signed(row["difference"], row["low"], row["high"], 1)
+    return f"{words}, {change}, {results.p_words(row['p'])}"
+
+
+def beside(rows: Sequence[dict[str, Any]], what: str) -> go.Figure:
+    """A line an arm and three markers: the paper's figure, and ours under either protocol."""
+    shade, colours = theme.ink(), theme.series()
+    figure = go.Figure()
+    height = [len(rows) - i for i in range(len(rows))]
+    tints, shifts = (shade.text, colours[3], colours[0]), (0.22, 0, -0.22)
+    keys = ("value", "published", "corrected")
+    for key, name, colour, shift in zip(keys, SYMBOLS, tints, shifts, strict=True):
+        ends = ("low", "high") if key == "value" else (f"{key}_low", f"{key}_high")
+        known = [(row, y) for row, y in zip(rows, height, strict=True) if row[key] is not None]
+        share = [100 * row[key] for row, _ in known]
+        figure.add_trace(
+            go.Scatter(
+                x=share,
+                y=[y + shift for _, y in known],
+                mode="markers",
+                name=name,
+                cliponaxis=False,
+                marker={
+                    "color": colour,
+                    "size": 9,
+                    "symbol": SYMBOLS[name],
+                    "line": {"width": 2, "color": colour},
+                },
+                error_x=_bars([row for row, _ in known], share, ends, colour),
+                hovertemplate=f"{name}: %{{x:.1f}} %<extra></extra>",
+            )
+        )  # fmt: skip
+    figure.update_layout(height=110 + 46 * max(len(rows), 2))
+    figure.update_xaxes(range=[-3, 103], title=what, ticksuffix=" %", zeroline=False)
+    figure.update_yaxes(
+        tickvals=height,
+        ticktext=[f"<b>{marks.safe(results.label(row['label']))}</b>" for row in rows],
+        range=[0.4, len(rows) + 0.6],
+        zeroline=False,
+    )
+    return figure

@@ -1,0 +1,148 @@
+"""The Replication page's parts: the verdict in words, the waterfall, and table by table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core import api
+from pages.ui import state
+from pages.ui.arms.pick import pick
+from pages.ui.replication import charts
+from pages.ui.shared import results, tables, theme
+
+FIRST = ("qccs", "bm25")
+KINDS = {
+    "R": "yes or no, most recent",
+    "Rn": "everything else",
+    "S": "summaries",
+    "hit": "a word of the answer was kept",
+    "miss": "none was kept",
+}
+COLUMNS = {"value": charts.PAPER, "published": charts.PUBLISHED, "corrected": charts.CORRECTED}
+
+
+def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
+    """What each published fault costs an arm, from the finished runs that follow each other."""
+    runs = found["runs"]
+    titles = {row["run"]: row for row in found["steps"]}
+    there = [run for run in runs if run]
+    rows = [
+        {**row, "title": titles[row["run"]]["title"], "did": titles[row["run"]]["did"]}
+        for row in state.waterfall(there, label, judge)
+    ]
+    st.subheader(f"What each fault costs {results.label(label)}", anchor=False)
+    if len(there) < len(runs):
+        st.info("Not every step has finished: a bar tells the difference to the step above it, "
+                "with every fault between them gone.", icon=":material/hourglass_top:")  # fmt: skip
+    figure = charts.waterfall(rows)
+    theme.show(figure, _alt(rows, label), "replication_waterfall")
+    st.caption(
+        "From the top: the published protocol, then one fault less in each row. Marker: share of "
+        "answers right with its Wilson interval. Bar and numbers: change against the row above on "
+        "the same questions, its interval by patients, McNemar's p. A fault can do more or less "
+        "where others are already gone; each can be turned on alone in any run."
+    )
+    shown = pd.DataFrame(
+        {
+            "step": [row["title"] for row in rows],
+            "what the fault did": [row["did"] or "–" for row in rows],
+            "answers right": [
+                results.share(r["accuracy"], r["wilson_low"], r["wilson_high"]) for r in rows
+            ],
+            "n": [row["n"] for row in rows],
+            "change, points": [
+                "–" if row["difference"] is None
+                else results.signed(row["difference"], row["low"], row["high"], 1)
+                for row in rows
+            ],
+            "p": [row["p"] for row in rows],
+        }
+    )  # fmt: skip
+    tables.table(
+        shown, "replication-waterfall", "Each step of the waterfall with its numbers",
+        {"p": st.column_config.NumberColumn(format="%.3f")}, pd.DataFrame(rows), height="content",
+    )  # fmt: skip
+
+
+def _alt(rows: list[dict[str, Any]], label: str) -> str:
+    first, last = rows[0], rows[-1]
+    return (
+        f"Waterfall of {label}: {first['title']} {charts.said(first)}; after {len(rows) - 1} steps "
+        f"{charts.said(last)}."
+    )
+
+
+def verdict(rows: list[dict[str, Any]], label: str) -> str:
+    """An arm's headline in a sentence: the paper's figure, ours as published, and corrected."""
+    key = ("stage2", label, "overall")
+    row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
+    if row is None:
+        return ""
+    said = [
+        f"{results.share(row[column], row[low], row[high])} {words}"
+        for column, low, high, words in (
+            ("value", "low", "high", "in the paper"),
+            ("published", "published_low", "published_high", "here under the published protocol"),
+            ("corrected", "corrected_low", "corrected_high", "here under the corrected one"),
+        )
+        if row[column] is not None
+    ]
+    return f"**{results.label(label)}** is right on " + ", ".join(said) + "."
+
+
+def beside(rows: list[dict[str, Any]]) -> None:
+    """One table of the paper at a time: a picture for one of its columns, and all its numbers."""
+    st.subheader("The paper's tables, beside this installation's", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        here = dict.fromkeys(row["table"] for row in rows)
+        table = st.selectbox(
+            "Table", list(here), format_func=lambda name: api.PAPER_TABLES[name], width=420,
+            key="table", bind="query-params",
+        )  # fmt: skip
+        mine = [row for row in rows if row["table"] == table]
+        options = list(dict.fromkeys(row["what"] for row in mine))
+        first = "overall" if "overall" in options else options[0]
+        options.sort(key=lambda name: name != first)
+        what = pick("Which", options, f"what_{table}", KINDS, abreast=True)
+    drawn = [row for row in mine if row["what"] == what]
+    told = f"{api.PAPER_TABLES[table]}: {KINDS.get(what, what)}"
+    theme.show(
+        charts.beside(drawn, KINDS.get(what, what)), _spoken(drawn, told), "replication_beside"
+    )
+    shown = pd.DataFrame(
+        {
+            "arm": [results.label(row["label"]) for row in mine],
+            "what": [KINDS.get(row["what"], row["what"]) for row in mine],
+            **{
+                name: [_cell(row, key) for row in mine]
+                for key, name in COLUMNS.items()
+            },
+            "n here": [row["corrected_n"] if row["corrected"] is not None else row["published_n"]
+                       for row in mine],
+        }
+    )  # fmt: skip
+    tables.table(shown, f"replication-{table}", told, download=pd.DataFrame(mine))
+    st.caption(
+        "The paper's answers were those of Qwen2.5-7B on MedAlign, judged by Claude; ours are of "
+        "the reader, cohort and judge named above. So levels differ; what should repeat is which "
+        "arm wins, by how much, and what the faults do."
+    )
+
+
+def _cell(row: dict[str, Any], key: str) -> str:
+    low, high = ("low", "high") if key == "value" else (f"{key}_low", f"{key}_high")
+    if row[low] is None:
+        return results.percent(row[key], 1)
+    return results.share(row[key], row[low], row[high], 1)
+
+
+def _spoken(rows: list[dict[str, Any]], told: str) -> str:
+    parts = [
+        f"{row['label']}: "
+        + ", ".join(f"{_cell(row, key)} {name}" for key, name in COLUMNS.items())
+        for row in rows
+    ]
+    return f"{told}. " + "; ".join(parts) + "."

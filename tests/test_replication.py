@@ -1,0 +1,174 @@
+"""The replication and its page: faults taken away one at a time, the paper's figures beside."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import api
+from core.protocol import PRESETS, parse
+from core.run.replication.paper import TABLES, paper_rows
+from core.run.replication.steps import FAULTS, steps
+from tests import app_data
+
+ROOT = Path(__file__).parent.parent
+NAMES = [step.name for step in steps()]
+
+
+def bare(protocol):
+    return dataclasses.replace(protocol, preset="")
+
+
+def test_the_steps_lead_from_the_published_protocol_to_the_corrected_one():
+    found = steps()
+    assert bare(found[0].protocol) == bare(PRESETS["published"])
+    assert bare(found[-1].protocol) == bare(PRESETS["corrected"])
+    for before, after in itertools.pairwise(found):
+        changed = {
+            field.name
+            for field in dataclasses.fields(before.protocol)
+            if getattr(before.protocol, field.name) != getattr(after.protocol, field.name)
+        }
+        assert changed and after.fault and changed <= set(after.fault.fields)
+
+
+def test_each_fault_has_fields_of_its_own():
+    fields = [name for fault in FAULTS for name in fault.fields]
+    assert len(fields) == len(set(fields))
+
+
+def test_a_spec_of_a_step_is_read_back_as_its_protocol():
+    specs = api.step_specs("demo", ["full"], "extractive", ["exact"])
+    for step in steps():
+        assert bare(parse(specs[step.name]["protocol"])) == bare(step.protocol)
+
+
+def test_the_paper_s_rows_are_shares_and_each_table_has_some():
+    rows = paper_rows()
+    assert {row["table"] for row in rows} == set(TABLES)
+    assert all(row["value"] is None or 0 <= row["value"] <= 1 for row in rows)
+    (headline,) = [
+        row for row in rows
+        if (row["table"], row["label"], row["what"]) == ("stage2", "qccs", "overall")
+    ]  # fmt: skip
+    # Table of Stage 2 in the paper: 25.3 % of 83 questions.
+    assert headline["value"] == pytest.approx(21 / 83, abs=5e-4)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A cohort and the first and last step of its replication, run."""
+    home = tmp_path_factory.mktemp("replication")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(home / "data"))
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        cohort = app_data.make_cohort(home / "data")
+        arms = ["full", "bm25", {"name": "bm25", "k": 1}]
+        specs = api.step_specs(str(cohort), arms, "extractive", ["token_overlap"])
+        names = [step.name for step in steps()]
+        done = {}
+        for name in (names[0], names[-1]):
+            done[name] = api.start(specs[name])
+            api.wait(done[name])
+    return cohort, done
+
+
+@pytest.fixture
+def here(ran, monkeypatch):
+    """The cohort and its runs, in force for this test."""
+    home = ran[0].parent.parent.parent
+    monkeypatch.setenv("MIDCHART_DATA", str(home / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(home / "cache"))
+    return ran
+
+
+def test_runs_are_found_by_what_they_ran(here):
+    cohort, done = here
+    found = api.replication(cohort, "extractive")
+    assert {row["name"]: row["run"] for row in found["steps"] if row["run"]} == done
+    assert [run for run in found["runs"] if run] == list(done.values())
+    assert all(row["run"] is None for row in api.replication(cohort, "qwen")["steps"])
+
+
+def test_a_waterfall_pairs_each_step_with_the_one_before(here):
+    _, done = here
+    rows = api.waterfall(list(done.values()), "bm25", "token_overlap")
+    assert [row["run"] for row in rows] == list(done.values())
+    assert rows[0]["difference"] is None
+    for before, row in itertools.pairwise(rows):
+        assert row["n"] == before["n"] > 0, "q3 cannot be judged in any of them"
+        assert row["difference"] == pytest.approx(row["accuracy"] - before["accuracy"])
+
+
+def test_the_paper_s_rows_stand_beside_ours(here):
+    _, done = here
+    first, last = done["published"], list(done.values())[-1]
+    rows = {
+        (row["table"], row["label"], row["what"]): row
+        for row in api.beside(first, last, "token_overlap")
+    }
+    told = {
+        (row["label"], row["band"]): row
+        for row in api.report(last)["tables"]["accuracy"]
+        if row["judge"] == "token_overlap"
+    }
+    mine = rows["stage2", "bm25", "overall"]
+    assert mine["corrected"] == told["bm25", "overall"]["accuracy"]
+    assert mine["corrected_n"] == told["bm25", "overall"]["n"]
+    assert rows["k_sweep", "bm25 k=1", "overall"]["published"] is not None
+    assert rows["stage2", "qccs", "overall"]["corrected"] is None, "no such arm in these runs"
+    assert all(row["published"] is None for row in api.beside(None, last, "token_overlap"))
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "pages" / "replication.py"), default_timeout=60)
+    for name, value in {"reader": "extractive", **query}.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def words(app: AppTest) -> str:
+    kinds = ("title", "subheader", "markdown", "caption", "info", "error")
+    return "\n".join(str(e.value) for kind in kinds for e in app.get(kind))
+
+
+def test_without_runs_it_says_what_it_does_and_queues_every_step(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    app_data.make_cohort(tmp_path / "data")
+    queued = []
+    monkeypatch.setattr(api, "enqueue", queued.append)
+    app = opened()
+    assert "No replication yet" in words(app)
+    app.button(key="start_replication").click().run()
+    assert len(queued) == len(NAMES)
+    assert queued[0]["protocol"]["truncation"] == "right"
+    assert queued[-1]["protocol"] == {"preset": "corrected"}
+
+
+def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
+    app = opened()
+    said = words(app)
+    assert "here under the published protocol" in said and "in the paper" in said
+    assert "Not every step has finished" in said
+    charts = app.get("plotly_chart")
+    assert len(charts) == 2 and all(chart.proto.alt for chart in charts)
+    steps_shown = app.dataframe[0].value
+    assert list(steps_shown["step"]) == ["As published", "Without: judges saw 200 characters"]
+    assert steps_shown["n"].tolist() == [2, 2]
+    assert app.button(key="start_replication").label == f"Queue the {len(NAMES) - 2} runs"
+
+
+@pytest.mark.parametrize("table", api.PAPER_TABLES)
+def test_every_table_of_the_paper_can_be_looked_at(here, table):
+    app = opened(table=table)
+    frame = app.dataframe[1].value
+    assert frame["in the paper"].str.contains("%").any()
+    ours = frame[frame["arm"] == "bm25"]
+    if len(ours):
+        assert (ours["corrected, here"] != "–").any() or table == "hit_miss"
