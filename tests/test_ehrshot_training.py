@@ -72,6 +72,22 @@ def test_the_same_seed_gives_the_same_weights_and_a_cut_changes_nothing(
     assert not np.array_equal(other.logits(found.tuning), whole.logits(found.tuning))
 
 
+def test_without_choice_the_last_epoch_is_kept_and_without_clipping_other_weights_come() -> None:
+    found = made(128, 64)
+    usual, last, loose = (
+        trainer(found, recipe=Recipe(epochs=3, rate=3e-2, seed=5, **options))
+        for options in ({}, {"choose": "last"}, {"clip": 0})
+    )
+    for one in (usual, last, loose):
+        one.run()
+    area = ranking_areas(last.logits(found.tuning), found.tuning.label)[0]
+    assert area == pytest.approx(last.curve[-1].tuning_auroc, abs=1e-9)
+    for one in (usual, last):
+        one.curve[0] = dataclasses.replace(one.curve[0], tuning_auroc=1.0)
+    assert (usual.best_epoch.epoch, last.best_epoch.epoch) == (1, 3)
+    assert loose.curve[-1].loss != last.curve[-1].loss
+
+
 def _known(epoch: object) -> dict[str, float]:
     """nan is unequal to itself; -1 stands for it."""
     fields = dataclasses.asdict(epoch)  # type: ignore[call-overload]

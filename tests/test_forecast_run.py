@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from core.ehrshot.examples import examples
+from core.door.forecast import attention_map
+from core.ehrshot.examples import examples, shuffled
 from core.errors import DataUseError, InputError
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
@@ -39,6 +40,12 @@ SPEC = {
     "device": "cpu",
     "protocol": {"preset": "corrected", "resamples": 200},
 }
+
+DEVIANT = {
+    "name": "differential", "clip": 0, "choose": "last", "split": "random", "norm": False,
+    "encoder": {"norm": "post"},
+}  # fmt: skip
+"""What the published run did otherwise, all at once."""
 
 
 def ended(run: str) -> dict[str, object]:
@@ -197,6 +204,10 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
         ({"epochs": 0}, "from 1"),
         ({"devices": 0}, "from 1"),
         ({"values": "yes"}, "true or false"),
+        ({"variants": [{"name": "softmax", "clip": -1}]}, "from 0"),
+        ({"variants": [{"name": "softmax", "choose": "first"}]}, "best, last"),
+        ({"variants": [{"name": "softmax", "split": "mine"}]}, "official, random"),
+        ({"variants": [{"name": "softmax", "encoder": {"norm": "no"}}]}, "pre, post"),
         ({"limit": 5}, "subsample"),
         ({"subsample": {"test": 5}}, "held_out"),
         ({"subsample": {"train": -1}}, "from 0"),
@@ -219,6 +230,51 @@ def test_labels_of_each_split_can_be_limited_by_themselves(place: Path) -> None:
     limits = {"train": 70, "held_out": 50}
     found = examples(data.store(), data.labels("anemia"), with_values=True, most=limits)
     assert [len(part) for _, part in found.parts] == [70, 80, 50]
+
+
+def test_what_the_published_run_did_otherwise_is_off_and_each_alone(place: Path) -> None:
+    plain, own = parse_spec(
+        {**SPEC, "data": "labs", "variants": ["differential", DEVIANT]}
+    ).options["variants"]
+    assert (plain["clip"], plain["choose"], plain["split"]) == (1.0, "best", "official")
+    assert plain["encoder"] == {} and plain["label"] == "differential"
+    assert own["label"] == (
+        "differential choose=last clip=0 encoder.norm=post norm=False split=random"
+    )
+    assert own["options"] == {"norm": False} and own["encoder"] == {"norm": "post"}
+
+
+@pytest.mark.slow
+def test_a_variant_on_a_split_of_its_own_is_compared_with_none(place: Path) -> None:
+    id = start({
+        **SPEC, "data": str(place / "labs"), "baselines": [], "seeds": [1],
+        "variants": ["softmax", DEVIANT, {"name": "softmax", "choose": "last"}],
+    })  # fmt: skip
+    assert ended(id)["status"] == "done"
+    told = report(id)
+    by = {row["variant"]: row for row in told["tables"]["forecast"]}
+    apart = next(name for name in by if "split=random" in name)
+    # 15 % of 60 patients, with four labels each; the official third of them for the others.
+    assert (by[apart]["patients"], by[apart]["n"]) == (9, 36)
+    assert by[apart]["best_epoch"] == by["softmax choose=last"]["best_epoch"] == 2
+    summed = {row["variant"]: row for row in told["tables"]["summary"]}
+    assert summed[apart]["difference"] is None
+    assert summed["softmax choose=last"]["difference"] is not None
+    assert [row["n"] for row in told["tables"]["splits"]] == [80, 80, 80]
+    assert any("split of their own" in warning for warning in told["warnings"])
+    assert set(attention_map(id, "anemia", 0, 1).models) and apart not in {
+        one.variant for one in attention_map(id, "anemia", 0, 1).models
+    }
+
+
+def test_a_random_split_keeps_patients_whole_and_repeats(place: Path) -> None:
+    labels = labelled(open_cohort(place / "labs")).labels("anemia")
+    one, two, other = shuffled(labels, 7), shuffled(labels, 7), shuffled(labels, 8)
+    assert np.array_equal(one.split, two.split) and not np.array_equal(one.split, other.split)
+    counted = [len(np.unique(one.patient[one.split == i])) for i in range(3)]
+    assert counted == [42, 9, 9]
+    for patient in np.unique(one.patient):
+        assert len(set(one.split[one.patient == patient])) == 1
 
 
 def test_a_task_goes_by_the_papers_name_or_the_folders(place: Path) -> None:

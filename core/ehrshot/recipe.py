@@ -12,13 +12,15 @@ FOCAL_MOST = 20.0
 
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]
+Choose = Literal["best", "last"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """One recipe for every variant (PROTOCOL, Experiment 2); nothing here hangs on the attention.
 
-    ``clip``: largest norm of all gradients together. ``gate_training``: a gate learns with the
+    ``clip``: largest norm of all gradients together; 0 clips none. ``choose``: the epoch that
+    tuning likes best, or the last one. ``gate_training``: a gate learns with the
     encoder ("joint"), or alone for ``gate_epochs`` and is then "frozen".
     """
 
@@ -31,6 +33,7 @@ class Recipe:
     gate_training: GateTraining = "joint"
     gate_loss: GateLoss = "bce"
     gate_epochs: int = 5
+    choose: Choose = "best"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,9 @@ class Trainer:
 
     @property
     def best_epoch(self) -> Epoch:
-        """The epoch of largest tuning AUROC, the first of equals."""
+        """The epoch of largest tuning AUROC, the first of equals; or the last, by the recipe."""
+        if self.recipe.choose == "last":
+            return self.curve[-1]
         return max(self.curve, key=lambda one: (one.tuning_auroc, -one.epoch))
 
     def run(self, progress: Progress | None = None, checkpoint: Path | None = None) -> None:
@@ -187,7 +189,8 @@ class Trainer:
         self.team.average_gradients(self.network.parameters())
         head = _norm(self.network.encoder.head, loss)
         own = _norm(gate, loss) if gate is not None and learns else loss.new_zeros(())
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        if self.recipe.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         self.optimizer.step()
         return torch.stack([loss.detach(), of_gate.detach(), own, head])
 

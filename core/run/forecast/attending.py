@@ -19,6 +19,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.loaders.labelled import LabelledData, labelled
 from core.run.folder import Plan, RunFolder
 from core.run.forecast.rows import prediction_files, read_columns
+from core.run.forecast.spec import variants_of
 from core.sequences import UNDATED, last_events
 from core.types import Cohort
 
@@ -154,7 +155,9 @@ def _trained(folder: RunFolder, plan: Plan, task: str) -> list[dict[str, Any]]:
             f"run {folder.id} holds no trained models: an export leaves them out. "
             "Run its spec here to look at what they attend to"
         )
-    mine = [row for row in rows if row["task"] == task]
+    # A variant with a split of its own was examined on other sequences than the rest.
+    apart = {one.label for one in variants_of(plan.options) if one.split == "random"}
+    mine = [row for row in rows if row["task"] == task and row["variant"] not in apart]
     if not mine:
         raise UnknownName("task", task, sorted({row["task"] for row in rows}))
     there = [row for row in mine if _model_file(folder, row["item"]).is_file()]

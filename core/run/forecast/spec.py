@@ -6,13 +6,14 @@ is its name and what differs from the usual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from core.attention import ATTENTIONS
 from core.ehrshot.baselines import BASELINES
-from core.ehrshot.recipe import GateLoss, GateTraining
+from core.ehrshot.recipe import Choose, GateLoss, GateTraining
 from core.errors import SpecError, UnknownName
 from core.sequences import SPLITS
 
@@ -20,6 +21,7 @@ USUAL = ("softmax", "differential", "gated_differential", "h2o", "entmax15", "sp
 REFERENCE = "softmax"
 """The variant that the others are compared with."""
 SEEDS = (1, 2, 3)
+Split = Literal["official", "random"]
 EPOCHS, LENGTH = 40, 256
 ENCODER = {"norm": ("pre", "post"), "cls_gate": ("neutral", "zero")}
 FIELDS = (
@@ -30,13 +32,22 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An attention to train: ``options`` are its own; ``gate``, ``loss`` how a gate is trained."""
+    """An attention to train: ``options`` are its own; ``gate``, ``loss`` how a gate is trained.
+
+    The others are what the published run did not do alike for all, each off by default:
+    ``clip`` (0: none), ``choose`` ("last": no tuning), ``split`` ("random": patients split anew)
+    and ``encoder``, which goes before the run's own.
+    """
 
     label: str
     name: str
     gate: GateTraining = "joint"
     loss: GateLoss = "bce"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    clip: float = 1.0
+    choose: Choose = "best"
+    split: Split = "official"
+    encoder: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def read_options(table: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -97,9 +108,20 @@ def _variant(value: Any) -> dict[str, Any]:
         )
     if name not in ATTENTIONS.names():
         raise UnknownName("attention", name, ATTENTIONS.names())
-    changed = " ".join(f"{key}={given[key]}" for key in sorted(given))
+    encoder = _encoder(given.pop("encoder", {}))
+    told = given | {f"encoder.{key}": choice for key, choice in encoder.items()}
+    changed = " ".join(f"{key}={told[key]}" for key in sorted(told))
+    clip = given.pop("clip", 1.0)
+    if type(clip) not in (int, float) or not 0 <= clip < math.inf:
+        raise SpecError(f"'clip' of variant {name!r} is {clip!r}; it takes a number from 0")
     gate, loss = given.pop("gate", "joint"), given.pop("loss", "bce")
-    for key, choice, valid in (("gate", gate, GateTraining), ("loss", loss, GateLoss)):
+    choose, split = given.pop("choose", "best"), given.pop("split", "official")
+    for key, choice, valid in (
+        ("gate", gate, GateTraining),
+        ("loss", loss, GateLoss),
+        ("choose", choose, Choose),
+        ("split", split, Split),
+    ):
         if choice not in get_args(valid):
             listed = ", ".join(get_args(valid))
             raise SpecError(f"{key!r} of variant {name!r} is {choice!r}. Valid: {listed}")
@@ -108,7 +130,10 @@ def _variant(value: Any) -> dict[str, Any]:
             name, given, {"gate", "loss"} & (value.keys() if isinstance(value, Mapping) else set())
         )
     label = f"{name} {changed}".strip()
-    return {"label": label, "name": name, "gate": gate, "loss": loss, "options": given}
+    return {
+        "label": label, "name": name, "gate": gate, "loss": loss, "options": given,
+        "clip": float(clip), "choose": choose, "split": split, "encoder": encoder,
+    }  # fmt: skip
 
 
 def _try(name: str, options: Mapping[str, Any], of_gate: set[str]) -> None:

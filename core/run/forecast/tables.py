@@ -103,7 +103,11 @@ def _one(rows: Table, column: str) -> Table:
 
 def splits(rows: Table) -> Table:
     """Labels, positives and patients of each task's splits, the same for all its models."""
-    found: dict[str, Table] = {row["task"]: row["splits"] for row in rows if row["splits"]}
+    found: dict[str, Table] = {}
+    # The official split where any model has it: a variant may have one of its own.
+    for row in sorted(rows, key=lambda row: "split=" in row["variant"]):
+        if row["splits"]:
+            found.setdefault(row["task"], row["splits"])
     return [
         {"task": task, **one, "prevalence": one["positive"] / one["n"] if one["n"] else None}
         for task, parts in found.items()

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.ehrshot.baselines import fit
 from core.ehrshot.exam import sparsity
-from core.ehrshot.examples import Examples, examples
+from core.ehrshot.examples import Examples, examples, shuffled
 from core.ehrshot.recipe import Epoch, Recipe, collapsed
 from core.errors import UnknownName
 from core.loaders.labelled import labelled
@@ -26,7 +26,7 @@ from core.run.forecast.rows import (
     stages,
     write_predictions,
 )
-from core.run.forecast.spec import Variant, most_of, variants_of
+from core.run.forecast.spec import Split, Variant, most_of, variants_of
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.rows import blank, digest
 from core.types import Cohort
@@ -80,7 +80,7 @@ class Pass:
             for one in items(self.options, job.cohort)
             if one.name not in self.there and job.mine(one.name)
         ]
-        self._examples: tuple[str, Examples] | None = None
+        self._examples: tuple[tuple[str, Split], Examples] | None = None
         self._epochs, self._seconds = 0, 0.0
 
     def run(self) -> None:
@@ -103,7 +103,8 @@ class Pass:
             "seed": item.seed,
         }
         try:
-            found = self._found(item.task)
+            split: Split = item.variant.split if item.variant else "official"
+            found = self._found(item.task, split)
             row["splits"], row["tokens"] = split_rows(found), found.vocabulary.size
             fitted = self._baseline(item, found) if item.variant is None else None
             row |= fitted or self._train(item, item.variant, found, at)
@@ -114,24 +115,25 @@ class Pass:
             row |= {"status": "failed", "reason": reason_of(error)}
         return {**row, "time": now()}
 
-    def _found(self, task: str) -> Examples:
-        if self._examples is None or self._examples[0] != task:
+    def _found(self, task: str, split: Split) -> Examples:
+        if self._examples is None or self._examples[0] != (task, split):
             self._examples = None  # two tasks at once may be too much
             self.job.watch(f"{task}: events before each label")
             data = labelled(self.job.cohort)
             store = data.store(
                 lambda done, of: self.job.watch(f"events read in: {100 * done // max(1, of)} %")
             )
+            labels = data.labels(task)
             found = examples(
                 store,
-                data.labels(task),
+                labels if split == "official" else shuffled(labels, self.job.protocol.seed),
                 with_values=self.options["values"],
                 most=most_of(self.options),
                 seed=self.job.protocol.seed,
                 prediction_time=self.job.protocol.prediction_time,
                 length=self.options["length"],
             )
-            self._examples = (task, found)
+            self._examples = ((task, split), found)
         return self._examples[1]
 
     def _baseline(self, item: Item, found: Examples) -> Row:
@@ -166,7 +168,7 @@ class Pass:
             variant.name,
             dict(variant.options),
             self.options["length"],
-            **self.options["encoder"],
+            **{**self.options["encoder"], **variant.encoder},
         )
         recipe = Recipe(
             epochs=self.options["epochs"],
@@ -174,6 +176,8 @@ class Pass:
             gate_training=variant.gate,
             gate_loss=variant.loss,
             gate_epochs=self.options["epochs"],
+            clip=variant.clip,
+            choose=variant.choose,
         )
         data = labelled(self.job.cohort)
         names = data.store().words("code")

@@ -64,6 +64,12 @@ class ForecastRun(Kind):
             "the paper's table mixes splits and swaps three prevalences: anemia 69.0 %, "
             "hyponatremia 28.5 %, thrombocytopenia 33.2 % are the true ones",
         ]
+        apart = [v.label for v in forecast_spec.variants_of(plan.options) if v.split == "random"]
+        if apart:
+            told.append(
+                f"examined on patients of a split of their own, and compared with no other: "
+                f"{', '.join(apart)}"
+            )
         most = forecast_spec.most_of(plan.options)
         if any(most.values()):
             used = ", ".join(f"{n:,} {split}" for split, n in most.items() if n)
