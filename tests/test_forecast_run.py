@@ -16,7 +16,7 @@ from core.ehrshot.examples import examples, shuffled
 from core.errors import DataUseError, InputError
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
-from core.run import cancel, report, report_csv, resume, slots, start, status, wait
+from core.run import cancel, consider, report, report_csv, resume, slots, start, status, wait
 from core.run.folder import find_run, run_ids
 from core.run.forecast.rows import prediction_files, read_columns, stages
 from core.run.forecast.spec import most_of
@@ -115,6 +115,16 @@ def test_a_run_waits_for_a_gpu_unless_its_spec_says_cpu(run: str) -> None:
     assert slots.wanted(plan) == "cpu"
     left_open = dataclasses.replace(plan, options={**plan.options, "device": ""})
     assert slots.wanted(left_open) == "gpu"
+
+
+def test_how_long_it_takes_is_told_from_a_run_of_the_same_settings(place: Path, run: str) -> None:
+    spec = {**SPEC, "data": str(place / "labs")}
+    told = consider(spec)["told"]["time"]
+    assert told["seconds"] > 0 and "this cohort" in told["basis"]
+    fewer = consider({**spec, "seeds": [1]})["told"]["time"]
+    assert 0 < fewer["seconds"] < told["seconds"]
+    for changes in ({"epochs": 40}, {"variants": ["softmax"]}):
+        assert consider({**spec, **changes})["told"]["time"]["seconds"] is None
 
 
 def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:

@@ -30,13 +30,14 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
 
     From the seconds per item of finished runs of this machine: the very same members on the same
     cohort, else the same members, else the same readers and judges; the median of the first group
-    that is there. Items of other arms and lengths take other times, so it is "about".
+    that is there. Items of other arms and lengths take other times, so it is "about". A kind
+    without members (gates, forecasts) must have been done with the same fields of its own.
     """
     groups: tuple[list[Pace], list[Pace], list[Pace]] = ([], [], [])
     mine = _members(spec)
     for plan, pace in _measured(spec.kind):
         theirs = _members(plan)
-        if theirs[1:] != mine[1:]:
+        if theirs[1:] != mine[1:] or (not any(mine) and _own(plan) != _own(spec)):
             continue
         same = theirs == mine
         place = 0 if same and plan.data == str(path) else 1 if same else 2
@@ -62,6 +63,16 @@ def _members(what: Spec | Plan) -> tuple[list[str], list[str], list[str]]:
         sorted(entry.label for entry in readers),
         sorted(entry.label for entry in judges),
     )
+
+
+COUNTING = ("tasks", "seeds")
+"""Fields that say how many items there are, not how long one takes."""
+
+
+def _own(what: Spec | Plan) -> dict[str, Any]:
+    """A kind's own fields as a plan holds them, without those that only count items."""
+    written: dict[str, Any] = json.loads(json.dumps(dict(what.options)))
+    return {name: value for name, value in written.items() if name not in COUNTING}
 
 
 def _measured(kind: str) -> Iterator[tuple[Plan, Pace]]:
