@@ -40,6 +40,7 @@ from core.door.data_use import audit_lines, set_data_use
 from core.door.export import export_bytes, export_html
 from core.door.forecast import attention_map, forecast_sequences
 from core.door.gate_cards import gate_cards
+from core.door.shipped import open_shipped, shipped_runs
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
@@ -84,6 +85,17 @@ from core.run.replication import (
     step_specs,
     waterfall,
 )
+from core.run.review import (
+    OUTCOMES as REVIEW_OUTCOMES,
+)
+from core.run.review import (
+    Card,
+    add_review,
+    review_agreement,
+    review_cards,
+    reviewer_name,
+    reviewers,
+)
 from core.text import event_text, neutralise, sentences
 from core.types import (
     BANDS,
@@ -109,8 +121,10 @@ __all__ = [
     "PAPER_ARMS",
     "PAPER_TABLES",
     "PRESETS",
+    "REVIEW_OUTCOMES",
     "Answer",
     "ArmScores",
+    "Card",
     "Cohort",
     "CohortCard",
     "ContextLine",
@@ -130,6 +144,7 @@ __all__ = [
     "Span",
     "Term",
     "Verdict",
+    "add_review",
     "answer",
     "arms_and_judges",
     "ask",
@@ -175,6 +190,7 @@ __all__ = [
     "needle_items",
     "neutralise",
     "open_data",
+    "open_shipped",
     "outcomes",
     "parse",
     "prepare_demo",
@@ -187,6 +203,10 @@ __all__ = [
     "report",
     "report_csv",
     "resume",
+    "review_agreement",
+    "review_cards",
+    "reviewer_name",
+    "reviewers",
     "rows",
     "scored_arms",
     "scores",
@@ -194,6 +214,7 @@ __all__ = [
     "select_report",
     "sentences",
     "set_data_use",
+    "shipped_runs",
     "start",
     "status",
     "step_specs",

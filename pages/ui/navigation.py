@@ -69,9 +69,21 @@ PLACES = (
     ),
     Place(
         "Results",
+        "inhibition",
+        "Inhibition",
+        "Does attention that subtracts read the middle better? Small decoders, trained here.",
+    ),
+    Place(
+        "Results",
         "replication",
         "Replication",
         "The paper's tables beside this installation's, and what each published fault does.",
+    ),
+    Place(
+        "Work",
+        "review",
+        "Review",
+        "Judge answers blind to their arm, and see how far the judges agree with people.",
     ),
     Place(
         "Work",

@@ -17,7 +17,9 @@ PLACES = {
     "/arms": "Arms",
     "/gate": "Gate",
     "/forecast": "Forecast",
+    "/inhibition": "Inhibition",
     "/replication": "Replication",
+    "/review": "Review",
     "/runs": "Runs",
     "/data": "Data & models",
 }

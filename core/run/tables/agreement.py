@@ -65,7 +65,7 @@ def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict
     return found
 
 
-def _measure(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -> None:
+def measured(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -> None:
     """Put counts and measures with their intervals into each row; null where not defined.
 
     The same draws of patients serve all rows.
@@ -118,7 +118,7 @@ def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
             arms = [(entry, cells.get((entry.label, reader), {})) for entry in plan.arms]
             whole.append((dict(pair), _together([part for _, part in arms])))
             by_arm += [(entry_columns(entry) | pair, part) for entry, part in arms]
-    _measure(whole + by_arm, plan)
+    measured(whole + by_arm, plan)
     return [row for row, _ in whole], [row for row, _ in by_arm]
 
 

@@ -1,0 +1,50 @@
+"""Review: a person judges answers, blind to their arm; and how far the judges agree with people."""
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import guard, navigation, state
+from pages.ui.review import view
+from pages.ui.runs import panel as runs
+
+guard.page("Review")
+
+KINDS = ("answers",)
+runs.panel()
+if not state.runs(KINDS):
+    with st.container(border=True):
+        st.subheader("No answers to review yet", anchor=False)
+        st.write(
+            "Once a run has answers, they can be judged here one by one, without seeing which arm "
+            "or reader gave them; then each judge's agreement with people is told."
+        )
+        navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
+    st.stop()
+try:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        run = state.pick_run(kinds=KINDS)
+        typed = st.text_input(
+            "Your code as a reviewer",
+            key="reviewer",
+            persist_state="session",
+            placeholder="reviewer-1",
+            max_chars=32,
+            width=220,
+            help="Your verdicts are kept under it, and your order of answers is your own. Not a "
+            "full name: it stands in a file's name.",
+        )
+    shown = st.segmented_control(
+        "View", ["Judge", "Agreement"], default="Judge", required=True, key="view",
+        bind="query-params", label_visibility="collapsed",
+    )  # fmt: skip
+    if run is None:
+        st.stop()
+    if shown == "Agreement":
+        view.agreement(run)
+    elif not typed:
+        st.info("Type a code to judge under; the same code brings you back to where you were.")
+    else:
+        view.judge(run, api.reviewer_name(typed))
+except MidchartError as error:
+    st.error(str(error), title="This cannot be shown")

@@ -1,0 +1,1 @@
+"""A person judges answers, blind to arm, reader and judge; and how far judges agree with people."""
