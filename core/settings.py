@@ -161,17 +161,20 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
     }
 
 
-def ray_environment(loopback: bool) -> dict[str, str]:
+def ray_environment(loopback: bool, token: str = "") -> dict[str, str]:
     """What a worker adds to its environment where its run is done on Ray.
 
     Ray tells its makers nothing and gives up soon where no cluster answers. ``loopback``: it is
     on this machine alone, and neither listens nor calls anywhere else (Ray has that switch for
-    laptops, whence its name).
+    laptops, whence its name). ``token``: a word without which nobody else on this machine may give
+    it work; a cluster that is joined has its own.
     """
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     only_here = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if loopback else {}
     return {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_NUM_REDIS_GET_RETRIES": "1",
         "RAY_py_gcs_connect_timeout_s": "10",
         **only_here,
+        **own,
     }

@@ -7,12 +7,13 @@ which a started run looks dead.
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 
 from core import settings
 from core.run import slots
-from core.run.cluster.place import on_loopback
+from core.run.cluster.place import LOCAL, on_loopback
 from core.run.folder import RunFolder, writing
 from core.store import Lock
 
@@ -30,7 +31,8 @@ def launch(folder: RunFolder, lock: Lock, slot: str = "") -> None:
     where = slot or slots.fitting(slots.wanted_by(folder))[0]
     gpu = slots.gpu_of(slot) if slot and len(slots.here()) > 1 else None
     place = folder.place()
-    ray = settings.ray_environment(on_loopback(place)) if place else {}
+    token = secrets.token_hex(32) if place == LOCAL else ""
+    ray = settings.ray_environment(on_loopback(place), token) if place else {}
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")

@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.ui import state
 from pages.ui.data import cohort as cohort_view
+from pages.ui.runs.differences import differences
 from pages.ui.shared import results, tables
 
 
@@ -71,6 +72,7 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         st.caption("No arm, reader and judge of both runs has results of single instructions.")
         return
     headings = _headings(names)
+    differences(found["results"], headings, headings[next(iter(names))])
     full = pd.DataFrame(found["results"])
     shown = pd.DataFrame(
         {

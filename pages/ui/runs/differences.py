@@ -1,0 +1,91 @@
+"""What other runs changed, as a forest: each arm's paired difference from the baseline run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Any
+
+import streamlit as st
+
+from pages.ui.data import cohort as cohort_view
+from pages.ui.shared import forest, results, theme
+
+LEAST_REACH = 5.0
+"""Points that the axis shows at least, so that a small difference looks small."""
+SURE = 0.05
+INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
+
+
+def differences(rows: Sequence[dict[str, Any]], headings: dict[str, str], baseline: str) -> None:
+    """A sentence and a forest for each run, all on one axis; ``headings``: runs' names."""
+    told = [row for row in rows if row["difference"] is not None]
+    if not told:
+        return
+    of = st.segmented_control(
+        "95 % interval",
+        list(INTERVALS),
+        default="difference",
+        required=True,
+        format_func=INTERVALS.__getitem__,
+        key="run_interval",
+        bind="query-params",
+    )
+    lines = {
+        run: [_line(row, of, told) for row in told if row["run"] == run]
+        for run in dict.fromkeys(row["run"] for row in told)
+    }
+    reach = max(
+        LEAST_REACH,
+        *(
+            abs(end)
+            for some in lines.values()
+            for line in some
+            for end in (line.low, line.high, line.value)
+            if not isnan(end)
+        ),
+    )
+    for run, some in lines.items():
+        st.markdown(sentence([row for row in told if row["run"] == run], headings[run], baseline))
+        what = f"points more (right) or less (left) than {_short(baseline)}"
+        theme.show(
+            forest.forest(some, what, (-1.08 * reach, 1.08 * reach), "", zero=True),
+            forest.alt(some, f"differences of {headings[run]} from {baseline}"),
+            f"run_differences_{run}",
+        )
+
+
+def sentence(rows: Sequence[dict[str, Any]], run: str, baseline: str) -> str:
+    """In how many comparisons a run is better, worse, or not told apart, by Holm's p."""
+    sure = [row for row in rows if row["p_holm"] is not None and row["p_holm"] < SURE]
+    better = sum(row["difference"] > 0 for row in sure)
+    worse = len(sure) - better
+    measure = {"accuracy": ("more accurate", "less accurate")}
+    more, less = measure.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
+    name, other = cohort_view.plain(run), cohort_view.plain(baseline)
+    many = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
+    if not sure:
+        return (
+            f"**{name}** is not told apart from **{other}** in any of {many} "
+            "(Holm's p from .05 on)."
+        )
+    return (
+        f"Of {many}, **{name}** is {more} than **{other}** in {better}, {less} in {worse}, and not "
+        f"told apart in {len(rows) - len(sure)} (Holm's p below .05)."
+    )
+
+
+def _line(row: dict[str, Any], of: str, all_rows: Sequence[dict[str, Any]]) -> forest.Line:
+    low, high = row[f"{of}_low"], row[f"{of}_high"]
+    value, start, end = (100 * forest.number(one) for one in (row["difference"], low, high))
+    # Without an interval (nothing to resample) the marker stands alone.
+    start, end = (value, value) if isnan(start) else (start, end)
+    words = results.signed(row["difference"], low, high, 1)
+    words += f" n {int(row['n']):,}, {results.p_words(row['p_holm'])}"
+    also = [row[name] for name in ("reader", "judge") if len({one[name] for one in all_rows}) > 1]
+    name = " · ".join([results.label(row["arm"]), *also])
+    return forest.Line(name, value, start, end, words, forest.is_control(row["arm"]))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 32 else name[:31] + "…"
