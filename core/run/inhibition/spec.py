@@ -106,6 +106,8 @@ def _variant(value: Any) -> dict[str, Any]:
     valid = [one for one in ATTENTIONS.names() if one not in NOT_FOR_DECODERS]
     if name not in valid:
         raise UnknownName("attention of a decoder", name, valid)
+    given.pop("label", None)  # a plan's own form of a variant has its label and its options apart
+    given |= given.pop("options", {})
     changed = " ".join(f"{key}={given[key]}" for key in sorted(given))
     return {"label": f"{name} {changed}".strip(), "name": name, "options": given}
 

@@ -31,13 +31,16 @@ def begin(
     """
     told = state.consider(api.write_toml(made))
     problems = list(told["problems"])
-    training = not api.open_data(made["data"]).manifest.training_allowed
-    if training and made["kind"] in ("gate", "forecast"):
+    trains = made["kind"] in ("gate", "forecast")
+    if trains and not api.open_data(made["data"]).manifest.training_allowed:
         problems.insert(0, "This cohort's data-use tag does not allow training on it.")
     if any(
-        state.active(run) and run["data"] == made["data"] for run in state.runs((made["kind"],))
+        # A kind that makes its records itself names no data.
+        state.active(run) and run["data"] == made.get("data", run["data"])
+        for run in state.runs((made["kind"],))
     ):
-        problems.insert(0, "A run like this on this cohort is at work already.")
+        what = " on this cohort" if "data" in made else ""
+        problems.insert(0, f"A run like this{what} is at work already.")
     if st.button(
         label,
         key=f"start_{key}",

@@ -1,0 +1,49 @@
+"""Finished runs that come with the program as exports, opened by the same code as any other's."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from core import settings
+from core.errors import InputError, UnknownName
+from core.run import import_run
+from core.run.export.exporting import MANIFEST, read_manifest
+
+FOLDER = "runs"
+COMMANDS = "commands.json"
+"""Beside the exports: export's file name → the command that made its run."""
+
+
+def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Run → its export and that one's manifest."""
+    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted((settings.published_folder() / FOLDER).glob("*.zip")):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                manifest = read_manifest(archive.read(MANIFEST))
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path}: is no export ({type(error).__name__})") from None
+        found[manifest["run"]] = (path, manifest)
+    return found
+
+
+def shipped_runs(kind: str) -> list[dict[str, Any]]:
+    """The exports of a kind that come along: ``run``, ``made`` (when) and ``command`` (by what)."""
+    book = settings.published_folder() / FOLDER / COMMANDS
+    commands = json.loads(book.read_text(encoding="utf-8")) if book.exists() else {}
+    return [
+        {"run": run, "made": manifest["made"], "command": commands.get(path.name, "")}
+        for run, (path, manifest) in _files().items()
+        if manifest["kind"] == kind
+    ]
+
+
+def open_shipped(run: str) -> dict[str, Any]:
+    """Open one of them read-only, as :func:`core.run.import_run` does; raises InputErrors."""
+    files = _files()
+    if run not in files:
+        raise UnknownName("run that comes along", run, tuple(files))
+    return import_run(files[run][0])

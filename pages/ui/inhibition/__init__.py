@@ -1,0 +1,1 @@
+"""An inhibition run: small decoders with different attentions, read at every depth."""

@@ -1,0 +1,64 @@
+"""Beginning an inhibition run, or opening the finished one that comes with Midchart."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import streamlit as st
+
+from core import api
+from core.errors import MidchartError
+from pages.ui import navigation
+from pages.ui.data.cohort import plain
+from pages.ui.runs import begin as start
+
+KIND = "inhibition"
+SPECS = {"Quick look": "inhibition_quick.toml", "The whole comparison": "inhibition.toml"}
+ABOUT = {
+    "Quick look": "One seed and fewer steps: shows how it works, claims nothing.",
+    "The whole comparison": "Eighteen decoders: half an hour of one processor core.",
+}
+
+
+def spec(which: str) -> dict[str, Any]:
+    """A ready-made inhibition run."""
+    path = navigation.FOLDER.parent / "docs" / SPECS[which]
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def no_run() -> None:
+    """The empty state: what will be here, the run that comes along, and the buttons."""
+    with st.container(border=True):
+        st.subheader("No inhibition run yet", anchor=False)
+        st.write(
+            "Does attention that can subtract what it also attends to read the middle of a record "
+            "as well as its ends? An inhibition run trains small decoders from nothing, alike in "
+            "all but their attention, and asks each for the same fact at every depth of the same "
+            "synthetic record. It needs no cohort and no model."
+        )
+        shipped()
+        begin()
+
+
+def shipped() -> None:
+    """The finished run that comes with Midchart, to be opened read-only."""
+    for one in api.shipped_runs(KIND):
+        st.write(f"A finished run of {one['made'][:10]} comes with Midchart, made by:")
+        st.code(one["command"], language="bash")
+        if st.button("Open it", key=f"open_{one['run']}", icon=":material/folder_open:"):
+            try:
+                api.open_shipped(one["run"])
+            except MidchartError as error:
+                st.error(plain(str(error)), title="It cannot be opened")
+            else:
+                st.rerun()
+
+
+def begin() -> None:
+    """The size and the button."""
+    which = st.segmented_control(
+        "How much", list(SPECS), default="Quick look", required=True, key="size"
+    )
+    start.begin(spec(which), "Train and compare the decoders", KIND, about=ABOUT[which],
+                spec=SPECS[which])  # fmt: skip

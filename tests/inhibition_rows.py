@@ -1,0 +1,74 @@
+"""Rows of an inhibition run made by hand: what is right is drawn with chances of one's choosing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from core.inhibition.plan import PARTS
+from core.protocol import Protocol
+from core.run.inhibition.rows import MODELS
+from core.run.inhibition.spec import read_options
+from core.run.inhibition.tables import tables
+from core.run.rows import blank
+
+SPEC: dict[str, Any] = {
+    "variants": ["softmax", "differential"],
+    "seeds": [1, 2, 3],
+    "training": {"longest": 12},
+    "measures": {"records": 60, "depths": 5, "lengths": [8, 12, 16], "base": 12,
+                 "distractors": [0, 2]},
+}  # fmt: skip
+PROTOCOL = Protocol(resamples=400)
+Chance = Callable[[str, str, int, float], float]
+
+
+class Rows:
+    """Stands for a run's store."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
+        return list(self.rows)
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return read_options({**SPEC, **more}, 42)
+
+
+def row(variant: str, placement: str, seed: int, chance: Chance) -> dict[str, Any]:
+    """A decoder that is right with ``chance(variant, placement, length, depth)``."""
+    draw = np.random.default_rng([len(variant), len(placement), seed])
+    depths = (0.0, 0.25, 0.5, 0.75, 1.0)
+    conditions = ((8, 2), (12, 2), (16, 2), (12, 0))
+    return {
+        **blank(MODELS), "status": "ok", "variant": variant, "placement": placement, "seed": seed,
+        "parameters": 1000, "added_parameters": 8, "loss": 0.1, "training_accuracy": 0.9,
+        "seconds": 1.0, "device": "cpu", "strength": [0.2, 0.3] if variant != "softmax" else None,
+        "stages": [{"step": step, "loss": 1.0, "accuracy": step / 200, "gate_loss": None,
+                    "seconds": 1.0} for step in (100, 200)],
+        "cells": [
+            {"length": length, "distractors": count, "depth": depth,
+             "correct": (draw.random(60) < chance(variant, placement, length, depth)).tolist()}
+            for length, count in conditions for depth in depths
+        ],
+        "attended": [
+            {"length": length, "distractors": count, "layer": layer, "part": part,
+             "by_depth": [0.25] * 5, "by_record": [0.25] * 60}
+            for length, count in conditions for layer in (1, 2) for part in PARTS
+        ],
+    }  # fmt: skip
+
+
+def made(chance: Chance, seeds: Sequence[int] = (1, 2, 3)) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a run with such decoders."""
+    rows = [
+        row(variant, placement, seed, chance)
+        for seed in seeds
+        for placement in ("uniform", "edges")
+        for variant in ("softmax", "differential")
+    ]
+    return tables(Rows(rows), options(), PROTOCOL)  # pyright: ignore
