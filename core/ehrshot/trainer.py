@@ -268,6 +268,8 @@ class Trainer:
     def _identity(self) -> str:
         """What a checkpoint must have been made with to be gone on from."""
         recipe = {k: v for k, v in asdict(self.recipe).items() if k != "epochs"}
+        if recipe["choose"] == "best":
+            del recipe["choose"]  # what checkpoints were made with before there was a choice
         data = hashlib.blake2b(digest_size=16)
         for _, part in self.examples.parts:
             data.update(part.tokens.tobytes())
