@@ -80,10 +80,6 @@ def headline(contrasts: Table, options: Mapping[str, Any]) -> str:
         if sum(there.values()) < planned
         else ""
     )
-    if not compared:
-        return f"Nothing is compared with {REFERENCE} yet.{part}"
-    if max(row["seeds_paired"] for row in compared) < FEWEST:
-        return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
     weak = sorted(
         {
             f"{row['variant']} ({row['placement']})"
@@ -92,6 +88,10 @@ def headline(contrasts: Table, options: Mapping[str, Any]) -> str:
         }
     )
     part += f" Hardly learned to look facts up: {', '.join(weak)}." if weak else ""
+    if not compared:
+        return f"Nothing is compared with {REFERENCE} yet.{part}"
+    if max(row["seeds_paired"] for row in compared) < FEWEST:
+        return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
     shown = [row for row in compared if finding(row) in ("higher", "lower")]
     return " ".join((*_flattening(contrasts), _listed(shown, len(compared)))) + part
 

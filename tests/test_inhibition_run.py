@@ -1,0 +1,201 @@
+"""Runs of kind inhibition from spec to report, and what their verdict may say."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from core import api
+from core.errors import InputError, SpecError, UnknownName, WorkFailed
+from core.run import cancel, consider, export_run, import_run, report, resume, start, status, wait
+from core.run.export.reproducing import reproduce
+from core.run.folder import find_run
+from core.run.inhibition.spec import read_options
+from core.run.inhibition.work import items
+from core.run.spec import parse_spec, read_spec
+from tests.inhibition_rows import made, options
+
+DOCS = Path(__file__).parent.parent / "docs"
+SPEC = {
+    "kind": "inhibition",
+    "variants": ["softmax", {"name": "gated_differential", "sign": "1-g"}],
+    "seeds": [1, 2],
+    "training": {"steps": 3, "batch": 2, "questions": 2, "longest": 10},
+    "decoder": {"dim": 24, "feedforward": 24},
+    "measures": {"records": 4, "depths": 3, "lengths": [8, 12], "base": 8, "distractors": [0, 1]},
+    "device": "cpu",
+    "protocol": {"preset": "corrected", "resamples": 100},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("inhibition")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> str:
+    id = start(SPEC)
+    wait(id)
+    assert status(id)["status"] == "done"
+    return id
+
+
+def test_a_run_needs_no_cohort_and_holds_every_decoder(run: str) -> None:
+    told = report(run)
+    assert told["items"] == {"planned": 8, "done": 8, "failed": 0}
+    tables = told["tables"]
+    gated = "gated_differential sign=1-g"
+    assert [(r["placement"], r["variant"], r["seed"]) for r in tables["inhibition"]] == [
+        (placement, variant, seed)
+        for placement in ("uniform", "edges")
+        for variant in ("softmax", gated)
+        for seed in (1, 2)
+    ]
+    assert len({r["parameters"] for r in tables["inhibition"]}) == 1
+    # 4 groups × (8 and 12 lines at 2 distractors, 8 lines at 0 and 1) × 3 depths
+    assert len(tables["depth"]) == 4 * 4 * 3 and tables["depth"][0]["n"] == 8
+    assert {r["past"] for r in tables["length"]} == {False, True}
+    assert {r["distractors"] for r in tables["distractors"]} == {0, 1}
+    assert [r["variant"] for r in tables["gate"]] == [gated] * 4
+    assert "Fewer than 3 seeds" in tables["verdict"][0]["text"]
+    assert any("2 seeds" in warning for warning in told["warnings"])
+    assert not list((find_run(run).path / "training").glob("*.safetensors"))
+
+
+def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypatch) -> None:
+    told = report(run)["tables"]
+    file = export_run(run, tmp_path / "run.zip", with_text=False)
+    assert not file["dropped"] or not any(file["dropped"].values())
+    text, problem = reproduce(find_run(run).plan())
+    assert not problem and "not an exact repeat" not in text
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "elsewhere"))
+    import_run(tmp_path / "run.zip")
+    assert report(run)["tables"] == told
+
+
+def test_a_run_cut_off_in_a_training_goes_on_to_the_same_rows(place: Path) -> None:
+    spec = {**SPEC, "variants": ["softmax"], "placements": ["edges"], "seeds": [1],
+            "training": {**SPEC["training"], "steps": 700}}  # fmt: skip
+    cut = start(spec)
+    folder = find_run(cut).path
+    while not any((folder / "training").glob("*.safetensors")):
+        assert status(cut)["status"] in ("running", "queued")
+        time.sleep(0.02)
+    cancel(cut)
+    with pytest.raises(WorkFailed, match="cancelled"):
+        wait(cut)
+    assert status(cut)["status"] == "cancelled"
+    kept = list((folder / "training").glob("*.safetensors"))
+    assert len(kept) == 1
+    resume(cut)
+    wait(cut)
+    whole = start(spec)
+    wait(whole)
+    for name in ("depth", "contrasts", "attention"):
+        assert report(cut)["tables"][name] == report(whole)["tables"][name]
+    assert not list((folder / "training").glob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"data": "demo"}, "makes its own records"),
+        ({"variants": ["h2o"]}, "attention of a decoder"),
+        ({"variants": ["softmax", "softmax"]}, "the same twice"),
+        ({"placements": ["middle"]}, "uniform"),
+        ({"decoder": {"dim": 26}}, "multiple of 4"),
+        ({"decoder": {"width": 26}}, "feedforward"),
+        ({"training": {"steps": 0}}, "'steps'"),
+        ({"training": {"longest": 500}}, "at most 120 lines"),
+        ({"measures": {"base": 9}}, "none of its lengths"),
+        ({"measures": {"lengths": [3, 24]}}, "no more lines than"),
+        ({"seeds": ["a"]}, "whole numbers"),
+        ({"limit": 3}, "takes no limit"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(change, says) -> None:
+    with pytest.raises((SpecError, UnknownName), match=says) as told:
+        parse_spec({**SPEC, **change})
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["inhibition.toml", "inhibition_quick.toml"])
+def test_the_ready_made_specs_are_understood(place: Path, name: str) -> None:
+    spec = read_spec(DOCS / name)
+    told = consider(DOCS / name)
+    assert not told["problems"] and told["told"]["items"] == len(items(spec.options))
+    assert told["told"]["leaves"] is None
+
+
+def test_a_plans_options_read_back_as_themselves() -> None:
+    once = options(variants=["softmax", {"name": "gated_differential", "sign": "1-g"}])
+    assert read_options(json.loads(json.dumps(once)), 42) == once
+
+
+def test_a_dip_that_one_variant_lacks_is_called_flatter() -> None:
+    def chance(variant: str, placement: str, length: int, depth: float) -> float:
+        dips = variant == "softmax" and placement == "edges" and 0.3 <= depth <= 0.7
+        return 0.3 if dips else 0.9
+
+    tables = made(chance)
+    text = tables["verdict"][0]["text"]
+    assert "flatter: differential" in text and "no dip in the middle" in text
+    found = {(r["placement"], r["variant"], r["quantity"]): r for r in tables["verdict"]}
+    assert found["edges", "differential", "middle_inside"]["finding"] == "higher"
+    assert found["uniform", "differential", "middle_inside"]["finding"] == "no difference shown"
+    row = next(r for r in tables["contrasts"] if r["quantity"] == "middle_inside"
+               and r["placement"] == "edges" and r["variant"] == "differential")  # fmt: skip
+    # softmax: .3 at the one middle depth less .9 elsewhere; differential: 0
+    assert row["difference"] == pytest.approx(0.6, abs=0.1) and row["seeds_agree"] == 3
+    assert row["all_low"] < row["difference_low"] < row["difference_high"] < row["all_high"]
+
+
+def test_where_nothing_differs_nothing_holds() -> None:
+    tables = made(lambda variant, placement, length, depth: 0.7)
+    assert "none shows a difference: nothing holds" in tables["verdict"][0]["text"]
+    assert {r["finding"] for r in tables["verdict"][1:]} == {"reference", "no difference shown"}
+
+
+def test_two_seeds_and_decoders_that_learned_nothing_are_called_so() -> None:
+    tables = made(lambda variant, placement, length, depth: 0.2, seeds=(1, 2))
+    text = tables["verdict"][0]["text"]
+    assert "Fewer than 3 seeds" in text and "8 of 12 decoders are there yet" in text
+    assert "Hardly learned to look facts up: differential (edges)" in text
+
+
+def test_what_comes_along_is_offered_and_opened(run, tmp_path, monkeypatch) -> None:
+    from core import settings
+
+    shelf = tmp_path / "published" / "runs"
+    shelf.mkdir(parents=True)
+    export_run(run, shelf / "lab.zip")
+    (shelf / "commands.json").write_text('{"lab.zip": "python -m core run lab.toml"}')
+    monkeypatch.setattr(settings, "published_folder", lambda: tmp_path / "published")
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "fresh"))
+    (offered,) = api.shipped_runs("inhibition")
+    assert offered["run"] == run and offered["command"] == "python -m core run lab.toml"
+    assert api.shipped_runs("forecast") == []
+    with pytest.raises(UnknownName):
+        api.open_shipped("20200101-000000-000000")
+    api.open_shipped(run)
+    assert status(run)["imported"] and report(run)["tables"]["depth"]
+    with pytest.raises(InputError, match="is here already"):
+        api.open_shipped(run)
+
+
+def test_the_run_that_comes_with_the_program_opens(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
+    (offered,) = api.shipped_runs("inhibition")
+    assert offered["command"] == "python -m core run docs/inhibition.toml"
+    api.open_shipped(offered["run"])
+    told = report(offered["run"])
+    assert told["items"] == {"planned": 18, "done": 18, "failed": 0}
+    assert told["tables"]["verdict"][0]["text"].count("comparisons with softmax") == 1
