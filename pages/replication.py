@@ -44,7 +44,7 @@ try:
             arm = pick("Arm", order, "arm", shown)
             judge = pick("Judge", judges, "judge")
         rows = state.beside(published, corrected, judge)
-        said = view.verdict(rows, arm)
+        said = view.verdict(rows, arm, reader, judge)
         if said:
             st.markdown(said)
         view.waterfall(found, arm, judge)

@@ -159,7 +159,7 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
     charts = app.get("plotly_chart")
     assert len(charts) == 2 and all(chart.proto.alt for chart in charts)
     steps_shown = app.dataframe[0].value
-    assert list(steps_shown["step"]) == ["As published", "Without: judges saw 200 characters"]
+    assert list(steps_shown["step"]) == ["As published", "Without: 200 characters judged"]
     assert steps_shown["n"].tolist() == [2, 2]
     assert app.button(key="start_replication").label == f"Queue the {len(NAMES) - 2} runs"
 

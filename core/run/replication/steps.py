@@ -27,40 +27,40 @@ class Fault:
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "right_truncation",
-        "Prompts cut on the right",
+        "Questions cut off",
         "The finished prompt was cut at its end, where the question stood: the reader went on "
         "with the record instead of answering.",
         ("truncation", "map_reduce"),
     ),
     Fault(
         "records_cut",
-        "Long records cut after their first pages",
+        "First pages only",
         "The whole record stood for its first 32,000 characters, a compressor saw 80,000: what "
         "was newer was never read.",
         ("full_side", "full_characters", "llmlingua_characters", "llmlingua_threshold"),
     ),
     Fault(
         "whole_events",
-        "Whole events instead of sentences",
+        "Whole events picked",
         "An arm that was said to pick sentences picked whole events, notes of a page among them.",
         ("unit",),
     ),
     Fault(
         "salted_hash",
-        "The gate's hash salted anew",
+        "Salted hash",
         "Python salts its hash in each process, so the gate scored by weights that belonged to "
         "other n-grams than those it was trained on.",
         ("hash", "hash_salt"),
     ),
     Fault(
         "gate_limits",
-        "The gate read 500 characters",
+        "Gate reads 500 characters",
         "Of each text the gate saw the first 500 characters and 128 n-grams.",
         ("gate_text",),
     ),
     Fault(
         "gate_examples",
-        "The gate learned from the first events",
+        "Gate taught by first events",
         "Positives were the first three sentences with a shared word, negatives the record's "
         "earliest, so the gate could learn the date instead of the question.",
         ("gate_positives", "gate_negatives"),
@@ -74,7 +74,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "short_answers",
-        "Judges saw 200 characters",
+        "200 characters judged",
         "Only the first 200 characters of an answer were judged.",
         ("response_characters",),
     ),

@@ -56,11 +56,11 @@ def waterfall(steps: Sequence[dict[str, Any]]) -> go.Figure:
             showlegend=False,
         )
     )  # fmt: skip
-    figure.update_layout(height=70 + ROW * max(len(steps), 2), bargap=0)
+    figure.update_layout(height=70 + (ROW + 16) * max(len(steps), 2), bargap=0)
     figure.update_xaxes(range=[-3, 103], title="answers right", ticksuffix=" %", zeroline=False)
     figure.update_yaxes(
         tickvals=height,
-        ticktext=[_tick(row["title"], said(row), shade.faint) for row in steps],
+        ticktext=[_tick(row, shade.faint) for row in steps],
         range=[0.4, len(steps) + 0.6],
         zeroline=False,
     )
@@ -83,23 +83,34 @@ def _bars(
     }
 
 
-def _tick(name: str, words: str, faint: str) -> str:
+def _tick(row: dict[str, Any], faint: str) -> str:
+    """A step on the axis: its name, its accuracy, its change, a line each."""
+    lines = "<br>".join(marks.safe(part) for part in (share(row), change(row)) if part)
     return (
-        f"<b>{marks.safe(name)}</b><br>"
-        f'<span style="font-size:11px;color:{faint}">{marks.safe(words)}</span>'
+        f"<b>{marks.safe(row['title'])}</b><br>"
+        f'<span style="font-size:11px;color:{faint}">{lines}</span>'
     )
+
+
+def share(row: dict[str, Any]) -> str:
+    """A step's accuracy with its interval and n."""
+    words = results.share(row["accuracy"], row["wilson_low"], row["wilson_high"])
+    return f"{words} n {int(row['n'] or 0):,}"
+
+
+def change(row: dict[str, Any]) -> str:
+    """What a step changed, in points; nothing for the first."""
+    if row["difference"] is None:
+        return ""
+    if row["low"] is None:
+        return "no question changed"
+    words = results.signed(row["difference"], row["low"], row["high"], 1)
+    return f"{words}, {results.p_words(row['p'])}"
 
 
 def said(row: dict[str, Any]) -> str:
     """A step in numbers: its accuracy, and what it changed."""
-    words = results.share(row["accuracy"], row["wilson_low"], row["wilson_high"])
-    words += f" n {int(row['n'] or 0):,}"
-    if row["difference"] is None:
-        return words
-    if row["low"] is None:
-        return f"{words}, no question changed"
-    change = results.signed(row["difference"], row["low"], row["high"], 1)
-    return f"{words}, {change}, {results.p_words(row['p'])}"
+    return ", ".join(part for part in (share(row), change(row)) if part)
 
 
 def beside(rows: Sequence[dict[str, Any]], what: str) -> go.Figure:

@@ -21,6 +21,8 @@ KINDS = {
     "hit": "a word of the answer was kept",
     "miss": "none was kept",
 }
+WIDE = ("overall", "middle", "edge")
+"""Bands of many questions, told before those of few."""
 COLUMNS = {"value": charts.PAPER, "published": charts.PUBLISHED, "corrected": charts.CORRECTED}
 
 
@@ -48,7 +50,6 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
     shown = pd.DataFrame(
         {
             "step": [row["title"] for row in rows],
-            "what the fault did": [row["did"] or "–" for row in rows],
             "answers right": [
                 results.share(r["accuracy"], r["wilson_low"], r["wilson_high"]) for r in rows
             ],
@@ -59,6 +60,7 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
                 for row in rows
             ],
             "p": [row["p"] for row in rows],
+            "what the fault did": [row["did"] or "–" for row in rows],
         }
     )  # fmt: skip
     tables.table(
@@ -75,7 +77,7 @@ def _alt(rows: list[dict[str, Any]], label: str) -> str:
     )
 
 
-def verdict(rows: list[dict[str, Any]], label: str) -> str:
+def verdict(rows: list[dict[str, Any]], label: str, reader: str, judge: str) -> str:
     """An arm's headline in a sentence: the paper's figure, ours as published, and corrected."""
     key = ("stage2", label, "overall")
     row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
@@ -90,7 +92,11 @@ def verdict(rows: list[dict[str, Any]], label: str) -> str:
         )
         if row[column] is not None
     ]
-    return f"**{results.label(label)}** is right on " + ", ".join(said) + "."
+    return (
+        f"**{results.label(label)}** is right on "
+        + ", ".join(said)
+        + f" (read by {reader}, judged by {judge})."
+    )
 
 
 def beside(rows: list[dict[str, Any]]) -> None:
@@ -107,6 +113,7 @@ def beside(rows: list[dict[str, Any]]) -> None:
         first = "overall" if "overall" in options else options[0]
         options.sort(key=lambda name: name != first)
         what = pick("Which", options, f"what_{table}", KINDS, abreast=True)
+    mine.sort(key=lambda row: WIDE.index(row["what"]) if row["what"] in WIDE else len(WIDE))
     drawn = [row for row in mine if row["what"] == what]
     told = f"{api.PAPER_TABLES[table]}: {KINDS.get(what, what)}"
     theme.show(
@@ -120,8 +127,7 @@ def beside(rows: list[dict[str, Any]]) -> None:
                 name: [_cell(row, key) for row in mine]
                 for key, name in COLUMNS.items()
             },
-            "n here": [row["corrected_n"] if row["corrected"] is not None else row["published_n"]
-                       for row in mine],
+            "n here": [_n(row) for row in mine],
         }
     )  # fmt: skip
     tables.table(shown, f"replication-{table}", told, download=pd.DataFrame(mine))
@@ -130,6 +136,11 @@ def beside(rows: list[dict[str, Any]]) -> None:
         "the reader, cohort and judge named above. So levels differ; what should repeat is which "
         "arm wins, by how much, and what the faults do."
     )
+
+
+def _n(row: dict[str, Any]) -> str:
+    n = row["published_n"] if row["corrected_n"] is None else row["corrected_n"]
+    return "–" if n is None else f"{n:,}"
 
 
 def _cell(row: dict[str, Any], key: str) -> str:

@@ -121,9 +121,9 @@ def agreement(run: dict[str, Any]) -> None:
         "review_agreement",
     )
     st.caption(
-        "Answers that both called right or wrong; intervals by patients. A judge that agrees with "
-        "people no better than they agree with each other adds nothing; one that agrees far less "
-        "should not decide which arm wins."
+        "Answers that both called right or wrong; intervals by patients. How far people agree with "
+        "each other is the most that a judge can be asked for; one that agrees far less should not "
+        "decide which arm wins."
     )
     named = {"both_yes": "both right", "only_first": "only the first", "only_second":
              "only the second", "neither": "both wrong"}  # fmt: skip
