@@ -83,7 +83,7 @@ def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypat
 
 def test_a_run_cut_off_in_a_training_goes_on_to_the_same_rows(place: Path) -> None:
     spec = {**SPEC, "variants": ["softmax"], "placements": ["edges"], "seeds": [1],
-            "training": {**SPEC["training"], "steps": 700}}  # fmt: skip
+            "training": {**SPEC["training"], "steps": 250}}  # fmt: skip
     cut = start(spec)
     folder = find_run(cut).path
     while not any((folder / "training").glob("*.safetensors")):

@@ -52,10 +52,10 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
     return {
         "inhibition": [{name: row[name] for name in MODELS} for row in rows],
         **_curves(answers, options, protocol),
-        "attention": _attention(groups, protocol),
+        "attention": _attention(groups, longest, protocol),
         "attention_depth": _attention_depth(groups),
         "contrasts": compared,
-        "verdict": verdicts(compared, options),
+        "verdict": verdicts(compared, rows, options),
         "training": [_named(row) | stage for row in rows for stage in row["stages"]],
         "strength": [
             _named(row) | {"layer": layer + 1, "strength": strength}
@@ -120,25 +120,32 @@ def _curves(
     return {"depth": depth, "length": length, "distractors": distractors}
 
 
-def _attention(groups: Mapping[Group, Table], protocol: Protocol) -> Table:
-    """Mass by condition, layer and part, mean over heads and depths, with intervals."""
+def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) -> Table:
+    """Attention by condition, layer and part, mean over heads and depths.
+
+    ``mass`` is what the maps hold, with its sign; ``share`` that of all mass whatever its sign,
+    record by record, so that variants compare whose λ scales their maps up.
+    """
     table: Table = []
     for (placement, variant), rows in groups.items():
         places = [(one["length"], one["distractors"], one["layer"]) for one in rows[0]["attended"]]
         for place in dict.fromkeys(places):
             values = np.stack([_parts(row, place, "by_record") for row in rows])
-            found = drawn(values, protocol)
+            found = drawn(values / np.abs(values).sum(axis=2, keepdims=True), protocol)
+            mass = values.mean(axis=(0, 1))
             length, distractors, layer = place
             table += [
                 {
                     "placement": placement,
                     "variant": variant,
                     "length": length,
+                    "past": length > longest,
                     "distractors": distractors,
                     "layer": layer,
                     "part": part,
                     "n": found.seeds * found.records,
-                    "mass": float(found.estimate[i]),
+                    "mass": float(mass[i]),
+                    "share": float(found.estimate[i]),
                     "ci_low": float(found.low[i]),
                     "ci_high": float(found.high[i]),
                 }

@@ -15,6 +15,8 @@ from core.run.inhibition.spec import REFERENCE
 Table = list[dict[str, Any]]
 LEARNED = 0.5
 """Accuracy at trained lengths below which a decoder's curve says little of its attention."""
+FINISHED = 0.98
+"""Accuracy in training below which a decoder was still learning."""
 FEWEST = 3
 """Seeds below which nothing is said of other seeds."""
 
@@ -35,8 +37,9 @@ def finding(row: Mapping[str, Any]) -> str:
     return "no difference shown"
 
 
-def verdicts(contrasts: Table, options: Mapping[str, Any]) -> Table:
-    """A headline, then a text each placement, variant and quantity."""
+def verdicts(contrasts: Table, models: Table, options: Mapping[str, Any]) -> Table:
+    """A headline, then a text each placement, variant and quantity; ``models`` are the decoders,
+    a row each."""
     told = [
         {
             "placement": row["placement"],
@@ -50,7 +53,7 @@ def verdicts(contrasts: Table, options: Mapping[str, Any]) -> Table:
     if not told:
         return []
     head = {"placement": "all", "variant": "all", "quantity": "headline"}
-    return [{**head, "finding": "", "text": headline(contrasts, options)}, *told]
+    return [{**head, "finding": "", "text": headline(contrasts, models, options)}, *told]
 
 
 def in_words(row: Mapping[str, Any]) -> str:
@@ -70,16 +73,11 @@ def in_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def headline(contrasts: Table, options: Mapping[str, Any]) -> str:
+def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str:
     """What holds of all comparisons, in two or three sentences."""
     compared = [row for row in contrasts if row["difference"] is not None]
     planned = len(options["variants"]) * len(options["placements"]) * len(options["seeds"])
-    there = {(row["placement"], row["variant"]): row["seeds"] for row in contrasts}
-    part = (
-        f" {sum(there.values())} of {planned} decoders are there yet."
-        if sum(there.values()) < planned
-        else ""
-    )
+    part = f" {len(models)} of {planned} decoders are there yet." if len(models) < planned else ""
     weak = sorted(
         {
             f"{row['variant']} ({row['placement']})"
@@ -88,12 +86,31 @@ def headline(contrasts: Table, options: Mapping[str, Any]) -> str:
         }
     )
     part += f" Hardly learned to look facts up: {', '.join(weak)}." if weak else ""
+    part += _unfinished(models)
     if not compared:
         return f"Nothing is compared with {REFERENCE} yet.{part}"
     if max(row["seeds_paired"] for row in compared) < FEWEST:
         return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
     shown = [row for row in compared if finding(row) in ("higher", "lower")]
     return " ".join((*_flattening(contrasts), _listed(shown, len(compared)))) + part
+
+
+def _unfinished(models: Table) -> str:
+    """Decoders that were still learning when their steps were over: what their curves show may be
+    how far they came."""
+    late: dict[str, int] = {}
+    for row in models:
+        accuracy = row["training_accuracy"]
+        if accuracy is None or accuracy < FINISHED:
+            name = f"{row['variant']} ({row['placement']})"
+            late[name] = late.get(name, 0) + 1
+    if not late:
+        return ""
+    told = ", ".join(f"{name} {count}" for name, count in late.items())
+    return (
+        f" Still learning at the last step (below {100 * FINISHED:.0f} % in training), so their "
+        f"curves may show how far they came rather than what they are: {told}."
+    )
 
 
 def _flattening(contrasts: Table) -> list[str]:

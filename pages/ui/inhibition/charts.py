@@ -95,25 +95,25 @@ def _band(own: pd.DataFrame, x: str, colour: str) -> go.Scatter:
 
 
 def attention(rows: pd.DataFrame, parts: Mapping[str, str], looks: Looks) -> go.Figure:
-    """Mass of attention in per cent by part (name → in words), a marker with its bar a variant."""
+    """Share of attention by part (name → in words), a marker with its bar a variant."""
     figure = go.Figure()
     heights = {part: len(parts) - i for i, part in enumerate(parts)}
     step = 0.62 / max(len(looks), 1)
     for at, (variant, look) in enumerate(looks.items()):
         own = rows[(rows["variant"] == variant) & rows["part"].isin(list(parts))]
-        mass = 100 * own["mass"]
+        share = 100 * own["share"]
         shift = step * ((len(looks) - 1) / 2 - at)
         figure.add_trace(
             go.Scatter(
-                x=mass,
+                x=share,
                 y=[heights[part] + shift for part in own["part"]],
                 mode="markers",
                 name=broken(variant),
                 cliponaxis=False,
                 marker={"symbol": look.symbol, "size": 9, "color": look.colour},
                 error_x={
-                    "type": "data", "symmetric": False, "array": 100 * own["ci_high"] - mass,
-                    "arrayminus": mass - 100 * own["ci_low"], "thickness": 1.6, "width": 4,
+                    "type": "data", "symmetric": False, "array": 100 * own["ci_high"] - share,
+                    "arrayminus": share - 100 * own["ci_low"], "thickness": 1.6, "width": 4,
                     "color": look.colour,
                 },
                 customdata=[
@@ -129,7 +129,7 @@ def attention(rows: pd.DataFrame, parts: Mapping[str, str], looks: Looks) -> go.
     figure.add_vline(x=0, line={"color": theme.ink().faint, "width": 1.5, "dash": "dot"})
     figure.update_layout(height=150 + 56 * len(parts) + 22 * len(looks),
                          legend={"x": 0, "yanchor": "top"})  # fmt: skip
-    figure.update_xaxes(title="share of attention, %", zeroline=False)
+    figure.update_xaxes(title="share of all attention, %", zeroline=False)
     figure.update_yaxes(tickvals=list(heights.values()), ticktext=list(parts.values()),
                         range=[0.4, len(parts) + 0.6], zeroline=False)  # fmt: skip
     return figure

@@ -14,7 +14,7 @@ from pages.ui.inhibition import charts, words
 from pages.ui.shared import forest, results, tables, theme
 
 BANDS = "Bands: 95 % over seeds and records drawn anew."
-SHARES = ("accuracy", "ci_low", "ci_high", "mass", "training_accuracy", "depth")
+SHARES = ("accuracy", "ci_low", "ci_high", "share", "training_accuracy", "depth")
 NAMED = {
     "ci_low": "95 % low", "ci_high": "95 % high", "value_low": "95 % low",
     "value_high": "95 % high", "difference_low": "difference, 95 % low",
@@ -173,8 +173,8 @@ def attention(run: dict[str, Any], report: dict[str, Any]) -> None:
     n = int(rows["n"].max()) if len(rows) else 0
     st.caption(
         f"n = {n:,} records × seeds a marker, mean over heads and depths. Bars: 95 % over seeds "
-        "and records. Attention that subtracts can be negative, and its shares add up to 1 − λ "
-        "rather than to 1."
+        "and records. Attention that subtracts can be negative; a share is of all attention, "
+        "whatever its sign (the table has the sums as they are: mass)."
     )
     _table(run, "attention", rows, every, "Where attention goes, by layer and part")
     strength = results.frame_of(report, "strength")

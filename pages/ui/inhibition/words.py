@@ -37,10 +37,10 @@ def condition(length: int, distractors: int, past: bool = False) -> str:
 
 
 def split(headline: str) -> tuple[str, str]:
-    """A headline's last claim (what holds) and what stands before it."""
-    parts = headline.split(". ")
+    """A headline's claim (what holds of all comparisons), and what else it says."""
+    parts = [part if part.endswith(".") else f"{part}." for part in headline.split(". ")]
     at = next((i for i, part in enumerate(parts) if part.startswith("Of ")), 0)
-    return ". ".join(parts[at:]), ". ".join(parts[:at]) + ("." if at else "")
+    return parts[at], " ".join(parts[:at] + parts[at + 1 :])
 
 
 def counted(rows: pd.DataFrame) -> str:
@@ -82,7 +82,7 @@ def alt(rows: pd.DataFrame, x: str, what: str) -> str:
 def alt_attention(rows: pd.DataFrame, what: str) -> str:
     """Where attention goes in a sentence."""
     told = [
-        f"{row['variant']} {PARTS[row['part']]} {results.percent(row['mass'])}"
+        f"{row['variant']} {PARTS[row['part']]} {results.percent(row['share'])}"
         for row in rows.to_dict("records")
         if row["part"] in PARTS
     ]
