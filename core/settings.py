@@ -48,6 +48,11 @@ def published_folder() -> Path:
     return ROOT / "data" / "published"
 
 
+def shipped_folder() -> Path:
+    """Exports of finished runs, which come with the program."""
+    return ROOT / "data" / "published-runs"
+
+
 def cache_folder() -> Path:
     """What can be made again; deleting it costs time, never results."""
     return _folder("MIDCHART_CACHE", ROOT / "cache")

@@ -174,11 +174,11 @@ def test_two_seeds_and_decoders_that_learned_nothing_are_called_so() -> None:
 def test_what_comes_along_is_offered_and_opened(run, tmp_path, monkeypatch) -> None:
     from core import settings
 
-    shelf = tmp_path / "published" / "runs"
-    shelf.mkdir(parents=True)
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
     export_run(run, shelf / "lab.zip")
     (shelf / "commands.json").write_text('{"lab.zip": "python -m core run lab.toml"}')
-    monkeypatch.setattr(settings, "published_folder", lambda: tmp_path / "published")
+    monkeypatch.setattr(settings, "shipped_folder", lambda: shelf)
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "fresh"))
     (offered,) = api.shipped_runs("inhibition")
     assert offered["run"] == run and offered["command"] == "python -m core run lab.toml"

@@ -12,7 +12,6 @@ from core.errors import InputError, UnknownName
 from core.run import import_run
 from core.run.export.exporting import MANIFEST, read_manifest
 
-FOLDER = "runs"
 COMMANDS = "commands.json"
 """Beside the exports: export's file name → the command that made its run."""
 
@@ -20,7 +19,7 @@ COMMANDS = "commands.json"
 def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
     """Run → its export and that one's manifest."""
     found: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted((settings.published_folder() / FOLDER).glob("*.zip")):
+    for path in sorted(settings.shipped_folder().glob("*.zip")):
         try:
             with zipfile.ZipFile(path) as archive:
                 manifest = read_manifest(archive.read(MANIFEST))
@@ -32,7 +31,7 @@ def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
 
 def shipped_runs(kind: str) -> list[dict[str, Any]]:
     """The exports of a kind that come along: ``run``, ``made`` (when) and ``command`` (by what)."""
-    book = settings.published_folder() / FOLDER / COMMANDS
+    book = settings.shipped_folder() / COMMANDS
     commands = json.loads(book.read_text(encoding="utf-8")) if book.exists() else {}
     return [
         {"run": run, "made": manifest["made"], "command": commands.get(path.name, "")}
