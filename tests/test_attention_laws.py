@@ -67,6 +67,35 @@ def test_fast_and_readable_agree_with_every_gradient(variant, queries):
     assert all(fast[name].abs().max() > 1e-6 for name in ("q", "k", "v"))
 
 
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "h2o"])
+@pytest.mark.parametrize("need", [False, True])
+def test_masks_and_gates_may_depend_on_who_looks(variant, need):
+    module, given = made(variant), inputs()
+    wide = given | {
+        name: given[name][:, None].expand(-1, 7, -1) for name in ("mask", "gate")
+    }  # the same for all who look
+    for name, found in gradients(module, wide, need_weights=need).items():
+        expected = gradients(module, given, need_weights=need)[name]
+        if name == "gate":
+            found = found.sum(1)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    causal = wide["mask"] & torch.ones(7, 7, dtype=torch.bool).tril()
+    draw = torch.Generator().manual_seed(3)
+    own = wide | {"mask": causal, "gate": torch.rand(3, 7, 7, generator=draw).double()}
+    fast, readable = (gradients(module, own, need_weights=w) for w in (False, True))
+    for name in fast:
+        torch.testing.assert_close(fast[name], readable[name], rtol=1e-9, atol=1e-11)
+    _, weights = call(module, own, need_weights=True)
+    assert (weights.masked_select(~causal[:, None].expand_as(weights)) == 0).all()
+
+
+def test_positions_dropped_for_all_cannot_depend_on_who_looks():
+    given = inputs()
+    given["mask"] = given["mask"][:, None].expand(-1, 7, -1)
+    with pytest.raises(ValueError, match="mask is by query"):
+        call(made("h2o"), given)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("need", [False, True])
 def test_gradients_are_those_of_finite_differences(variant, need):
