@@ -16,6 +16,7 @@ from pages.ui.shared import forest, results, tables, theme
 BANDS = "Bands: 95 % over seeds and records drawn anew."
 SHARES = ("accuracy", "ci_low", "ci_high", "share", "training_accuracy", "depth")
 NAMED = {
+    "words": "what",
     "ci_low": "95 % low", "ci_high": "95 % high", "value_low": "95 % low",
     "value_high": "95 % high", "difference_low": "difference, 95 % low",
     "difference_high": "difference, 95 % high", "all_low": "low, for all at once",
@@ -202,7 +203,8 @@ def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
             f"depths. Bars: 95 %; the table has the wider interval for all {compared} at once. "
             "“Middle less edges” above 0 says: flatter than softmax, where that has a dip."
         )
-    _table(run, "contrasts", rows.drop(columns="words"), rows, "Every comparison with softmax")
+    told = rows.drop(columns=["quantity", "comparisons"])
+    _table(run, "contrasts", told, rows, "Every comparison with softmax")
     with st.expander("In words"):
         said = results.frame_of(report, "verdict")
         st.markdown("\n".join(f"- {plain(text)}" for text in said["text"].iloc[1:]) or "–")

@@ -60,8 +60,8 @@ def lines(rows: pd.DataFrame) -> list[Line]:
             continue
         ends = (row["difference"], row["difference_low"], row["difference_high"])
         words = (
-            f"{row['variant']} {results.signed(*ends, 1)}, {int(row['seeds_agree'])} of "
-            f"{int(row['seeds_paired'])} seeds"
+            f"{row['variant']} {results.signed(*ends, 1)}, seeds {int(row['seeds_agree'])}/"
+            f"{int(row['seeds_paired'])}"
         )
         name = QUANTITIES.get(row["quantity"], row["quantity"])
         found.append(Line(name, *(100 * number(end) for end in ends), words))
