@@ -22,8 +22,6 @@ KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
 READING_SHARE = 0.5
 """Share of facts with a value (a reading); the others are told in a sentence."""
-FACT_SHARE = 0.4
-"""Most of a lesson's lines that facts and their distractors take."""
 
 
 def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
@@ -50,7 +48,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
     texts: dict[int, str] = {}
     asked: list[LessonQuestion] = []
     told: set[str] = set()
-    wanted = max(2, round(n * FACT_SHARE / (1 + plan.distractors / 2)))
+    wanted = max(2, round(n * plan.facts / (1 + plan.distractors / 2)))
     for line in places[:wanted]:
         if line in texts:
             continue

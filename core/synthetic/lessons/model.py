@@ -20,7 +20,8 @@ class LessonPlan:
     lines: fewest and most lines of a record (each at least 4). place: where evidence stands,
     "uniform" over the lines or near the "edges". distractors: most lines of the same thing with
     another date or value a fact has. asked: questions a lesson has. absent: share of questions
-    whose answer the record does not give. kinds: names of kinds to ask of (empty: all; see
+    whose answer the record does not give. facts: share of the lines that facts and their
+    distractors take. kinds: names of kinds to ask of (empty: all; see
     ``lesson.KINDS``). made_up: share of names that exist nowhere. joined: share of lessons in
     which a whole note stands on one line, as under the published unit.
     """
@@ -30,6 +31,7 @@ class LessonPlan:
     distractors: int = 2
     asked: int = 20
     absent: float = 0.2
+    facts: float = 0.4
     kinds: tuple[str, ...] = ()
     made_up: float = 0.6
     joined: float = 0.0
