@@ -22,7 +22,7 @@ from typing import Any
 from core.loaders.open import open_cohort
 from core.printing import table
 from core.run.cluster.portions import lots
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.planning import plan
 from core.run.provenance import content_digest
 from core.run.rows import ANSWERS

@@ -16,7 +16,7 @@ from core.run.cluster.portions import Lot, lots
 from core.run.cluster.rows import PortionRows
 from core.run.folder import make_run
 from core.run.job import Job, Stopped
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.members import MemberEntry
 from core.run.opening import opened
 from core.run.planning import plan

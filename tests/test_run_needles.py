@@ -23,7 +23,7 @@ from core.run import (
     wait,
 )
 from core.run.control import _children
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.needle.contrast import in_words
 from core.run.spec import parse_spec
 from tests import needle_members

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.errors import UnknownName
 from core.run.folder import Plan, find_run
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.tables.common import literal
 from core.run.tables.facts import facts
 from core.run.tables.paired import detectable, paired

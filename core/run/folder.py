@@ -36,7 +36,7 @@ from typing import Any
 from core import settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.members import MemberEntry
 from core.run.spec import ArmEntry
 from core.store import Lock, RowStore

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.errors import SpecError
 from core.protocol import Protocol
+from core.registry import Registry
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 
@@ -105,3 +106,7 @@ def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instructio
         raise SpecError(
             f"the arm 'oracle' shows located evidence, and {cohort.path} holds no evidence"
         )
+
+
+KINDS: Registry[Kind] = Registry("kind of run", "core.run.kinds")
+"""All kinds; here and not in their folder, as what they are made of asks for them by name."""

@@ -11,8 +11,7 @@ from core import settings
 from core.errors import DataError
 from core.run.folder import Plan
 from core.run.gating.training import split_of
-from core.run.kind import MADE
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, MADE
 from core.run.leaving import destinations, permit
 from core.run.opening import digest_of, opened
 from core.run.provenance import versions, weights_used

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.run.folder import Plan, RunFolder, find_run
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.state import status
 
 

@@ -16,7 +16,7 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.run.folder import Plan, RunFolder
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.members import MemberEntry
 from core.run.spec import READER
 

@@ -20,8 +20,7 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
-from core.run.kind import MADE, Kind
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, MADE, Kind
 from core.run.members import (
     MemberEntry,
     named_table,

@@ -16,7 +16,7 @@ from core.errors import InputError, MidchartError
 from core.run.cluster import work_on
 from core.run.folder import RunFolder, find_run, now, take_lock, write_json
 from core.run.job import Job, Stopped, reason_of
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.leaving import destinations, note, permit
 from core.run.opening import opened
 from core.run.planning import chosen

@@ -21,7 +21,7 @@ from core.judges import JUDGES
 from core.run.cluster.rows import PortionRows
 from core.run.folder import Plan, find_run
 from core.run.job import Job, Stopped, reason_of
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.leaving import destinations, permit
 from core.run.opening import opened
 from core.run.planning import chosen

@@ -21,7 +21,7 @@ from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
 from core.run.compose.timing import expected
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
 from core.run.opening import opened

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from core import settings
 from core.errors import SpecError
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 
 PAPER = """\
 # {comment}

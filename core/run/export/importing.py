@@ -28,7 +28,7 @@ from core.errors import DataError, InputError, MidchartError
 from core.protocol import parse
 from core.run.export.exporting import MANIFEST, read_manifest
 from core.run.folder import RunFolder, now, write_json, writing
-from core.run.kinds import KINDS
+from core.run.kind import KINDS
 from core.run.provenance import content_digest
 from core.store import Schema, query
 from core.store.query import quoted

@@ -35,8 +35,7 @@ from core.run.curve.tables import (
 )
 from core.run.folder import Plan, now
 from core.run.job import Job, Row, Stopped, reason_of
-from core.run.kind import Kind, Table
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table
 from core.run.planning import chosen
 from core.run.rows import blank, digest
 from core.run.spec import Spec

@@ -18,8 +18,7 @@ from core.run.forecast import tables as forecast_tables
 from core.run.forecast.rows import MODELS
 from core.run.forecast.work import Pass, items
 from core.run.job import Job
-from core.run.kind import Kind, Table
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table
 from core.run.spec import Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction

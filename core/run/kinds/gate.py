@@ -37,8 +37,7 @@ from core.run.gating.rows import (
 from core.run.gating.training import Lessons, lessons, split_of
 from core.run.gating.variants import GROUPS, Variant, variants
 from core.run.job import Job, Row, Stopped, reason_of
-from core.run.kind import Kind, Table
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table
 from core.run.rows import blank, digest
 from core.run.spec import Spec
 from core.store import RowStore, Schema

@@ -17,8 +17,7 @@ from core.run.inhibition import tables as inhibition_tables
 from core.run.inhibition.rows import MODELS
 from core.run.inhibition.work import Pass, items
 from core.run.job import Job
-from core.run.kind import Kind, Table
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table
 from core.run.spec import Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction

@@ -12,8 +12,7 @@ from core.protocol import Protocol
 from core.run.answering import Answering
 from core.run.folder import Plan
 from core.run.job import Job
-from core.run.kind import Kind, Table
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table
 from core.run.needle.cohort import NeedleCohort, cut_rows, needle_cohort
 from core.run.needle.rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_question
 from core.run.needle.tables import needle_tables

@@ -10,8 +10,7 @@ from core.run import semantic
 from core.run.evidence import question_of
 from core.run.folder import Plan, now
 from core.run.job import Job, reason_of
-from core.run.kind import Kind, Table, need_instructions
-from core.run.kinds import KINDS
+from core.run.kind import KINDS, Kind, Table, need_instructions
 from core.run.planning import by_record, chosen, own_records
 from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
