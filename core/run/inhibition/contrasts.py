@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from core.inhibition.plan import Measures
 from core.protocol import Protocol
 from core.run.inhibition.spec import REFERENCE
-from core.stats import crossed_bootstrap
+from core.stats import CrossedBootstrap, crossed_bootstrap
 from core.types import MIDDLE
 
 Table = list[dict[str, Any]]
@@ -118,50 +118,52 @@ def contrasts(
     table: Table = []
     for (placement, variant), found in answers.items():
         base = answers.get((placement, REFERENCE)) if variant != REFERENCE else None
-        for name, (words, value) in measured.items():
-            own = value(found)
+        shared = [] if base is None else [seed for seed in found.seeds if seed in base.seeds]
+        own = _columns(measured, found)
+        means, gaps, gap = _drawn(own, protocol), None, own[:0]
+        if base is not None and shared:
+            ours = own[[found.seeds.index(seed) for seed in shared]]
+            gap = ours - _columns(measured, base)[[base.seeds.index(seed) for seed in shared]]
+            gaps = _drawn(gap, protocol)
+        for column, (name, (words, _)) in enumerate(measured.items()):
             row: dict[str, Any] = {
                 "placement": placement,
                 "variant": variant,
                 "quantity": name,
                 "words": words,
-                "n": own.size,
-                **_interval("value", own, protocol),
+                "n": own[:, :, column].size,
+                **_interval("value", means, column),
                 "seeds": len(found.seeds),
                 **dict.fromkeys(("difference", "difference_low", "difference_high")),
                 **dict.fromkeys(("all_low", "all_high", "seeds_paired", "seeds_agree")),
                 "comparisons": compared,
             }
-            shared = [] if base is None else [s for s in found.seeds if s in base.seeds]
-            if base is not None and shared:
-                theirs = value(base)
-                gap = np.stack(
-                    [own[found.seeds.index(s)] - theirs[base.seeds.index(s)] for s in shared]
-                )
-                row |= _interval("difference", gap, protocol)
-                low, high = _wide(gap, protocol, 1 - ALPHA / compared)
-                by_seed = gap.mean(axis=1)
-                row |= {
-                    "all_low": low,
-                    "all_high": high,
+            if gaps is not None:
+                low, high = gaps.interval(1 - ALPHA / compared)
+                by_seed = gap[:, :, column].mean(axis=1)
+                row |= _interval("difference", gaps, column) | {
+                    "all_low": float(low[column]),
+                    "all_high": float(high[column]),
                     "seeds_paired": len(shared),
-                    "seeds_agree": int((by_seed * gap.mean() > 0).sum()),
+                    "seeds_agree": int((by_seed * by_seed.mean() > 0).sum()),
                 }
             table.append(row)
     return table
 
 
-def _interval(name: str, values: Floats, protocol: Protocol) -> dict[str, float]:
+def _columns(measured: Mapping[str, tuple[str, Measured]], found: Answers) -> Floats:
+    """All quantities [seeds, records, quantities]."""
+    return np.stack([value(found) for _, value in measured.values()], axis=2)
+
+
+def _drawn(values: Floats, protocol: Protocol) -> CrossedBootstrap:
     rng = np.random.default_rng(protocol.seed)
-    found = crossed_bootstrap(values[:, :, None], protocol.resamples, rng)
+    return crossed_bootstrap(values, protocol.resamples, rng)
+
+
+def _interval(name: str, found: CrossedBootstrap, column: int) -> dict[str, float]:
     return {
-        name: float(found.estimate[0]),
-        f"{name}_low": float(found.low[0]),
-        f"{name}_high": float(found.high[0]),
+        name: float(found.estimate[column]),
+        f"{name}_low": float(found.low[column]),
+        f"{name}_high": float(found.high[column]),
     }
-
-
-def _wide(values: Floats, protocol: Protocol, level: float) -> tuple[float, float]:
-    rng = np.random.default_rng(protocol.seed)
-    found = crossed_bootstrap(values[:, :, None], protocol.resamples, rng, level)
-    return float(found.low[0]), float(found.high[0])

@@ -101,16 +101,19 @@ def _curves(
     distractors: Table = []
     for (placement, variant), found in answers.items():
         named = {"placement": placement, "variant": variant}
-        for (lines, count), values in found.correct.items():
-            # The last column is the mean over depths.
-            both = np.concatenate([values, values.mean(axis=2, keepdims=True)], axis=2)
-            means = drawn(both, protocol)
+        # All conditions in one: of each its depths, then the mean over them.
+        columns = [
+            np.concatenate([values, values.mean(axis=2, keepdims=True)], axis=2)
+            for values in found.correct.values()
+        ]
+        means, column = drawn(np.concatenate(columns, axis=2), protocol), 0
+        for lines, count in found.correct:
             where = {"length": lines, "past": lines > longest, "distractors": count}
-            depth += [
-                named | where | {"depth": at} | _means(means, i)
-                for i, at in enumerate(found.depths[lines, count])
-            ]
-            whole = named | where | _means(means, -1)
+            for at in found.depths[lines, count]:
+                depth.append(named | where | {"depth": at} | _means(means, column))
+                column += 1
+            whole = named | where | _means(means, column)
+            column += 1
             if count == plan.usual:
                 length.append(whole)
             if lines == plan.base and count in plan.distractors:
@@ -128,12 +131,17 @@ def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) 
     """
     table: Table = []
     for (placement, variant), rows in groups.items():
-        places = [(one["length"], one["distractors"], one["layer"]) for one in rows[0]["attended"]]
-        for place in dict.fromkeys(places):
-            values = np.stack([_parts(row, place, "by_record") for row in rows])
-            found = drawn(values / np.abs(values).sum(axis=2, keepdims=True), protocol)
-            mass = values.mean(axis=(0, 1))
-            length, distractors, layer = place
+        places = dict.fromkeys(
+            (one["length"], one["distractors"], one["layer"]) for one in rows[0]["attended"]
+        )
+        values = np.stack(
+            [np.stack([_parts(row, at, "by_record") for at in places], axis=1) for row in rows]
+        )  # seeds, records, places, parts
+        shares = values / np.abs(values).sum(axis=3, keepdims=True)
+        found = drawn(shares.reshape(*shares.shape[:2], -1), protocol)
+        masses = values.mean(axis=(0, 1))
+        for at, (length, distractors, layer) in enumerate(places):
+            begin = at * len(PARTS)
             table += [
                 {
                     "placement": placement,
@@ -144,10 +152,10 @@ def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) 
                     "layer": layer,
                     "part": part,
                     "n": found.seeds * found.records,
-                    "mass": float(mass[i]),
-                    "share": float(found.estimate[i]),
-                    "ci_low": float(found.low[i]),
-                    "ci_high": float(found.high[i]),
+                    "mass": float(masses[at, i]),
+                    "share": float(found.estimate[begin + i]),
+                    "ci_low": float(found.low[begin + i]),
+                    "ci_high": float(found.high[begin + i]),
                 }
                 for i, part in enumerate(PARTS)
             ]

@@ -92,28 +92,35 @@ def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str
     if max(row["seeds_paired"] for row in compared) < FEWEST:
         return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
     shown = [row for row in compared if finding(row) in ("higher", "lower")]
-    return " ".join((*_flattening(contrasts), _listed(shown, len(compared)))) + part
+    told = _flattening(contrasts, _late(models))
+    return " ".join((*told, _listed(shown, len(compared)))) + part
+
+
+def _late(models: Table) -> dict[tuple[str, str], int]:
+    """(placement, variant) → how many of its decoders were still learning."""
+    late: dict[tuple[str, str], int] = {}
+    for row in models:
+        accuracy = row["training_accuracy"]
+        if accuracy is None or accuracy < FINISHED:
+            name = (row["placement"], row["variant"])
+            late[name] = late.get(name, 0) + 1
+    return late
 
 
 def _unfinished(models: Table) -> str:
     """Decoders that were still learning when their steps were over: what their curves show may be
     how far they came."""
-    late: dict[str, int] = {}
-    for row in models:
-        accuracy = row["training_accuracy"]
-        if accuracy is None or accuracy < FINISHED:
-            name = f"{row['variant']} ({row['placement']})"
-            late[name] = late.get(name, 0) + 1
+    late = _late(models)
     if not late:
         return ""
-    told = ", ".join(f"{name} {count}" for name, count in late.items())
+    told = ", ".join(f"{name} ({place}) {count}" for (place, name), count in late.items())
     return (
         f" Still learning at the last step (below {100 * FINISHED:.0f} % in training), so their "
         f"curves may show how far they came rather than what they are: {told}."
     )
 
 
-def _flattening(contrasts: Table) -> list[str]:
+def _flattening(contrasts: Table, late: Mapping[tuple[str, str], int]) -> list[str]:
     """Does inhibition flatten the curve: a sentence each placement, at trained lengths."""
     told: list[str] = []
     rows = [row for row in contrasts if row["quantity"] == "middle_inside"]
@@ -124,10 +131,12 @@ def _flattening(contrasts: Table) -> list[str]:
             continue
         begin = f"Evidence {placement} in training, up to the trained length:"
         sag = base["value_high"] < 0
+        # A dip of what is half learned is no dip of what it would become.
+        who = REFERENCE + (", still learning," if (placement, REFERENCE) in late else "")
         bend = (
-            f"{REFERENCE} reads the middle {_points(-base['value'], 'middle')} worse than the edges"
+            f"{who} reads the middle {_points(-base['value'], 'middle')} worse than the edges"
             if sag
-            else f"{REFERENCE} shows no dip in the middle ({_signed(base['value'])} points)"
+            else f"{who} shows no dip in the middle ({_signed(base['value'])} points)"
         )
         # Where there is no dip, what lifts the middle more bends the curve the other way.
         others = [row for row in mine if row["difference"] is not None]

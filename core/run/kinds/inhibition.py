@@ -61,6 +61,12 @@ class InhibitionRun(Kind):
             f"records have at most {training['longest']} lines in training; longer ones are past "
             "what any decoder saw",
         ]
+        if any("gated" in variant["name"] for variant in options["variants"]):
+            told.append(
+                "a gate learns from where the evidence stands, which the other variants must find "
+                "out by answering: what a gated variant gains may be that teaching's and not "
+                "inhibition's; where λ is negative (table strength) it adds what it should subtract"
+            )
         if len(options["seeds"]) < 5:
             told.append(
                 f"{len(options['seeds'])} seeds: an interval over so few is narrower than it "
