@@ -180,9 +180,15 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
     write_json(other.done, {"done": 4, "failed": 0})
     app = opened(view="Compare", runs=f"{here},{other.id}")
     app.multiselect(key="runs").set_value([here, other.id]).run()
-    fields = app.dataframe[0].value
+    fields = app.dataframe[1].value
     assert {"spec.arms", "protocol.seed"} <= set(fields["field"])
     assert list(fields.columns)[:3] == ["field", here, other.id]
-    found = app.dataframe[1].value
+    found = app.dataframe[0].value
     assert list(found["arm"]) == ["full", "bm25"] and set(found["n"]) == {2}
-    assert set(found["difference"].str[:4]) == {"+0.0"}, "the same answers differ in nothing"
+    assert set(found["difference"].str[:4]) == {"0.0 "}, "the same answers differ in nothing"
+    assert not {"run", "reader", "judge", "measure"} & set(found.columns)
+    said = words(app)
+    assert "is not told apart from" in said and "in any of 2 comparisons" in said
+    assert "In every row: run other, reader extractive, judge token" in said
+    (chart,) = app.get("plotly_chart")
+    assert "differences of other from" in chart.proto.alt

@@ -53,6 +53,7 @@ class Pool:
         self.refusals = 0
         self.noted: set[str] = {platform.node()}
         self._room, self._looked = 0, float("-inf")
+        self._said = ""
 
     def work(self) -> None:
         """Do every portion; raises Stopped when told to stop, WorkFailed for what is left over."""
@@ -82,11 +83,16 @@ class Pool:
             return
         if time.monotonic() - self._looked > ROOM_S:
             self._looked = time.monotonic()
-            room = self.session.room()
-            if not room and self._room != room:
-                self.job.watch("no machine of the cluster is up; waiting for one")
-            self._room = room
+            self._room = self.session.room()
         busy = sum(worker.lot is not None for worker in self.workers)
+        said = "at work on the cluster"
+        if not busy:
+            said = "workers are being started on the cluster, or wait for room there"
+        if not self._room:
+            said = "no machine of the cluster is up; waiting for one"
+        if said != self._said:
+            self._said = said
+            self.job.watch(said)
         while len(self.workers) < min(self._room, len(self.todo) + busy):
             hand = self.session.hand(self.run)
             self.workers.append(_Worker(hand, hand.ready.remote()))

@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self, ray: Any, gpu: bool) -> None:
         self.ray = ray
-        self._wants_gpu = gpu
+        self._wants_gpu, self._gpu = gpu, False
 
     def _offered(self, resource: str) -> int:
         return sum(
@@ -40,8 +40,9 @@ class Session:
 
     @property
     def gpu(self) -> bool:
-        """Whether hands get a GPU each."""
-        return self._wants_gpu and self._offered("GPU") > 0
+        """Whether hands get a GPU each; once one was there, until the end of the pass."""
+        self._gpu = self._gpu or (self._wants_gpu and self._offered("GPU") > 0)
+        return self._gpu
 
     def room(self) -> int:
         """How many hands the machines that are up have room for."""

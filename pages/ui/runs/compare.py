@@ -27,10 +27,13 @@ def compare() -> None:
         help="Every further run is compared with the first, on the instructions both have.",
         wrap=True,
     )
-    for place, run in enumerate(chosen):
-        role = "baseline" if place == 0 else f"run {place}"
+    if chosen:
         st.caption(
-            f"{role}: **{cohort_view.plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
+            "  \n".join(
+                f"{f'run {place}' if place else 'baseline'}: "
+                f"**{cohort_view.plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
+                for place, run in enumerate(chosen)
+            )
         )
     if len(chosen) < 2:
         st.caption("Choose two runs or more; the leftmost is the baseline.")
@@ -39,10 +42,10 @@ def compare() -> None:
     names = {row["run"]: row["name"] for row in found["runs"]}
     for note in found["notes"]:
         st.warning(cohort_view.plain(note))
-    st.subheader("What differs in their specs", anchor=False)
-    _spec(found, names)
     st.subheader("What differs in their results", anchor=False)
     _results(found, names)
+    st.subheader("What differs in their specs", anchor=False)
+    _spec(found, names)
 
 
 def _headings(names: dict[str, str]) -> dict[str, str]:
@@ -85,15 +88,23 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
             "patients": full["patients"],
             "baseline": full["baseline_share"].map(results.percent),
             "this run": full["run_share"].map(results.percent),
-            "difference": [_points(row) for row in found["results"]],
+            "difference": [
+                results.signed(row["difference"], row["difference_low"], row["difference_high"], 1)
+                for row in found["results"]
+            ],
             "by patient": [
                 _span(row["patient_low"], row["patient_high"]) for row in found["results"]
             ],
-            "p (Holm)": [_p(row["p_holm"]) for row in found["results"]],
+            "p (Holm)": [
+                "–" if row["p_holm"] is None else results.p_words(row["p_holm"])
+                for row in found["results"]
+            ],
         }
     )
-    if not shown["judge"].any():
-        shown = shown.drop(columns=["reader", "judge"])
+    # What is the same in every row is said once, below: a narrow screen has room for the numbers.
+    same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
+    told = [f"{c} {cohort_view.plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
+    shown = shown.drop(columns=same)
     tables.table(
         shown,
         "run-difference",
@@ -102,22 +113,14 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         height="content" if len(shown) < 25 else 700,
     )
     st.caption(
-        "Differences are percentage points, this run minus the baseline, on the n instructions of "
-        "both, with Newcombe's 95 % paired interval; “by patient” resamples patients. p is "
+        (f"In every row: {', '.join(told)}. " if told else "")
+        + "Differences are percentage points, this run minus the baseline, on the n instructions "
+        "of both, with Newcombe's 95 % paired interval; “by patient” resamples patients. p is "
         "McNemar's exact one, adjusted by Holm over one run's comparisons. A dash: nothing to tell."
     )
 
 
-def _points(row: dict[str, Any]) -> str:
-    if row["difference"] is None:
-        return "–"
-    span = _span(row["difference_low"], row["difference_high"])
-    return f"{100 * row['difference']:+.1f} {span}"
-
-
 def _span(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
-
-
-def _p(p: float | None) -> str:
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if low is None or high is None:
+        return "–"
+    return f"{results.plus(100 * low, 1)} to {results.plus(100 * high, 1)}"

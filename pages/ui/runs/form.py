@@ -35,7 +35,7 @@ def form(table: Mapping[str, Any], key: str) -> dict[str, Any]:
         given = table.get("kind")
         index = known.index(given) if given in known else 0
         made["kind"] = st.selectbox(
-            "Kind", known, index, format_func=lambda name: f"{name}: {kinds[name]['title']}",
+            "Kind", known, index, format_func=lambda name: kinds[name]["title"],
             key=f"{key}_kind",
         )  # fmt: skip
     with second:
@@ -155,7 +155,7 @@ def _own(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
             given = api.value_toml(made[place]) if place in made else ""
             with column:
                 text = st.text_input(
-                    place, given, key=f"{key}_{place}", placeholder=OWN.get(place, "as usual")
+                    place, given, key=f"{key}_{place}", placeholder="as usual", help=OWN.get(place)
                 )
             made.pop(place, None)
             if text.strip():
