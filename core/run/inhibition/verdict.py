@@ -15,6 +15,8 @@ from core.run.inhibition.spec import REFERENCE
 Table = list[dict[str, Any]]
 LEARNED = 0.5
 """Accuracy at trained lengths below which a decoder's curve says little of its attention."""
+GATED = "gated"
+"""How the names of attentions begin that take a gate."""
 FINISHED = 0.98
 """Accuracy in training below which a decoder was still learning."""
 FEWEST = 3
@@ -92,6 +94,8 @@ def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str
     if max(row["seeds_paired"] for row in compared) < FEWEST:
         return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
     shown = [row for row in compared if finding(row) in ("higher", "lower")]
+    if any(row["variant"].startswith(GATED) for row in shown):
+        part += " A gate is told in training where evidence stands; its variant's gain may be that."
     told = _flattening(contrasts, _late(models))
     return " ".join((*told, _listed(shown, len(compared)))) + part
 

@@ -126,8 +126,8 @@ def length(run: dict[str, Any], report: dict[str, Any]) -> None:
         "length",
     )
     st.caption(
-        f"{plain(words.counted(rows))}, over all depths. {BANDS} Dotted: the longest records that "
-        "training held."
+        f"{plain(words.counted(rows))}, each asked at every depth. {BANDS} Dotted: the longest "
+        "records that training held."
     )
     _table(run, "length", rows, rows, "Accuracy by length of the record")
 
@@ -147,8 +147,8 @@ def distractors(run: dict[str, Any], report: dict[str, Any]) -> None:
     )
     lines = int(rows["length"].max()) if len(rows) else 0
     st.caption(
-        f"{plain(words.counted(rows))}, records of {lines} lines, over all depths. {BANDS} A "
-        "distractor is the same drug or test at another date, with another value."
+        f"{plain(words.counted(rows))}, each asked at every depth; records of {lines} lines. "
+        f"{BANDS} A distractor is the same drug or test at another date, with another value."
     )
     _table(run, "distractors", rows, rows, "Accuracy by number of distractors")
 
