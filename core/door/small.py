@@ -1,0 +1,69 @@
+"""Training the small reader anew and examining it, as the command line asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from core import settings, weights
+from core.errors import InputError
+from core.small.recipe import Recipe, Step
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def train_reader(
+    out: str | Path | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    resume: bool = False,
+    threads: int = 1,
+    progress: Callable[[Step], None] | None = None,
+) -> dict[str, Any]:
+    """Train the small reader from nothing and save it as the hub would (``train-reader``).
+
+    ``out``: its folder; by default the models folder's, where the reader ``small`` then finds it
+    before the one that came with the program. The state is kept beside it; ``resume`` goes on
+    from there. ``steps``, ``seed``, ``threads`` change the recipe. Returns the folder, the weights'
+    SHA-256 and where the training ended. Raises InputError where a state lies there and ``resume``
+    was not said, and what the trainer raises.
+    """
+    from core.small.shipping import ship
+    from core.small.trainer import Trainer
+
+    usual = settings.models_folder() / weights.SMALL
+    folder = Path(out) if out is not None else usual
+    state = folder / CHECKPOINT
+    if state.exists() and not resume:
+        raise InputError(f"{state}: a training was begun here; go on with --resume, or delete it")
+    usually = Recipe(threads=threads)
+    recipe = replace(
+        usually,
+        steps=usually.steps if steps is None else steps,
+        seed=usually.seed if seed is None else seed,
+    )
+    trainer = Trainer(recipe)
+    last: list[Step] = []
+
+    def told(step: Step) -> None:
+        last[:] = [step]
+        if progress is not None:
+            progress(step)
+
+    trainer.run(state, told)
+    digest = ship(trainer.model, trainer.tokenizer, trainer.shape, recipe, trainer.step, folder)
+    state.unlink()
+    ended = asdict(last[0]) if last else {"step": trainer.step}
+    return {"folder": str(folder.resolve()), "sha256": digest, **ended}
+
+
+def examine_reader(patients: int = 20, seed: int = 9_001) -> list[dict[str, Any]]:
+    """The small reader's marks on lessons it never had and on patients nobody trained on."""
+    from core.protocol import parse
+    from core.readers.small import Small
+    from core.small.exam import examine
+
+    protocol = parse("corrected")
+    return [asdict(mark) for mark in examine(Small(protocol), patients, seed, protocol)]

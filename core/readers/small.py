@@ -1,0 +1,124 @@
+"""Small: Midchart's own reader, a Qwen2 model of 1.5 million weights that comes with the program.
+
+It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
+every machine. It was trained on synthetic records alone, to look single facts up (its card lies
+beside its weights); what it was not trained for it declines, in words that every judge counts as
+a refusal. It is for demonstration and experiments, not for care.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from core import weights
+from core.protocol import Protocol
+from core.readers import READERS
+from core.readers.qwen import Qwen
+from core.types import Answer, Prompt
+
+WINDOW = 4096
+"""Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
+REFUSAL = (
+    "The small reader cannot answer this kind of question; it looks up single values, doses and "
+    "dates, and what was answered yes or no on a day."
+)
+_MEASURED = re.compile(
+    r"\b(?:values?|levels?|scores?|ratio|pressure|weight|dose[ds]?|dosage|index|t-score"
+    r"|sodium|potassium|chloride|bicarbonate|urea|bun|creatinine|filtration|egfr|glucose|sugar"
+    r"|calcium|white cell|leukocytes?|h(?:a)?emoglobin|hematocrit|platelets?|a1c|inr|clotting"
+    r"|tsh|thyro\w+|cholesterol|ldl|hdl|triglycerides?|alt|ast|alp|alkaline|bilirubin|albumin"
+    r"|natriuretic|heart-strain|bnp|c-reactive|crp|sedimentation|esr|troponin|ferritin"
+    r"|iron[- ]stores?|iron-store|vitamin|25-oh|b12|cobalamin|uric acid|urate|parathyroid|pth"
+    r"|marker|afp|psa|ca 15-3|seizure-drug|ejection|lvef|pumping|fev1|airflow|breathing test"
+    r"|bone density|phq\w*|depression score|das28|activity score|apnea)\b",
+    re.IGNORECASE,
+)
+_LOOKED_UP = re.compile(
+    r"\b(?:most recent|latest|newest|current|highest|lowest|last|what was|what did|which|usual"
+    r"|how (?:low|high|much|severe|large))\b",
+    re.IGNORECASE,
+)
+_DAY = re.compile(r"\b(?:19|20)\d{2}-\d{2}-\d{2}\b")
+_DOSE = re.compile(
+    r"\b(?:what|which|at what) (?:daily )?dose of\b|\bhow (?:much|many \w+) of\b"
+    r"|\bhow much \w+ (?:is|does|was)\b",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(r"^\W*(?:when was|when did|on (?:which|what) (?:day|date))\b", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"^\W*(?:summari[sz]e|provide|list|describe|show|compare|outline|explain|trace|why)\b"
+    r"|\b(?:over the past|throughout|trend|in order|history of|how .* (?:changed|developed))\b",
+    re.IGNORECASE,
+)
+
+
+def answerable(question: str) -> bool:
+    """Whether a question is of a kind that the small reader was trained for.
+
+    It asks for one fact: what is so on a day that it names, a dose, a day, or the latest, highest
+    or lowest of something that is measured.
+    """
+    if _SEVERAL.search(question):
+        return False
+    measured = bool(_LOOKED_UP.search(question)) and bool(_MEASURED.search(question))
+    return measured or any(one.search(question) for one in (_DAY, _DOSE, _WHEN))
+
+
+@READERS.register("small")
+class Small:
+    """Greedy answers of Midchart's own model; other questions than for one fact are declined.
+
+    ``group``: how many prompts are worth collecting. Raises MissingModel where its weights are
+    not those that came with the program (a model of the same name in the models folder is used
+    in their place, whatever it is).
+    """
+
+    name: str = "small"
+    title: str = "Small reader (Midchart's own, 1.5 million weights)"
+    needs: ClassVar[str] = weights.SMALL
+
+    def __init__(self, protocol: Protocol, group: int = 64) -> None:
+        self.check(protocol, group)
+        self.protocol, self.group = protocol, group
+        self.model = Qwen(protocol, weights.SMALL, WINDOW, "float32", group=group)
+        self.window = self.model.window
+
+    @classmethod
+    def check(cls, protocol: Protocol, group: int = 64) -> None:
+        """Refuse what cannot be done, without loading anything; raises as :class:`Qwen` does."""
+        weights.fingerprint(weights.locate(weights.SMALL))
+        Qwen.check(protocol, weights.SMALL, WINDOW, "float32", group=group)
+
+    @classmethod
+    def mark(cls, **options: Any) -> str:
+        """A hash that tells the weights from others."""
+        return weights.mark(weights.locate(weights.SMALL).folder)
+
+    @property
+    def identity(self) -> str:
+        """All that an answer depends on besides its prompt."""
+        return repr((self.model.identity, REFUSAL, _MEASURED.pattern, _SEVERAL.pattern))
+
+    def count_tokens(self, text: str) -> int:
+        """Length of ``text`` in the model's own tokens."""
+        return self.model.count_tokens(text)
+
+    def read(self, prompt: Prompt) -> Answer:
+        """The model's answer to ``prompt``, or that it declines."""
+        return next(self.read_many([prompt]))[1]
+
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        """Answers to prompts, the declined ones first.
+
+        A prompt that lost its question is read as it is: there is nothing to tell a kind by.
+        """
+        put: list[int] = []
+        for index, prompt in enumerate(prompts):
+            if prompt.question_survived and not answerable(prompt.question):
+                yield index, Answer(REFUSAL, prompt_tokens=prompt.tokens, how="declined")
+            else:
+                put.append(index)
+        for index, answer in self.model.read_many([prompts[i] for i in put]):
+            yield put[index], answer

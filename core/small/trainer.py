@@ -1,0 +1,228 @@
+"""Trains the small reader, one processor thread, from lessons made as they are needed.
+
+Lesson ``number`` of the recipe's seed is always the same, and the state of a training is saved
+whole; so a training that was cut off goes on exactly, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from core.errors import DataError, WorkFailed
+from core.files import replacing
+from core.small.batches import encode, foretell, right_answers
+from core.small.network import make_network
+from core.small.recipe import Progress, Recipe, Shape, Step
+from core.small.tokens import END, PAD, told_of, train_tokenizer
+from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
+from core.synthetic.lessons.apart import require
+
+BETAS = (0.9, 0.98)
+"""AdamW's, with a shorter memory than usual for a training of thousands of steps."""
+TOKENIZER_LESSONS = 300
+"""Lessons that the tokenizer is trained on, and that are compared with what is examined."""
+
+
+class Trainer:
+    """A training of ``shape`` by ``recipe``; raises WorkFailed where lessons are not apart."""
+
+    def __init__(self, recipe: Recipe, shape: Shape | None = None) -> None:
+        self.recipe, self.shape = recipe, shape or Shape()
+        self.all_kinds = True
+        first = [self._lesson(-1 - n, 30) for n in range(TOKENIZER_LESSONS)]
+        require(first)
+        self.tokenizer = train_tokenizer(first, self.shape.words)
+        end, pad = (self.tokenizer.token_to_id(token) for token in (END, PAD))
+        vocabulary = self.tokenizer.get_vocab_size()
+        self.model = make_network(
+            self.shape, vocabulary, end, pad, recipe.seed, recipe.start,
+            told_of(self.tokenizer, first[:50]),
+        )  # fmt: skip
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, betas=BETAS
+        )
+        self.step, self.lines, self.seconds = 0, recipe.lines[1], 0.0
+        self.all_kinds, self.grown = False, 0
+        self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)
+
+    def _lesson(self, number: int, lines: int) -> Lesson:
+        r = self.recipe
+        rng = np.random.default_rng([r.seed, number + 2**40])
+        grown = lines >= r.lines[2]
+        if grown and float(rng.random()) < r.long_share:
+            span = (r.lines[2], r.long)
+        else:
+            span = (r.lines[0], lines)
+        # Lessons before the first are the tokenizer's, and have everything.
+        plain = not self.all_kinds or (number >= 0 and float(rng.random()) < r.plain)
+        others = min(r.distractors, 1) if lines < sum(r.lines[1:]) / 2 else r.distractors
+        plan = LessonPlan(
+            lines=span,
+            distractors=0 if plain else others,
+            asked=r.asked,
+            absent=r.absent,
+            facts=r.facts,
+            made_up=r.made_up,
+            joined=r.joined,
+            kinds=r.kinds if self.all_kinds else r.first,
+        )
+        return make_lesson(rng, plan)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step: warm-up, level, cosine to a tenth over the second half."""
+        r = self.recipe
+        if step < r.warm_up:
+            return r.rate * (step + 1) / r.warm_up
+        half = r.steps / 2
+        late = min(max(step - half, 0.0) / max(half, 1.0), 1.0)
+        return r.rate * (0.55 + 0.45 * math.cos(math.pi * late))
+
+    def _update(self) -> None:
+        r = self.recipe
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate(self.step)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses: list[float] = []
+        found: list[float] = []
+        right: list[bool] = []
+        for i in range(r.records):
+            lesson = encode(self.tokenizer, self._lesson(self.step * r.records + i, self.lines))
+            foretold = foretell(self.model, lesson)
+            loss = F.cross_entropy(foretold.logits, torch.from_numpy(lesson.wanted))
+            whole = loss - r.guide * foretold.found.mean()
+            (whole / r.records).backward()
+            losses.append(float(loss.detach()))
+            found.append(float(foretold.found.detach().exp().mean()))
+            right += right_answers(foretold.logits.detach(), lesson)
+        if not all(map(math.isfinite, losses)):
+            raise WorkFailed(f"training came to a loss that is no number at step {self.step + 1}")
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.clip)
+        self.optimizer.step()
+        self.step += 1
+        self.judged.append((float(np.mean(losses)), float(np.mean(right)), float(np.mean(found))))
+        self._grow()
+
+    def _grow(self) -> None:
+        """All kinds of facts, and then longer records, once the present ones are learned."""
+        r = self.recipe
+        learned = len(self.judged) == r.judged and self._mean(1) > r.enough
+        late = self.all_kinds and self.step - self.grown >= r.patience
+        if not (learned or late) or (self.all_kinds and self.lines >= r.lines[2]):
+            return
+        if self.all_kinds:
+            self.lines = min(self.lines + r.grow, r.lines[2])
+        self.all_kinds, self.grown = True, self.step
+        self.judged.clear()
+
+    def _mean(self, column: int) -> float:
+        return float(np.mean([row[column] for row in self.judged])) if self.judged else math.nan
+
+    def run(
+        self,
+        checkpoint: Path | None = None,
+        progress: Progress | None = None,
+        every: int = 50,
+        until: int | None = None,
+    ) -> None:
+        """All steps that are left, or those up to ``until``.
+
+        ``checkpoint``: a file to go on from and to keep, every ``every`` steps. Raises WorkFailed
+        for a loss that is no number, DataError for a checkpoint of another training.
+        """
+        if checkpoint is not None and checkpoint.exists():
+            self.load(checkpoint)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.recipe.threads)
+        self.model.train()
+        begun, before = time.perf_counter(), self.seconds
+        first = self.step
+        last = min(self.recipe.steps, until if until is not None else self.recipe.steps)
+        try:
+            while self.step < last:
+                self._update()
+                spent = time.perf_counter() - begun
+                self.seconds = before + spent
+                if progress is not None and (self.step % 10 == 0 or self.step == last):
+                    left = spent / (self.step - first) * (self.recipe.steps - self.step)
+                    progress(self._told(left))
+                if checkpoint is not None and (self.step % every == 0 or self.step == last):
+                    self.save(checkpoint)
+        finally:
+            torch.set_num_threads(threads)
+            self.model.eval()
+
+    def _told(self, left: float) -> Step:
+        means = (self._mean(0), self._mean(1), self._mean(2))
+        return Step(self.step, self.recipe.steps, *means, self.lines, self.seconds, left)
+
+    def _identity(self) -> str:
+        # More steps or threads may be wanted on the way: while the rate is level, neither changes
+        # what a step is.
+        free = ("steps", "threads")
+        recipe = {k: v for k, v in asdict(self.recipe).items() if k not in free}
+        said = json.dumps([recipe, asdict(self.shape), self.tokenizer.to_str()], sort_keys=True)
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """The whole state, in one file, put in place at once."""
+        from safetensors.torch import save_file
+
+        # Tied weights are one tensor under two names.
+        state = {k: v for k, v in self.model.state_dict().items() if k != "lm_head.weight"}
+        tensors: dict[str, Any] = {f"now.{k}": v for k, v in state.items()}
+        for i, row in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adamw.{i}.{k}": torch.as_tensor(v) for k, v in row.items()}
+        tensors["judged"] = torch.tensor([list(row) for row in self.judged], dtype=torch.float64)
+        told = {
+            "identity": self._identity(),
+            "steps": str(self.recipe.steps),
+            "where": json.dumps([self.step, self.lines, self.seconds, self.all_kinds, self.grown]),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as fresh:
+            kept = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
+            save_file(kept, fresh, metadata=told)
+
+    def load(self, path: Path) -> None:
+        """Go on from a saved state; raises DataError for one of another training."""
+        from safetensors import SafetensorError, safe_open
+
+        tensors: dict[str, Any] = {}
+        try:
+            with safe_open(path, "pt") as file:
+                told: dict[str, str] = file.metadata() or {}
+                for name in file.keys():  # noqa: SIM118 - not a mapping
+                    tensors[name] = file.get_tensor(name)
+        except SafetensorError:
+            raise DataError(
+                str(path), None, "is no checkpoint", "delete it to begin anew"
+            ) from None
+        if told.get("identity") != self._identity():
+            reason = "was left by a training with another recipe"
+            raise DataError(str(path), None, reason, "delete it to begin anew")
+        where = json.loads(told["where"])
+        self.step, self.lines, self.seconds, self.all_kinds, self.grown = where
+        if self.rate(self.step) != self.recipe.rate and told.get("steps") != str(self.recipe.steps):
+            reason = "was left by a training of another length whose rate has begun to change"
+            raise DataError(str(path), None, reason, "delete it to begin anew")
+        now = {k.removeprefix("now."): v for k, v in tensors.items() if k.startswith("now.")}
+        self.model.load_state_dict(now, strict=False)
+        state: dict[int, dict[str, Any]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("adamw."):
+                _, number, kind = name.split(".", 2)
+                state.setdefault(int(number), {})[kind] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        self.judged.clear()
+        self.judged.extend(tuple(row) for row in tensors["judged"].tolist())

@@ -1,0 +1,202 @@
+"""The small reader's training: what it reads is what a reader is asked, and it goes on exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from core.errors import DataError, InputError
+from core.protocol import Protocol
+from core.readers.qwen import Qwen
+from core.small.batches import encode, foretell, right_answers
+from core.small.network import make_network
+from core.small.recipe import Recipe, Shape, Step
+from core.small.shipping import ship, verify
+from core.small.tokens import END, PAD, answer_ids, ids, load_tokenizer, save_tokenizer
+from core.small.trainer import Trainer
+from core.synthetic.lessons import Lesson, LessonPlan, lesson
+from core.types import Prompt
+
+SHAPE = Shape(layers=3, width=80, heads=5, feed_forward=96, words=400, window=2048)
+RECIPE = Recipe(steps=4, records=2, asked=6, lines=(6, 8, 8), long=12, judged=2)
+PLAN = LessonPlan(lines=(6, 10), asked=8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_lessons_for_words() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("core.small.trainer.TOKENIZER_LESSONS", 25)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, Path]:
+    trainer = Trainer(RECIPE, SHAPE)
+    folder = tmp_path_factory.mktemp("small")
+    trainer.run(folder / "whole.safetensors", every=2)
+    return trainer, folder
+
+
+def put(made: Lesson, number: int) -> Prompt:
+    return Prompt(made.prompt(number), made.asked[number].question, (), 0)
+
+
+def test_training_and_reading_cut_texts_alike(trained: tuple[Trainer, Path]) -> None:
+    trainer, folder = trained
+    save_tokenizer(trainer.tokenizer, folder / "words", 2048)
+    same = load_tokenizer(folder / "words")
+    for number in range(20):
+        made = lesson(8, number, PLAN)
+        taught = encode(trainer.tokenizer, made)
+        for i, asked in enumerate(made.asked):
+            answer = answer_ids(trainer.tokenizer, asked.answer)
+            block = taught.tokens[taught.block == i]
+            shown = np.concatenate([taught.opening, block[: len(block) - len(answer) + 1]])
+            assert np.array_equal(shown, ids(same, made.prompt(i)))
+            # What is written back is what was to be written, lower-cased.
+            said = same.decode(answer[:-1].tolist(), skip_special_tokens=True).strip()
+            assert said == asked.answer.lower()
+
+
+def test_a_value_is_a_token_or_two(trained: tuple[Trainer, Path]) -> None:
+    tokenizer = trained[0].tokenizer
+    for text, pieces in (
+        ("137", ["137"]),
+        ("4.35", ["4", ".35"]),
+        ("0.7", ["0", ".7"]),
+        ("2014-03-09", ["2014", "-03", "-09"]),
+        ("\n[", ["Ċ["]),
+    ):
+        assert tokenizer.encode(text, add_special_tokens=False).tokens == pieces
+
+
+def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> None:
+    trainer, _ = trained
+    made = lesson(8, 3, PLAN)
+    taught = encode(trainer.tokenizer, made)
+    with torch.inference_mode():
+        together = foretell(trainer.model, taught)
+        for i, asked in enumerate(made.asked):
+            answer = answer_ids(trainer.tokenizer, asked.answer)
+            whole = np.concatenate([ids(trainer.tokenizer, made.prompt(i)), answer])
+            alone = trainer.model(torch.from_numpy(whole)[None]).logits[0, -len(answer) - 1 : -1]
+            mine = together.logits[torch.from_numpy(taught.of) == i]
+            assert torch.allclose(mine, alone, atol=1e-4)
+            assert np.array_equal(taught.wanted[taught.of == i], answer)
+    assert len(right_answers(together.logits, taught)) == len(made.asked)
+
+
+def test_the_guided_head_is_looked_at_where_it_looks(trained: tuple[Trainer, Path]) -> None:
+    trainer, _ = trained
+    made = lesson(8, 3, PLAN)
+    taught = encode(trainer.tokenizer, made)
+    shown = [trainer.tokenizer.decode(taught.opening[taught.line == i].tolist()) for i in (0, 1)]
+    assert shown[0].strip() == made.lines[0].lower()
+    assert shown[1].strip() == made.lines[1].lower()
+    with torch.inference_mode():
+        found = foretell(trainer.model, taught).found
+        assert torch.all(found <= 1e-5)
+        number = next(i for i, asked in enumerate(made.asked) if asked.line is not None)
+        trainer.model.set_attn_implementation("eager")
+        tokens = torch.from_numpy(ids(trainer.tokenizer, made.prompt(number)))[None]
+        maps = trainer.model(tokens, output_attentions=True).attentions
+        trainer.model.set_attn_implementation("sdpa")
+    head = maps[2][0, 0, -1, : len(taught.opening)]
+    there = torch.from_numpy(taught.line == made.asked[number].line)
+    share = head[there].sum() / head.sum()
+    begins = [int(np.flatnonzero(taught.of == i)[0]) for i in range(len(made.asked))]
+    place = sorted(begins).index(begins[number])
+    assert found[place].exp().item() == pytest.approx(share.item(), rel=1e-3)
+
+
+def test_a_training_cut_off_goes_on_to_the_last_bit(trained: tuple[Trainer, Path]) -> None:
+    trainer, folder = trained
+    state = folder / "cut.safetensors"
+    Trainer(RECIPE, SHAPE).run(state, every=2, until=2)
+    seen: list[Step] = []
+    resumed = Trainer(RECIPE, SHAPE)
+    resumed.run(state, seen.append, every=2)
+    assert resumed.step == 4
+    assert seen[-1].left == 0
+    for (name, mine), whole in zip(
+        resumed.model.state_dict().items(), trainer.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(mine, whole), name
+
+
+def test_a_state_of_another_training_is_refused(trained: tuple[Trainer, Path]) -> None:
+    _, folder = trained
+    with pytest.raises(DataError, match="another recipe"):
+        Trainer(replace(RECIPE, rate=1e-3), SHAPE).load(folder / "whole.safetensors")
+    (folder / "broken.safetensors").write_bytes(b"x" * 64)
+    with pytest.raises(DataError, match="no checkpoint"):
+        Trainer(RECIPE, SHAPE).load(folder / "broken.safetensors")
+
+
+def test_the_rate_warms_up_stays_and_falls() -> None:
+    trainer = object.__new__(Trainer)
+    trainer.recipe = Recipe(steps=1000, warm_up=100, rate=1e-3)
+    rates = [trainer.rate(step) for step in (0, 99, 300, 500, 1000)]
+    assert rates == pytest.approx([1e-5, 1e-3, 1e-3, 1e-3, 1e-4])
+
+
+def test_heads_begin_where_they_are_set() -> None:
+    """In a fresh network the first head looks one token back, and plain ones nowhere yet."""
+    tokens = torch.arange(40)[None] % 30 + 5
+    for start, least, most in (("copying", 0.9, 1.0), ("plain", 0.0, 0.2)):
+        network = make_network(SHAPE, 60, 1, 0, 3, start)
+        network.set_attn_implementation("eager")
+        with torch.inference_mode():
+            first = network.model(tokens, output_attentions=True).attentions[0][0]
+        assert least <= first[0, 30, 29].item() <= most
+        assert least <= first[2, 30, 28].item() <= most
+
+
+def test_what_is_shipped_is_what_was_trained(
+    trained: tuple[Trainer, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, folder = trained
+    out = folder / "models" / "tiny"
+    digest = ship(trainer.model, trainer.tokenizer, SHAPE, RECIPE, 4, out)
+    assert len(digest) == 64
+    assert verify(out)["steps"] == 4
+    monkeypatch.setenv("MIDCHART_MODELS", str(folder / "models"))
+    reader = Qwen(Protocol(answer_tokens=12), "tiny", window=2048, dtype="float32")
+    made = lesson(8, 4, PLAN)
+    prompts = [put(made, i) for i in range(4)]
+    with torch.inference_mode():
+        half = {k: v.half().float() for k, v in trainer.model.state_dict().items()}
+        trainer.model.load_state_dict(half)
+        for index, answer in reader.read_many(prompts):
+            row = torch.from_numpy(ids(trainer.tokenizer, prompts[index].text))[None]
+            end, pad = (trainer.tokenizer.token_to_id(token) for token in (END, PAD))
+            written = trainer.model.generate(
+                row, max_new_tokens=12, do_sample=False, eos_token_id=end, pad_token_id=pad
+            )[0, row.shape[1] :]
+            said = trainer.tokenizer.decode(written.tolist(), skip_special_tokens=True)
+            assert answer.text == said.strip()
+    (out / "tokenizer.json").write_text("{}")
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        verify(out)
+
+
+def test_the_command_trains_saves_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core import api
+    from core.door import small
+
+    monkeypatch.setattr(small, "Recipe", lambda threads: replace(RECIPE, steps=2))
+    monkeypatch.setattr("core.small.trainer.Shape", lambda: SHAPE)
+    made = api.train_reader(tmp_path / "mine", seed=3)
+    assert made["step"] == 2
+    assert verify(tmp_path / "mine")["recipe"]["seed"] == 3
+    assert not (tmp_path / "mine" / small.CHECKPOINT).exists()
+    (tmp_path / "mine" / small.CHECKPOINT).write_bytes(b"")
+    with pytest.raises(InputError, match="--resume"):
+        api.train_reader(tmp_path / "mine")
