@@ -14,6 +14,8 @@ from pages.ui.shared import forest, results, theme
 LEAST_REACH = 5.0
 """Points that the axis shows at least, so that a small difference looks small."""
 SURE = 0.05
+AXIS = "points against the baseline"
+"""Short, for it stands under a narrow screen's few ticks; the sentence above names the runs."""
 INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
 
 
@@ -47,9 +49,8 @@ def differences(rows: Sequence[dict[str, Any]], headings: dict[str, str], baseli
     )
     for run, some in lines.items():
         st.markdown(sentence([row for row in told if row["run"] == run], headings[run], baseline))
-        what = f"points more (right) or less (left) than {_short(baseline)}"
         theme.show(
-            forest.forest(some, what, (-1.08 * reach, 1.08 * reach), "", zero=True),
+            forest.forest(some, AXIS, (-1.08 * reach, 1.08 * reach), "", zero=True),
             forest.alt(some, f"differences of {headings[run]} from {baseline}"),
             f"run_differences_{run}",
         )
@@ -85,7 +86,3 @@ def _line(row: dict[str, Any], of: str, all_rows: Sequence[dict[str, Any]]) -> f
     also = [row[name] for name in ("reader", "judge") if len({one[name] for one in all_rows}) > 1]
     name = " · ".join([results.label(row["arm"]), *also])
     return forest.Line(name, value, start, end, words, forest.is_control(row["arm"]))
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else name[:31] + "…"
