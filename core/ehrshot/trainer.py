@@ -8,10 +8,8 @@ that was cut off goes on exactly; on a GPU it runs in bfloat16, and sums may dif
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -24,13 +22,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.attention.parts.gate import gate_loss
+from core.checkpoints import identity_of, load_training, save_training
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.examples import Examples, Part
 from core.ehrshot.network import DRAWN_EVENTS, Network, event_counts
 from core.ehrshot.recipe import Aborted, Epoch, Progress, Recipe
 from core.ehrshot.team import Team, alone
-from core.errors import DataError, WorkFailed
-from core.files import replacing
+from core.errors import WorkFailed
 from core.gate.threads import one_thread
 from core.stats.ranking import ranking_areas
 
@@ -274,57 +272,24 @@ class Trainer:
         for _, part in self.examples.parts:
             data.update(part.tokens.tobytes())
             data.update(part.label.tobytes())
-        said = [asdict(self.config), recipe, data.hexdigest()]
-        return hashlib.blake2b(
-            json.dumps(said, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        return identity_of([asdict(self.config), recipe, data.hexdigest()])
 
     def _save(self, path: Path) -> None:
-        from safetensors.torch import save_file
-
         tensors = {f"now.{k}": v for k, v in self.network.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        for i, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adamw.{i}.{k}": torch.as_tensor(v) for k, v in state.items()}
         rows = [list(asdict(one).values()) for one in self.curve]
         tensors["curve"] = torch.tensor(rows, dtype=torch.float64)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as fresh:
-            kept = {k: v.detach().contiguous().cpu().clone() for k, v in tensors.items()}
-            save_file(kept, fresh, metadata={"identity": self._identity()})
+        save_training(path, self._identity(), tensors, self.optimizer)
 
     def _load(self, path: Path) -> None:
-        from safetensors import SafetensorError, safe_open
-
-        tensors: dict[str, Tensor] = {}
-        try:
-            with safe_open(path, "pt") as file:
-                identity = (file.metadata() or {}).get("identity")
-                for name in file.keys():  # noqa: SIM118 - not a mapping
-                    tensors[name] = file.get_tensor(name)
-        except SafetensorError:
-            raise DataError(
-                str(path), None, "is no checkpoint", "delete it to begin anew"
-            ) from None
-        if identity != self._identity():
-            reason = "was left by a training with other data or another recipe"
-            raise DataError(str(path), None, reason, "delete it to begin anew")
-        self.curve = [Epoch(int(row[0]), *row[1:]) for row in tensors["curve"].tolist()]
-        self.network.load_state_dict(_under(tensors, "now."))
-        self.best = {k: v.to(self.device) for k, v in _under(tensors, "best.").items()}
+        saved = load_training(path, self._identity())
+        self.curve = [Epoch(int(row[0]), *row[1:]) for row in saved.tensors["curve"].tolist()]
+        self.network.load_state_dict(saved.under("now."))
+        self.best = {k: v.to(self.device) for k, v in saved.under("best.").items()}
         if self.network.gate is not None and self.recipe.gate_training == "frozen":
             self.network.gate.requires_grad_(False)
             self.optimizer = self._adamw()
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under(tensors, "adamw.").items():
-            number, kind = name.split(".", 1)
-            state.setdefault(int(number), {})[kind] = tensor
-        whole = self.optimizer.state_dict()
-        self.optimizer.load_state_dict({**whole, "state": state})
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        saved.put_back(self.optimizer)
 
 
 def _norm(module: torch.nn.Module, like: Tensor) -> Tensor:

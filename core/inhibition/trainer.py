@@ -7,8 +7,6 @@ the same weights to the last bit (one thread), on a GPU, in bfloat16, nearly.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -22,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from core.attention.parts.gate import gate_loss
-from core.errors import DataError, WorkFailed
-from core.files import replacing
+from core.checkpoints import identity_of, load_training, save_training
+from core.errors import WorkFailed
 from core.gate.threads import one_thread
 from core.inhibition.decoder import slow_parameters
 from core.inhibition.network import Network, Told
@@ -163,49 +161,16 @@ class Trainer:
 
     def _identity(self) -> str:
         """What a checkpoint must have been made with to be gone on from."""
-        said = [asdict(self.config), asdict(self.recipe)]
-        return hashlib.blake2b(
-            json.dumps(said, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        return identity_of([asdict(self.config), asdict(self.recipe)])
 
     def _save(self, path: Path) -> None:
-        from safetensors.torch import save_file
-
         tensors = {f"now.{k}": v for k, v in self.network.state_dict().items()}
-        for i, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adamw.{i}.{k}": torch.as_tensor(v) for k, v in state.items()}
         rows = [list(asdict(one).values()) for one in self.stages]
         tensors["stages"] = torch.tensor(rows, dtype=torch.float64)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as fresh:
-            kept = {k: v.detach().contiguous().cpu().clone() for k, v in tensors.items()}
-            save_file(kept, fresh, metadata={"identity": self._identity()})
+        save_training(path, self._identity(), tensors, self.optimizer)
 
     def _load(self, path: Path) -> None:
-        from safetensors import SafetensorError, safe_open
-
-        tensors: dict[str, Tensor] = {}
-        try:
-            with safe_open(path, "pt") as file:
-                identity = (file.metadata() or {}).get("identity")
-                for name in file.keys():  # noqa: SIM118 - not a mapping
-                    tensors[name] = file.get_tensor(name)
-        except SafetensorError:
-            raise DataError(
-                str(path), None, "is no checkpoint", "delete it to begin anew"
-            ) from None
-        if identity != self._identity():
-            reason = "was left by a training with another recipe"
-            raise DataError(str(path), None, reason, "delete it to begin anew")
-        self.stages = [Stage(int(row[0]), *row[1:]) for row in tensors.pop("stages").tolist()]
-        now, state = dict[str, Tensor](), dict[int, dict[str, Tensor]]()
-        for name, tensor in tensors.items():
-            kind, rest = name.split(".", 1)
-            if kind == "now":
-                now[rest] = tensor
-            else:
-                number, what = rest.split(".", 1)
-                state.setdefault(int(number), {})[what] = tensor
-        self.network.load_state_dict(now)
-        whole = self.optimizer.state_dict()
-        self.optimizer.load_state_dict({**whole, "state": state})
+        saved = load_training(path, self._identity())
+        self.stages = [Stage(int(row[0]), *row[1:]) for row in saved.tensors["stages"].tolist()]
+        self.network.load_state_dict(saved.under("now."))
+        saved.put_back(self.optimizer)

@@ -6,7 +6,6 @@ whole; so a training that was cut off goes on exactly, to the last bit.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
@@ -19,8 +18,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from core.checkpoints import identity_of, load_training, save_training
 from core.errors import DataError, WorkFailed
-from core.files import replacing
 from core.small.batches import encode, foretell, right_answers
 from core.small.network import make_network
 from core.small.recipe import Progress, Recipe, Shape, Step
@@ -171,58 +170,31 @@ class Trainer:
         # what a step is.
         free = ("steps", "threads")
         recipe = {k: v for k, v in asdict(self.recipe).items() if k not in free}
-        said = json.dumps([recipe, asdict(self.shape), self.tokenizer.to_str()], sort_keys=True)
-        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+        return identity_of([recipe, asdict(self.shape), self.tokenizer.to_str()])
 
     def save(self, path: Path) -> None:
         """The whole state, in one file, put in place at once."""
-        from safetensors.torch import save_file
-
         # Tied weights are one tensor under two names.
         state = {k: v for k, v in self.model.state_dict().items() if k != "lm_head.weight"}
         tensors: dict[str, Any] = {f"now.{k}": v for k, v in state.items()}
-        for i, row in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adamw.{i}.{k}": torch.as_tensor(v) for k, v in row.items()}
         tensors["judged"] = torch.tensor([list(row) for row in self.judged], dtype=torch.float64)
         told = {
-            "identity": self._identity(),
             "steps": str(self.recipe.steps),
             "where": json.dumps([self.step, self.lines, self.seconds, self.all_kinds, self.grown]),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as fresh:
-            kept = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
-            save_file(kept, fresh, metadata=told)
+        save_training(path, self._identity(), tensors, self.optimizer, told)
 
     def load(self, path: Path) -> None:
         """Go on from a saved state; raises DataError for one of another training."""
-        from safetensors import SafetensorError, safe_open
-
-        tensors: dict[str, Any] = {}
-        try:
-            with safe_open(path, "pt") as file:
-                told: dict[str, str] = file.metadata() or {}
-                for name in file.keys():  # noqa: SIM118 - not a mapping
-                    tensors[name] = file.get_tensor(name)
-        except SafetensorError:
-            raise DataError(
-                str(path), None, "is no checkpoint", "delete it to begin anew"
-            ) from None
-        if told.get("identity") != self._identity():
-            reason = "was left by a training with another recipe"
-            raise DataError(str(path), None, reason, "delete it to begin anew")
-        where = json.loads(told["where"])
+        saved = load_training(path, self._identity())
+        where = json.loads(saved.said["where"])
         self.step, self.lines, self.seconds, self.all_kinds, self.grown = where
-        if self.rate(self.step) != self.recipe.rate and told.get("steps") != str(self.recipe.steps):
+        if self.rate(self.step) != self.recipe.rate and saved.said.get("steps") != str(
+            self.recipe.steps
+        ):
             reason = "was left by a training of another length whose rate has begun to change"
             raise DataError(str(path), None, reason, "delete it to begin anew")
-        now = {k.removeprefix("now."): v for k, v in tensors.items() if k.startswith("now.")}
-        self.model.load_state_dict(now, strict=False)
-        state: dict[int, dict[str, Any]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("adamw."):
-                _, number, kind = name.split(".", 2)
-                state.setdefault(int(number), {})[kind] = tensor
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        self.model.load_state_dict(saved.under("now."), strict=False)
+        saved.put_back(self.optimizer)
         self.judged.clear()
-        self.judged.extend(tuple(row) for row in tensors["judged"].tolist())
+        self.judged.extend(tuple(row) for row in saved.tensors["judged"].tolist())
