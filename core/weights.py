@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             4,
             "reader small, the demo's own",
-            sha256="",
+            sha256="c915cb8734b3154acc468ddc8314bd89d587bf32f06e3b753f94720d8d956022",
             shipped="readers/shipped/small",
         ),
         Model(

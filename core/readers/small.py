@@ -28,9 +28,10 @@ _MEASURED = re.compile(
     r"\b(?:values?|levels?|scores?|ratio|pressure|weight|dose[ds]?|dosage|index|t-score"
     r"|sodium|potassium|chloride|bicarbonate|urea|bun|creatinine|filtration|egfr|glucose|sugar"
     r"|calcium|white cell|leukocytes?|h(?:a)?emoglobin|hematocrit|platelets?|a1c|inr|clotting"
-    r"|tsh|thyro\w+|cholesterol|ldl|hdl|triglycerides?|alt|ast|alp|alkaline|bilirubin|albumin"
+    r"|tsh|thyrotropin|thyroid hormone|cholesterol|ldl|hdl|triglycerides?|alt|ast|alp|alkaline"
+    r"|bilirubin|albumin"
     r"|natriuretic|heart-strain|bnp|c-reactive|crp|sedimentation|esr|troponin|ferritin"
-    r"|iron[- ]stores?|iron-store|vitamin|25-oh|b12|cobalamin|uric acid|urate|parathyroid|pth"
+    r"|iron[- ]stores?|vitamin d|vitamin b12|25-oh|b12|cobalamin|uric acid|urate|parathyroid|pth"
     r"|marker|afp|psa|ca 15-3|seizure-drug|ejection|lvef|pumping|fev1|airflow|breathing test"
     r"|bone density|phq\w*|depression score|das28|activity score|apnea)\b",
     re.IGNORECASE,

@@ -1,0 +1,148 @@
+"""The shipped small reader: its weights are the ones named, it looks facts up, and it declines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core import weights
+from core.errors import MissingModel
+from core.judges.refusal import is_refusal
+from core.packing import HEAD, TAIL
+from core.protocol import Protocol
+from core.readers import READERS
+from core.readers.small import REFUSAL, Small, answerable
+from core.small.shipping import verify
+from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, lesson
+from core.text import words
+from core.types import Prompt
+
+SHIPPED = Path(weights.__file__).parent / weights.MODELS[weights.SMALL].shipped
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_models_of_your_own(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_MODELS", str(tmp_path_factory.mktemp("models")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def reader() -> Small:
+    return Small(Protocol())
+
+
+def prompt(lines: list[str], question: str) -> Prompt:
+    text = HEAD + "\n".join(lines) + f"\n\nQUESTION: {question}" + TAIL
+    return Prompt(text, question, (), 0)
+
+
+RECORD = [
+    "[2011-02-03] Comes with a list of questions.",
+    "[2011-02-03] Sodium [Moles/volume] in Serum or Plasma: 141 mmol/L",
+    "[2012-07-19] No change in appetite or mood since spring.",
+    "[2012-07-19] Ferritin: 88 ng/mL",
+    "[2014-11-30] Wants letters, no calls.",
+]
+
+
+def test_the_shipped_weights_are_the_ones_named() -> None:
+    found = weights.locate(weights.SMALL)
+    assert found.how == "program"
+    assert weights.fingerprint(found) == weights.MODELS[weights.SMALL].sha256
+    made = verify(SHIPPED)
+    assert made["steps"] > 1000
+    files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
+    assert set(files) == {
+        *("README.md", "config.json", "model.safetensors", "tokenizer.json"),
+        "tokenizer_config.json",
+    }
+    assert sum(files.values()) < 10_000_000
+    config = json.loads((SHIPPED / "config.json").read_text())
+    assert (config["model_type"], config["dtype"]) == ("qwen2", "float16")
+
+
+def test_altered_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = weights.MODELS[weights.SMALL]
+    monkeypatch.setitem(weights.MODELS, weights.SMALL, replace(model, sha256="0" * 64))
+    with pytest.raises(MissingModel, match="not the published file of this program"):
+        Small(Protocol())
+
+
+def test_it_copies_values_of_a_record(reader: Small) -> None:
+    questions = ("What is the most recent sodium?", "What is the most recent ferritin?")
+    said = [reader.read(prompt(RECORD, question)).text for question in questions]
+    # The day that follows is often another line's, as its card says; the value is not.
+    assert [text.partition(" (")[0] for text in said] == ["141 mmol/l", "88 ng/ml"]
+
+
+def test_it_says_so_where_the_record_does_not(reader: Small) -> None:
+    said = reader.read(prompt(RECORD, "What is the most recent potassium?")).text
+    assert words(said) == words(NOT_DOCUMENTED)
+    assert is_refusal(said)
+
+
+def test_it_looks_up_names_that_exist_nowhere(reader: Small) -> None:
+    """Of lessons of a seed no training has, single facts without distractors: most are right."""
+    plan = LessonPlan(
+        lines=(20, 20), made_up=1.0, distractors=0, absent=0.2, kinds=("latest", "dose", "lab")
+    )
+    right = asked = 0
+    for number in range(3):
+        made = lesson(77_001, number, plan)
+        for i, one in enumerate(made.asked):
+            put = Prompt(made.prompt(i), one.question, (), 0)
+            said = next(reader.model.read_many([put]))[1].text
+            right += words(said) == words(one.answer)
+            asked += 1
+    assert asked == 60
+    assert right >= 36
+
+
+def test_questions_outside_its_competence_are_declined(reader: Small) -> None:
+    outside = (
+        "Summarize PSA over the past years.",
+        "Who would make medical decisions?",
+        "Why was the dose of Zocor raised?",
+        "",
+    )
+    for question in outside:
+        answer = reader.read(prompt(RECORD, question))
+        assert (answer.text, answer.how, answer.output_tokens) == (REFUSAL, "declined", 0)
+    assert is_refusal(REFUSAL)
+    # What was cut off cannot be told a kind by: the prompt is read as it is.
+    cut = Prompt(HEAD + "\n".join(RECORD), "Who decides?", (), 0, question_survived=False)
+    assert reader.read(cut).how != "declined"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the most recent potassium?",
+        "What was the lowest sodium ever recorded, and when?",
+        "What daily dose of riluzole, in mg, is documented for 2003-02-01?",
+        "Did the patient report asbestos exposure when asked on 2003-02-01?",
+        "When was the latest tympanometry done elsewhere?",
+    ],
+)
+def test_questions_it_answers(question: str) -> None:
+    assert answerable(question)
+
+
+def test_many_are_read_as_one_by_one(reader: Small) -> None:
+    made = lesson(77_002, 1, LessonPlan(lines=(12, 30), kinds=("latest", "dose")))
+    prompts = [Prompt(made.prompt(i), one.question, (), 0) for i, one in enumerate(made.asked[:6])]
+    together = dict(READERS.build("small", Protocol()).read_many(prompts))
+    for i, one in enumerate(prompts):
+        assert together[i].text == reader.read(one).text
+
+
+def test_it_is_read_by_the_same_engine_as_qwen(reader: Small) -> None:
+    from core.readers.qwen import Qwen
+
+    assert type(reader.model) is Qwen
+    assert reader.window == 4096
+    assert Small.mark() == weights.mark(SHIPPED)
