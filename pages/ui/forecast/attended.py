@@ -87,9 +87,9 @@ def _view(run: dict[str, Any], task: str, first: Any) -> None:
     )
     undated = sum(event.days is None for event in found.events) if axis == "days" else 0
     st.caption(
-        f"n = {len(found.events):,} events of one sequence, layer {layer}, {_head(head)}: what the place "
-        "that is read for the forecast gives each event; no interval, it is one sequence and one "
-        "training. Filled circle: weight; triangle: negative; ring: exactly zero. "
+        f"n = {len(found.events):,} events of one sequence, layer {layer}, {_head(head)}: what the "
+        "place that is read for the forecast gives each event; no interval, it is one sequence "
+        "and one training. Filled circle: weight; triangle: negative; ring: exactly zero. "
         + ("" if int(layer) == layers else "In this layer events give to each other as well. ")
         + ("One scale for all." if same else "Each panel has its own scale.")
         + (f" {undated:,} events without a date are not drawn." if undated else "")
