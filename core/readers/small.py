@@ -25,29 +25,23 @@ REFUSAL = (
     "dates, and what was answered yes or no on a day."
 )
 _MEASURED = re.compile(
-    r"\b(?:values?|levels?|scores?|ratio|pressure|weight|dose[ds]?|dosage|index|t-score"
+    r"\b(?:values?|levels?|scores?|ratio|pressure|weight|dose[ds]?|dosage|index"
     r"|sodium|potassium|chloride|bicarbonate|urea|bun|creatinine|filtration|egfr|glucose|sugar"
     r"|calcium|white cell|leukocytes?|h(?:a)?emoglobin|hematocrit|platelets?|a1c|inr|clotting"
     r"|tsh|thyrotropin|thyroid hormone|cholesterol|ldl|hdl|triglycerides?|alt|ast|alp|alkaline"
     r"|bilirubin|albumin"
     r"|natriuretic|heart-strain|bnp|c-reactive|crp|sedimentation|esr|troponin|ferritin"
     r"|iron[- ]stores?|vitamin d|vitamin b12|25-oh|b12|cobalamin|uric acid|urate|parathyroid|pth"
-    r"|marker|afp|psa|ca 15-3|seizure-drug|ejection|lvef|pumping|fev1|airflow|breathing test"
-    r"|bone density|phq\w*|depression score|das28|activity score|apnea)\b",
+    r"|marker|afp|psa|ca 15-3|seizure-drug|fev1|breathing test"
+    r"|phq\w*|apnea)\b",
     re.IGNORECASE,
 )
-_LOOKED_UP = re.compile(
-    r"\b(?:most recent|latest|newest|current|highest|lowest|last|what was|what did|which|usual"
-    r"|how (?:low|high|much|severe|large))\b",
-    re.IGNORECASE,
-)
+_LOOKED_UP = re.compile(r"\b(?:most recent|latest|newest|current|highest|lowest)\b", re.IGNORECASE)
 _DAY = re.compile(r"\b(?:19|20)\d{2}-\d{2}-\d{2}\b")
-_DOSE = re.compile(
-    r"\b(?:what|which|at what) (?:daily )?dose of\b|\bhow (?:much|many \w+) of\b"
-    r"|\bhow much \w+ (?:is|does|was)\b",
-    re.IGNORECASE,
-)
-_WHEN = re.compile(r"^\W*(?:when was|when did|on (?:which|what) (?:day|date))\b", re.IGNORECASE)
+_DOSE = re.compile(r"\b(?:what|which) (?:daily )?dose of\b|\bhow many \w+ of\b", re.IGNORECASE)
+_WHEN = re.compile(r"^\W*(?:when was the|on (?:which|what) (?:day|date))\b", re.IGNORECASE)
+# What it was asked for in examinations and never told: ranges, values below naught, sums of points.
+_NEVER = re.compile(r"\b(?:ejection|lvef|pumping|bone|t-score|activity|arthritis)\b", re.IGNORECASE)
 _SEVERAL = re.compile(
     r"^\W*(?:summari[sz]e|provide|list|describe|show|compare|outline|explain|trace|why)\b"
     r"|\b(?:over the past|throughout|trend|in order|history of|how .* (?:changed|developed))\b",
@@ -61,7 +55,7 @@ def answerable(question: str) -> bool:
     It asks for one fact: what is so on a day that it names, a dose, a day, or the latest, highest
     or lowest of something that is measured.
     """
-    if _SEVERAL.search(question):
+    if _SEVERAL.search(question) or _NEVER.search(question):
         return False
     measured = bool(_LOOKED_UP.search(question)) and bool(_MEASURED.search(question))
     return measured or any(one.search(question) for one in (_DAY, _DOSE, _WHEN))

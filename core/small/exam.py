@@ -25,6 +25,7 @@ from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
 from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, make_lesson
+from core.synthetic.lessons.readings import READINGS
 from core.text import words
 from core.types import Cohort, Gold, Instruction, Prompt, Selection, Span
 
@@ -205,11 +206,21 @@ def patients(
     return [mark(*name, hits[name]) for name in sorted(hits)], rows
 
 
+_KINDS = tuple(READINGS)
 PLANS = {
-    "lessons of 25 lines": (LessonPlan(lines=(25, 25)), 12),
-    "lessons of 25 lines, made-up names alone": (LessonPlan(lines=(25, 25), made_up=1.0), 12),
-    "lessons of 40 lines": (LessonPlan(lines=(40, 40)), 12),
-    "lessons of 100 lines": (LessonPlan(lines=(100, 100)), 6),
+    "lessons of 25 lines": (LessonPlan(lines=(25, 25), kinds=_KINDS), 20),
+    "lessons of 25 lines, no distractors": (
+        LessonPlan(lines=(25, 25), kinds=_KINDS, distractors=0),
+        20,
+    ),
+    "lessons of 25 lines, no distractors, made-up names alone": (
+        LessonPlan(lines=(25, 25), kinds=_KINDS, distractors=0, made_up=1.0),
+        20,
+    ),
+    "lessons of 100 lines, no distractors": (
+        LessonPlan(lines=(100, 100), kinds=_KINDS, distractors=0),
+        8,
+    ),
 }
 """What lessons an examination has, and how many of each plan."""
 

@@ -30,7 +30,8 @@ class Recipe:
     by ``grow`` lines whenever the share of answers right word for word, over the last
     ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. long: most lines
     of the share ``long_share`` of lessons once the end is reached. joined: share of lessons with
-    a whole note on a line; absent, facts, made_up, distractors: as a plan of lessons has them.
+    a whole note on a line; absent, made_up, distractors: as a plan of lessons has them. facts:
+    least and largest share of a lesson's lines with facts (the largest while it is short).
     plain: share of lessons without distractors.
     start: where the weights begin, "copying" or "plain" (see ``network``).
     kinds: of fact that are asked for. first: those asked for until that share is first above
@@ -40,7 +41,7 @@ class Recipe:
     threads: of the processor; more than one gives other last bits.
     """
 
-    steps: int = 2600
+    steps: int = 3600
     records: int = 3
     asked: int = 14
     rate: float = 1.2e-3
@@ -53,10 +54,10 @@ class Recipe:
     judged: int = 20
     patience: int = 110
     long: int = 110
-    long_share: float = 0.2
+    long_share: float = 0.25
     joined: float = 0.1
     absent: float = 0.2
-    facts: float = 0.7
+    facts: tuple[float, float] = (0.25, 0.7)
     made_up: float = 0.6
     distractors: int = 2
     plain: float = 0.7

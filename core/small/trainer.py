@@ -71,7 +71,7 @@ class Trainer:
             distractors=0 if plain else others,
             asked=r.asked,
             absent=r.absent,
-            facts=r.facts,
+            facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
             made_up=r.made_up,
             joined=r.joined,
             kinds=r.kinds if self.all_kinds else r.first,
