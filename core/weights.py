@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             4,
             "reader small, the demo's own",
-            sha256="c915cb8734b3154acc468ddc8314bd89d587bf32f06e3b753f94720d8d956022",
+            sha256="17d002410450f5a9deae7c46dc76f9595033e511319fe86dee7640ed51917206",
             shipped="readers/shipped/small",
         ),
         Model(
