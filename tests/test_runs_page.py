@@ -98,6 +98,7 @@ def test_the_demo_is_composed_told_before_and_started_by_the_queue(here, monkeyp
     started = []
     monkeypatch.setattr(api, "enqueue", lambda spec: started.append(spec) or here)
     app = opened(view="Compose")
+    box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"]).run()
     told = app.table[0].value
     facts = dict(zip(told.index, told.iloc[:, 0], strict=True))
     assert facts["**Leaves this machine**"] == "nothing" and facts["**Cost**"] == "none"
@@ -115,6 +116,7 @@ def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(here):
     box(app, "multiselect", "compose_1_answers_arms").set_value(
         ["bm25", '{ name = "bm25", k = 1 }']
     )
+    box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
     box(app, "number_input", "compose_1_limit").set_value(1)
     app.run()
     assert api.read_toml(app.session_state["compose_text"])["arms"] == [
