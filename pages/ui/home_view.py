@@ -68,7 +68,8 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
         columns={name: kind for name, kind in columns.items() if name in frame},
         height="content",
     )
-    told = f"Accuracy by the judge {judge}; intervals" if judge else "Intervals"
+    reader = (results.choices(results.frame_of(report, "accuracy"), "reader") or [""])[0]
+    told = f"Read by {reader}, judged by {judge}; intervals" if judge else "Intervals"
     counted = "answers" if judge else "questions"
     more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
     st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more}")

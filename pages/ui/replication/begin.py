@@ -16,7 +16,7 @@ from pages.ui.runs import panel
 from pages.ui.runs.demo import SPEC
 from pages.ui.shared import tables
 
-HERE = ("small", "extractive", "qwen")
+HERE = ("extractive", "small", "qwen")
 """Readers that answer on this machine, in the order in which they are offered."""
 
 
