@@ -166,9 +166,10 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
 
 @pytest.mark.parametrize("table", api.PAPER_TABLES)
 def test_every_table_of_the_paper_can_be_looked_at(here, table):
-    app = opened(table=table)
+    app = opened(table=api.PAPER_TABLES[table])
     frame = app.dataframe[1].value
     assert frame["in the paper"].str.contains("%").any()
+    assert app.selectbox(key="table").value == table
     ours = frame[frame["arm"] == "bm25"]
     if len(ours):
         assert (ours["corrected, here"] != "–").any() or table == "hit_miss"
