@@ -106,7 +106,10 @@ MODELS: dict[str, Model] = {
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    try:
+        return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    except PermissionError:
+        return False  # a model that this account may not read is none for it
 
 
 def _shipped(model: Model) -> Path | None:
