@@ -95,14 +95,17 @@ def test_the_address_keeps_every_choice_and_holds_no_name(watch):
     ).click()
     watch.settled()
     page.wait_for_url("**bins=Quintiles**")
+    told = page.locator(".mc-curve-said")
+    everyone = told.inner_text()
     page.get_by_role("combobox", name="Answers of").click()
     page.get_by_role("option").nth(2).click()
-    watch.settled()
     page.wait_for_url("**of=**")
+    expect(told).not_to_have_text(everyone, timeout=PATIENCE)
+    watch.settled()
     assert "sim-model" not in page.url
-    said = page.locator(".mc-curve-said").inner_text()
+    said = told.inner_text()
     page.goto(page.url)
-    expect(page.locator(".mc-curve-said")).to_have_text(said, timeout=PATIENCE)
+    expect(told).to_have_text(said, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")

@@ -92,7 +92,7 @@ def test_a_download_brings_the_numbers(watch):
 def test_a_run_is_started_watched_and_finished_from_home(watch):
     page = watch.go("/", "Home")
     page.get_by_role("button", name="Run the demo comparison").click()
-    expect(page.get_by_text("is at work")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("comparison on demo is at work")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Cancel").click()
     resume = page.get_by_role("button", name="Resume")
     page.goto(watch.home + "/arms")
