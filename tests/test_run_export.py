@@ -272,6 +272,31 @@ def test_links_and_names_twice_are_refused(exported: Path, elsewhere: Path, tmp_
     assert nothing_left(elsewhere)
 
 
+def test_another_compression_and_a_later_version_are_told_in_one_line(tmp_path, elsewhere):
+    bad = tmp_path / "bad.zip"
+    with zipfile.ZipFile(bad, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("export.json", "{}")
+    with pytest.raises(InputError, match="compressed in a way"):
+        import_run(bad)
+    with zipfile.ZipFile(bad, "w") as archive:
+        archive.writestr("export.json", "{}")
+    data = bytearray(bad.read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 99  # the version needed, in the central directory
+    bad.write_bytes(data)
+    with pytest.raises(InputError, match="later version of zip"):
+        import_run(bad)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, EOFError, NotImplementedError])
+def test_a_fault_of_our_own_is_not_told_as_a_bad_zip(exported, elsewhere, monkeypatch, fault):
+    def broken(*_):
+        raise fault("ours")
+
+    monkeypatch.setattr(importing, "sha256", broken)
+    with pytest.raises(fault, match="ours"):
+        import_run(exported)
+
+
 def test_too_much_is_not_unpacked(exported: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="unpacks to more"):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import duckdb
 
@@ -52,7 +52,11 @@ MOST_RESAMPLES = 1_000_000
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 
-Opener = Callable[[str], AbstractContextManager[IO[bytes]]]
+Read = Callable[[int], bytes]
+"""Gives at most so many of the bytes that follow; none at the end."""
+Opener = Callable[[str], AbstractContextManager[Read]]
+LOCKED, PATCHED, STRONG = 0x01, 0x20, 0x40
+"""Flags of a member that is encrypted or a patch: zipfile reads none without a password."""
 
 
 def import_run(file: str | Path) -> dict[str, Any]:
@@ -87,33 +91,53 @@ def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
                 raise InputError(f"{path}: holds a link, {name!r}; an export holds none")
             if one.is_file():
                 found[name] = one.stat().st_size
-        return _checked(path, found), lambda name: (path / name).open("rb")
-    with _readable(path):
-        archive = stack.enter_context(zipfile.ZipFile(path))
+
+        @contextmanager
+        def beside(name: str) -> Generator[Read]:
+            with (path / name).open("rb") as file:
+                yield file.read
+
+        return _checked(path, found), beside
+    with _unzipping(path):
+        archive = stack.enter_context(_archive(path))
     sizes: dict[str, int] = {}
     for info in archive.infolist():
         mode = info.external_attr >> 16
-        if stat.S_ISLNK(mode) or info.flag_bits & 1 or info.filename in sizes:
+        locked = info.flag_bits & (LOCKED | PATCHED | STRONG)
+        if stat.S_ISLNK(mode) or locked or info.filename in sizes:
             raise InputError(f"{path}: holds a link, a locked file or a name twice; not opened")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{path}: is compressed in a way that no export is; not opened")
         sizes[info.filename] = info.file_size
 
     @contextmanager
-    def opened(name: str) -> Generator[IO[bytes]]:
-        with _readable(path), archive.open(name) as file:
-            yield file
+    def inside(name: str) -> Generator[Read]:
+        with _unzipping(path):
+            member = archive.open(name)
 
-    return _checked(path, sizes), opened
+        def read(most: int) -> bytes:
+            with _unzipping(path):
+                return member.read(most)
+
+        with member:
+            yield read
+
+    return _checked(path, sizes), inside
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except NotImplementedError:  # how zipfile says that a later version of the format is needed
+        raise InputError(f"{path}: needs a later version of zip than is read here") from None
 
 
 @contextmanager
-def _readable(path: Path) -> Generator[None]:
-    """Only around zipfile's own work: what it raises for a file that is no good zip.
-
-    NotImplementedError is an unknown compression, RuntimeError a password.
-    """
+def _unzipping(path: Path) -> Generator[None]:
+    """Around single calls of zipfile, never what is done with the bytes: its words for bad data."""
     try:
         yield
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: is no zip that can be read ({type(error).__name__})") from None
 
 
@@ -131,8 +155,8 @@ def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> dict[str, Any]:
-    with opened(MANIFEST) as file:
-        text = file.read(MOST_MANIFEST)
+    with opened(MANIFEST) as read:
+        text = read(MOST_MANIFEST)
     manifest = read_manifest(text)
     run, files = manifest.get("run"), manifest.get("files")
     if not isinstance(run, str) or not RUN_ID.fullmatch(run) or not isinstance(files, dict):
@@ -175,8 +199,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
 
 
 def _hash_of(opened: Opener) -> str:
-    with opened(MANIFEST) as file:
-        return sha256(file.read(MOST_MANIFEST)).hexdigest()
+    with opened(MANIFEST) as read:
+        return sha256(read(MOST_MANIFEST)).hexdigest()
 
 
 def _here(fresh: RunFolder) -> dict[str, str]:
@@ -207,8 +231,8 @@ def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:
     target = into / name
     target.parent.mkdir(exist_ok=True)
     total, left = sha256(), size
-    with opened(name) as file, target.open("wb") as written:
-        while chunk := file.read(min(1 << 20, left + 1)):
+    with opened(name) as read, target.open("wb") as written:
+        while chunk := read(min(1 << 20, left + 1)):
             left -= len(chunk)
             if left < 0:
                 break
