@@ -289,10 +289,11 @@ def test_another_compression_and_a_later_version_are_told_in_one_line(tmp_path, 
 
 @pytest.mark.parametrize("fault", [RuntimeError, EOFError, NotImplementedError])
 def test_a_fault_of_our_own_is_not_told_as_a_bad_zip(exported, elsewhere, monkeypatch, fault):
-    def broken(*_):
-        raise fault("ours")
+    class Broken:
+        def update(self, _: bytes) -> None:
+            raise fault("ours")
 
-    monkeypatch.setattr(importing, "sha256", broken)
+    monkeypatch.setattr(importing, "sha256", Broken)
     with pytest.raises(fault, match="ours"):
         import_run(exported)
 
