@@ -16,6 +16,7 @@ from core.run.folder import find_run
 from core.run.inhibition.spec import read_options
 from core.run.inhibition.work import items
 from core.run.spec import parse_spec, read_spec
+from core.run.worker import do_run
 from tests.inhibition_rows import made, options
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -102,6 +103,17 @@ def test_a_run_cut_off_in_a_training_goes_on_to_the_same_rows(place: Path) -> No
     for name in ("depth", "contrasts", "attention"):
         assert report(cut)["tables"][name] == report(whole)["tables"][name]
     assert not list((folder / "training").glob("*.safetensors"))
+
+
+def test_a_checkpoint_that_outlived_its_row_goes_with_the_next_pass(run: str) -> None:
+    """A worker may end between the two."""
+    folder = find_run(run)
+    name = items(folder.plan().options)[0].name
+    left = folder.path / "training" / f"{name}.safetensors"
+    left.touch()
+    folder.done.unlink()
+    assert do_run(folder) == "done"
+    assert not left.exists() and status(run)["done"] == 8
 
 
 @pytest.mark.parametrize(

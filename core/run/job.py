@@ -6,7 +6,8 @@ Whatever fails becomes a row with a reason; the reason never holds text of a rec
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Generator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -75,6 +76,21 @@ def reason_of(error: BaseException) -> str:
             place = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
         step = step.tb_next
     return f"{type(error).__name__}{place}"
+
+
+@contextmanager
+def outcome(row: Row) -> Generator[None]:
+    """Note in a row how the work done within ends: "ok", or "failed" and why.
+
+    Stopped goes through: what was asked to stop has not failed, and its row is not written.
+    """
+    try:
+        yield
+        row["status"] = "ok"
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        row |= {"status": "failed", "reason": reason_of(error)}
 
 
 class Job:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from core.ehrshot.baselines import fit
 from core.ehrshot.exam import sparsity
@@ -15,7 +15,6 @@ from core.ehrshot.examples import Examples, examples, shuffled
 from core.ehrshot.recipe import Epoch, Recipe, collapsed
 from core.errors import UnknownName
 from core.loaders.labelled import labelled
-from core.run.folder import now
 from core.run.forecast.rows import (
     MODELS,
     calibration_rows,
@@ -27,8 +26,10 @@ from core.run.forecast.rows import (
     write_predictions,
 )
 from core.run.forecast.spec import Split, Variant, most_of, variants_of
-from core.run.job import Job, Row, Stopped, reason_of
-from core.run.rows import blank, digest
+from core.run.job import Job, Row
+from core.run.rows import digest
+from core.run.trainings import Trainings, lasting
+from core.store import Schema
 from core.types import Cohort
 
 
@@ -69,51 +70,32 @@ def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
     return found
 
 
-class Pass:
+class Pass(Trainings[Item]):
     """One pass over the models of a run."""
 
+    table: ClassVar[str] = "models"
+    schema: ClassVar[Schema] = MODELS
+
     def __init__(self, job: Job) -> None:
-        self.job, self.options = job, dict(job.plan.options)
-        self.there = job.there("models")
-        self.todo = [
-            one
-            for one in items(self.options, job.cohort)
-            if one.name not in self.there and job.mine(one.name)
-        ]
+        super().__init__(job, items(job.plan.options, job.cohort))
         self._examples: tuple[tuple[str, Split], Examples] | None = None
         self._epochs, self._seconds = 0, 0.0
 
-    def run(self) -> None:
-        """Fit and examine what is left."""
-        for at, item in enumerate(self.todo):
-            self.job.append("models", self._row(item, at))
-            self._checkpoint(item).unlink(missing_ok=True)
-
-    def _checkpoint(self, item: Item) -> Path:
-        return self.job.folder / "training" / f"{item.name}.safetensors"
-
-    def _row(self, item: Item, at: int) -> Row:
-        row: Row = {
-            **blank(MODELS),
-            "key": digest(item.name, repr(self.job.protocol), repr(sorted(self.options.items()))),
-            "item": item.name,
-            "task": item.task,
-            "variant": item.label,
-            "attention": item.variant.name if item.variant else None,
-            "seed": item.seed,
+    def columns(self, one: Item) -> Row:
+        return {
+            "task": one.task,
+            "variant": one.label,
+            "attention": one.variant.name if one.variant else None,
+            "seed": one.seed,
         }
-        try:
-            split: Split = item.variant.split if item.variant else "official"
-            found = self._found(item.task, split)
-            row["splits"], row["tokens"] = split_rows(found), found.vocabulary.size
-            fitted = self._baseline(item, found) if item.variant is None else None
-            row |= fitted or self._train(item, item.variant, found, at)
-            row["status"] = "ok"
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001 - becomes the row's reason
-            row |= {"status": "failed", "reason": reason_of(error)}
-        return {**row, "time": now()}
+
+    def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
+        found = self._found(one.task, one.variant.split if one.variant else "official")
+        row["splits"], row["tokens"] = split_rows(found), found.vocabulary.size
+        if one.variant is None:
+            row |= self._baseline(one, found)
+        else:
+            row |= self._model(one, one.variant, found, checkpoint, later)
 
     def _found(self, task: str, split: Split) -> Examples:
         if self._examples is None or self._examples[0] != (task, split):
@@ -156,13 +138,20 @@ class Pass:
         write_predictions(self.job.folder, item.name, found.held_out, scores, ranking)
         return row
 
-    def _train(self, item: Item, variant: Variant | None, found: Examples, at: int) -> Row:
+    def _model(
+        self,
+        item: Item,
+        variant: Variant,
+        found: Examples,
+        checkpoint: Path,
+        later: Sequence[Item],
+    ) -> Row:
         from core.ehrshot.encoder import EncoderConfig  # these load torch
         from core.ehrshot.saved import save_model
         from core.ehrshot.together import Training, train_together
         from core.ehrshot.trainer import Trainer
 
-        assert variant is not None and item.seed is not None
+        assert item.seed is not None
         config = EncoderConfig(
             found.vocabulary.size,
             variant.name,
@@ -188,14 +177,14 @@ class Pass:
         question, device = question_of(item.task), self.options["device"] or None
 
         def told(epoch: Epoch, of: int) -> bool:
-            return self._told(item, epoch, of, at)
+            return self._told(item, epoch, of, later)
 
         devices = self.options.get("devices", 1)
         if devices > 1:  # the checkpoint then has all epochs, and the trainer below takes it up
             given = Training(found, config, recipe, question, texts, device == "cpu")
-            train_together(given, devices, self._checkpoint(item), told)
+            train_together(given, devices, checkpoint, told)
         trainer = Trainer(found, config, recipe, question, texts, device)
-        trainer.run(told, self._checkpoint(item))
+        trainer.run(told, checkpoint)
         logits = trainer.logits(found.held_out)
         shown = stages(logits, trainer.weight)
         mean, sd = trainer.gate_spread(found.held_out)
@@ -217,23 +206,17 @@ class Pass:
             "sparsity": asdict(sparsity(found.held_out.tokens, trainer.last_maps)),
         }
 
-    def _told(self, item: Item, epoch: Epoch, of: int, at: int) -> bool:
+    def _told(self, item: Item, epoch: Epoch, of: int, later: Sequence[Item]) -> bool:
         """Tell how far it is and how long the rest may take, by the epochs of this pass."""
         self._epochs += 1
         self._seconds += epoch.seconds
-        later = sum(one.variant is not None for one in self.todo[at + 1 :])
-        left = (of - epoch.epoch + later * of) * self._seconds / self._epochs
+        models = sum(one.variant is not None for one in later)
+        left = (of - epoch.epoch + models * of) * self._seconds / self._epochs
         self.job.watch(
             f"{item.task}, {item.label}, seed {item.seed}: epoch {epoch.epoch} of {of}, tuning "
-            f"AUROC {epoch.tuning_auroc:.3f}; about {_shown(left)} left for this run"
+            f"AUROC {epoch.tuning_auroc:.3f}; about {lasting(left)} left for this run"
         )
         return True
-
-
-def _shown(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def question_of(task: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from core.inhibition.shape import Recipe, Stage
-from core.run.folder import now
 from core.run.inhibition.rows import MODELS, attended_rows, cell_rows, number, stage_rows
 from core.run.inhibition.spec import decoder_of, measures_of, recipe_of
-from core.run.job import Job, Row, Stopped, reason_of
-from core.run.rows import blank, digest
+from core.run.job import Job, Row
+from core.run.rows import digest
+from core.run.trainings import Trainings, lasting
+from core.store import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,72 +46,51 @@ def items(options: Mapping[str, Any]) -> list[Item]:
     ]
 
 
-class Pass:
+class Pass(Trainings[Item]):
     """One pass over the decoders of a run."""
 
+    table: ClassVar[str] = "models"
+    schema: ClassVar[Schema] = MODELS
+
     def __init__(self, job: Job) -> None:
-        self.job, self.options = job, dict(job.plan.options)
-        there = job.there("models")
-        self.todo = [
-            one for one in items(self.options) if one.name not in there and job.mine(one.name)
-        ]
+        super().__init__(job, items(job.plan.options))
         self._steps, self._seconds, self._examining = 0, 0.0, 0.0
 
-    def run(self) -> None:
-        """Train and examine what is left."""
-        for at, item in enumerate(self.todo):
-            self.job.append("models", self._row(item, at))
-            self._checkpoint(item).unlink(missing_ok=True)
-
-    def _checkpoint(self, item: Item) -> Path:
-        return self.job.folder / "training" / f"{item.name}.safetensors"
-
-    def _row(self, item: Item, at: int) -> Row:
-        row: Row = {
-            **blank(MODELS),
-            "key": digest(item.name, repr(self.job.protocol), repr(sorted(self.options.items()))),
-            "item": item.name,
-            "variant": item.label,
-            "attention": item.variant["name"],
-            "placement": item.placement,
-            "seed": item.seed,
+    def columns(self, one: Item) -> Row:
+        return {
+            "variant": one.label,
+            "attention": one.variant["name"],
+            "placement": one.placement,
+            "seed": one.seed,
         }
-        try:
-            row |= self._trained(item, at)
-            row["status"] = "ok"
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001 - becomes the row's reason
-            row |= {"status": "failed", "reason": reason_of(error)}
-        return {**row, "time": now()}
 
-    def _trained(self, item: Item, at: int) -> Row:
+    def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
         from core.inhibition.measure import gate_quality, measure  # these load torch
         from core.inhibition.network import own_parameters, strengths
         from core.inhibition.trainer import Trainer
 
-        recipe = recipe_of(self.options, item.placement, item.seed)
+        recipe = recipe_of(self.options, one.placement, one.seed)
         trainer = Trainer(
-            decoder_of(self.options, item.variant), recipe, self.options["device"] or None
+            decoder_of(self.options, one.variant), recipe, self.options["device"] or None
         )
-        trainer.run(lambda stage, _: self._told(item, stage, recipe, at), self._checkpoint(item))
+        trainer.run(lambda stage, _: self._told(one, stage, recipe, len(later)), checkpoint)
         begun = time.perf_counter()
         plan = measures_of(self.options)
 
         def told(done: int, of: int) -> None:
-            self.job.watch(f"{_named(item)}: examined at {done} of {of} places")
+            self.job.watch(f"{_named(one)}: examined at {done} of {of} places")
 
         cells = measure(trainer, plan, told)
         gate = gate_quality(trainer, plan)
         self._examining = time.perf_counter() - begun
         own, added = own_parameters(trainer.network)
         last = trainer.stages[-1]
-        return {
+        row |= {
             "parameters": own,
             "added_parameters": added,
             "loss": number(last.loss),
             "training_accuracy": number(last.accuracy),
-            "seconds": sum(one.seconds for one in trainer.stages),
+            "seconds": sum(stage.seconds for stage in trainer.stages),
             "device": str(trainer.device),
             "stages": stage_rows(trainer.stages),
             "strength": strengths(trainer.network),
@@ -119,25 +99,18 @@ class Pass:
             "attended": attended_rows(cells),
         }
 
-    def _told(self, item: Item, stage: Stage, recipe: Recipe, at: int) -> bool:
+    def _told(self, item: Item, stage: Stage, recipe: Recipe, later: int) -> bool:
         """Tell how far it is and how long the rest may take, by the steps of this pass."""
         self._steps += stage.step % recipe.save_every or recipe.save_every
         self._seconds += stage.seconds
-        later = len(self.todo) - at - 1
         steps = recipe.steps - stage.step + later * recipe.steps
         left = steps * self._seconds / self._steps + (later + 1) * self._examining
         self.job.watch(
             f"{_named(item)}: step {stage.step} of {recipe.steps}, {100 * stage.accuracy:.0f} % "
-            f"right in training; about {_shown(left)} left for this run"
+            f"right in training; about {lasting(left)} left for this run"
         )
         return True
 
 
 def _named(item: Item) -> str:
     return f"{item.label}, {item.placement}, seed {item.seed}"
-
-
-def _shown(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -34,7 +34,7 @@ from core.run.curve.tables import (
     summary_row,
 )
 from core.run.folder import Plan, now
-from core.run.job import Job, Row, Stopped, reason_of
+from core.run.job import Job, Row, outcome
 from core.run.kind import KINDS, Kind, Table
 from core.run.planning import chosen
 from core.run.rows import blank, digest
@@ -175,18 +175,13 @@ def _row(job: Job, observed: Observed, choice: Choice, bins: int, item: str) -> 
         "key": digest(item, repr(job.protocol)),
         "item": item,
     }
-    try:
+    with outcome(row):
         curve, taken = drawn(observed, choice, bins, job.protocol.resamples, job.protocol.seed)
         row |= {
             **summary_row(curve, taken),
             "curve": bin_rows(curve),
             "text": in_words(curve, choice, taken),
-            "status": "ok",
         }
-    except Stopped:
-        raise
-    except Exception as error:  # noqa: BLE001 - becomes the row's reason
-        row |= {"status": "failed", "reason": reason_of(error)}
     return {**row, "time": now()}
 
 

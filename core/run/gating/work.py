@@ -1,0 +1,136 @@
+"""One pass over a gate run: train, examine and write down every variant that is not there yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from core.errors import WorkFailed
+from core.files import replacing
+from core.gate.checkpoint import Gate
+from core.gate.examples import Pairs, hashing_of
+from core.gate.measures import fit_temperature
+from core.gate.recipe import Epoch
+from core.gate.scorer import Scorer
+from core.gate.split import Split
+from core.protocol import Protocol
+from core.run.gating.exam import Exam
+from core.run.gating.rows import (
+    VARIANTS,
+    calibration_rows,
+    curve_rows,
+    score_rows,
+    sitting_row,
+)
+from core.run.gating.training import Lessons, lessons, split_of
+from core.run.gating.variants import Variant, variants
+from core.run.job import Job, Row
+from core.run.rows import digest
+from core.run.trainings import Trainings
+from core.store import Schema
+
+
+class Pass(Trainings[Variant]):
+    """One pass over the variants of a run."""
+
+    table: ClassVar[str] = "variants"
+    schema: ClassVar[Schema] = VARIANTS
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job, variants(job.plan.options["variants"], job.protocol))
+        self.split = _saved(job.folder / "split.json", split_of(job.cohort, job.protocol))
+        self._lessons: dict[str, Lessons] = {}
+        self._exam: Exam | None = None
+
+    def item(self, one: Variant) -> str:
+        return digest(one.name)
+
+    def asked(self) -> str:
+        return str(self.options["epochs"])
+
+    def columns(self, one: Variant) -> Row:
+        names = ("ngram", "dim", "head", "query", "loss", "fault")
+        return {"variant": one.name, **{name: getattr(one, name) for name in names}}
+
+    def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
+        from core.gate.trainer import Trainer  # loads torch
+
+        base, own = self.job.protocol, one.protocol(self.job.protocol)
+        drawn = self._drawn(own)
+        if drawn.split != self.split:
+            raise WorkFailed("the split of patients is not the one this run began with")
+        config, recipe = one.config(base), one.recipe(base, self.options["epochs"])
+
+        def told(epoch: Epoch, epochs: int) -> bool:
+            self.job.tell()
+            return True
+
+        begun = time.perf_counter()
+        trainer = Trainer(config, drawn.train, drawn.validation, recipe)
+        trainer.run(told, checkpoint)
+        seconds = time.perf_counter() - begun
+        temperature = fit_temperature(trainer.logits(drawn.validation), drawn.validation.label)
+        gate = Gate(config, trainer.weights(), self.split, temperature)
+        if self._exam is None:
+            self._exam = Exam(self.job.cohort, self.split, base)
+        sat = {
+            salt: self._exam.sit(
+                Scorer(
+                    gate,
+                    hashing_of(dataclasses.replace(own, hash_salt=salt), one.ngram, scoring=True),
+                )
+            )
+            for salt in one.salts(base)
+        }
+        first = next(iter(sat.values()))
+        parts = (("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test))
+        row |= {
+            "seconds": seconds,
+            "temperature": temperature,
+            "curve": curve_rows(trainer.curve),
+            # The same draws of patients for every variant.
+            "sittings": [
+                sitting_row(salt, answers, base.resamples, np.random.default_rng(base.seed))
+                for salt, answers in sat.items()
+            ],
+            "calibration": calibration_rows(first.logits, first.labels, temperature),
+            "scores": score_rows(first.logits, first.labels),
+            "split": [_part(name, self.split, pairs) for name, pairs in parts],
+        }
+
+    def _drawn(self, protocol: Protocol) -> Lessons:
+        """The pairs under a protocol's rules, drawn once for all variants that share them."""
+        rules = f"{protocol.gate_positives} {protocol.gate_negatives}"
+        if rules not in self._lessons:
+            self._lessons[rules] = lessons(self.job.cohort, protocol)
+        return self._lessons[rules]
+
+
+def _part(name: str, split: Split, drawn: Pairs) -> dict[str, Any]:
+    return {
+        "part": name,
+        "patients": len(getattr(split, name)),
+        "sentences": len(drawn),
+        "positives": int(drawn.label.sum()),
+    }
+
+
+def _saved(path: Path, split: Split) -> Split:
+    """The run's split, written down by its first pass and read, with its assertion, by later ones.
+
+    Raises WorkFailed where the cohort now parts otherwise.
+    """
+    if not path.exists():
+        with replacing(path) as fresh:
+            fresh.write_text(json.dumps(dataclasses.asdict(split), indent=1) + "\n", "utf-8")
+    raw = json.loads(path.read_text("utf-8"))
+    saved = Split(**{name: tuple(ids) for name, ids in raw.items()})
+    if saved != split:
+        raise WorkFailed(f"{path}: the cohort's patients no longer part as this run began")
+    return saved

@@ -1,0 +1,95 @@
+"""One pass over a run's trainings: each that is not there yet is done and its row written down.
+
+Runs whose items are models trained one after another (forecasts, decoders, gates) share this. A
+training keeps a checkpoint in the run's folder, which goes once its row is written; what fails
+becomes a row with a reason; a run that was stopped goes on in the middle of the training in hand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from core.run.folder import now
+from core.run.job import Job, Row, outcome
+from core.run.rows import blank, digest
+from core.store import Schema
+
+
+class Training(Protocol):
+    """What is trained; ``name`` is its portion of the run's work."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Training)
+
+
+class Trainings(ABC, Generic[T]):
+    """One pass over trainings, in the order given.
+
+    ``table`` and ``schema``: where their rows stand. A kind's own pass says which columns name a
+    training, and does it.
+    """
+
+    table: ClassVar[str]
+    schema: ClassVar[Schema]
+
+    def __init__(self, job: Job, trainings: Iterable[T]) -> None:
+        self.job, self.options = job, dict(job.plan.options)
+        there = job.there(self.table)
+        mine = [one for one in trainings if job.mine(one.name)]
+        self.there = [one for one in mine if self.item(one) in there]
+        self.todo = [one for one in mine if self.item(one) not in there]
+
+    def run(self) -> None:
+        """Train and examine what is left."""
+        for one in self.there:  # a pass may have ended between a row and its checkpoint
+            self._checkpoint(one).unlink(missing_ok=True)
+        for at, one in enumerate(self.todo):
+            self.job.append(self.table, self._row(one, self.todo[at + 1 :]))
+            self._checkpoint(one).unlink(missing_ok=True)
+
+    def item(self, one: T) -> str:
+        """A training's name in rows and files."""
+        return one.name
+
+    def asked(self) -> str:
+        """What a row's key rests on beside its training and the protocol."""
+        return repr(sorted(self.options.items()))
+
+    @abstractmethod
+    def columns(self, one: T) -> Row:
+        """The columns that name a training."""
+
+    @abstractmethod
+    def train(self, one: T, row: Row, checkpoint: Path, later: Sequence[T]) -> None:
+        """Train and examine one, and fill its ``row``; a failed one keeps what was filled in.
+
+        ``checkpoint``: the file in which the training keeps how far it is. ``later``: what this
+        pass does after it.
+        """
+
+    def _checkpoint(self, one: T) -> Path:
+        return self.job.folder / "training" / f"{self.item(one)}.safetensors"
+
+    def _row(self, one: T, later: Sequence[T]) -> Row:
+        row: Row = {
+            **blank(self.schema),
+            "key": digest(one.name, repr(self.job.protocol), self.asked()),
+            "item": self.item(one),
+            **self.columns(one),
+        }
+        with outcome(row):
+            self.train(one, row, self._checkpoint(one), later)
+        return {**row, "time": now()}
+
+
+def lasting(seconds: float) -> str:
+    """How long the rest may take, in words no finer than a guess."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
