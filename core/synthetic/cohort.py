@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.synthetic.events import build_events
+from core.synthetic.folder import TAG, data_use, is_synthetic, spawned, write_texts
 from core.synthetic.medalign_xml import write_record
 from core.synthetic.model import Encounter, Item, Patient
 from core.synthetic.notes_parts import Writer
@@ -64,11 +64,6 @@ class Made:
     asked: list[Asked]
 
 
-def _generator(seed: int, index: int, purpose: int) -> np.random.Generator:
-    sequence = np.random.SeedSequence(entropy=seed, spawn_key=(index, purpose))
-    return np.random.Generator(np.random.PCG64(sequence))
-
-
 def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounter]) -> None:
     """A few of the old and very ill have died by the end of their record."""
     ill = {"hfref", "cirrhosis", "copd"} & set(p.diseases)
@@ -80,7 +75,7 @@ def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounte
 
 def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
     """Make patient number ``index`` of the cohort of ``seed``, in memory."""
-    rng = _generator(seed, index, 0)
+    rng = spawned(seed, index, 0)
     years = 8.0 + 1.9 * float(np.log2(max(events_per_patient, 100) / 300))
     patient = make_patient(rng, index, max(years, 4.0), seed)
     draw_base(rng, patient)
@@ -103,7 +98,7 @@ def _rows(made: Made, index: int, seed: int) -> tuple[list[list[str]], list[list
     person = made.patient.id
     instructions: list[list[str]] = []
     responses: list[list[str]] = []
-    rng = _generator(seed, index, 1)
+    rng = spawned(seed, index, 1)
     for number, asked in enumerate(made.asked):
         fact = asked.fact
         evidence = "|||".join(text for *_, text in asked.evidence)
@@ -154,32 +149,13 @@ def _table(path: Path, columns: Sequence[str], rows: list[list[str]]) -> None:
 
 
 def _prepare(out: Path) -> Path:
-    manifest = out / "midchart.toml"
     ehrs = out / "ehrs"
-    if ehrs.is_dir() and any(ehrs.iterdir()):
-        known = manifest.is_file() and tomllib.loads(manifest.read_text("utf-8")).get("synthetic")
-        if not known:
-            raise InputError(
-                f"{out}: holds records that are not marked synthetic — choose an empty folder"
-            )
+    if ehrs.is_dir() and any(ehrs.iterdir()) and not is_synthetic(out):
+        raise InputError(
+            f"{out}: holds records that are not marked synthetic — choose an empty folder"
+        )
     ehrs.mkdir(parents=True, exist_ok=True)
     return ehrs
-
-
-def _manifest(patients: int, events: int, seed: int) -> str:
-    return "\n".join(
-        (
-            'name = "Synthetic clinical cohort"',
-            f'source = "made by Midchart: {patients} patients, about {events} events each, '
-            f'seed {seed}"',
-            'licence = "none needed: no real person"',
-            "training_allowed = true",
-            "external_services_allowed = true",
-            'deidentified = "synthetic"',
-            "synthetic = true",
-            "",
-        )
-    )
 
 
 def make_clinical(
@@ -239,10 +215,9 @@ def make_clinical(
     texts = {
         "simulated_effect.json": json.dumps(declared_effect(), indent=2) + "\n",
         "README.txt": _README,
-        "midchart.toml": _manifest(patients, events_per_patient, seed),
+        TAG: data_use("Synthetic clinical cohort", patients, events_per_patient, seed),
     }
-    for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8", newline="\n")
+    write_texts(out, texts)
     return {
         "patients": patients, "events": counts["events"], "notes": counts["notes"],
         "tokens": counts["tokens"], "instructions": len(instructions),

@@ -6,7 +6,6 @@ patients are made and written a block at a time.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
@@ -16,6 +15,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.synthetic import laboratory_codes as codes
+from core.synthetic.folder import TAG, data_use, is_synthetic, spawned, write_texts
 from core.synthetic.laboratory_patient import LabPatient, make_patient
 
 LayoutName = Literal["ehrshot", "meds"]
@@ -26,7 +26,7 @@ SHARES = (2295, 2232, 2212)
 """EHRSHOT's patients in train, tuning and held-out; other sizes are split alike."""
 FIRST_ID = 115_000_000
 BLOCK_EVENTS = 400_000
-OWN = ("EHRSHOT_ASSETS", "data", "metadata", "labels", "README.txt", "midchart.toml")
+OWN = ("EHRSHOT_ASSETS", "data", "metadata", "labels", "README.txt", TAG)
 """What a cohort of this sort consists of, in either layout."""
 _README = """Synthetic laboratory cohort, made by Midchart. No real person is described.
 
@@ -39,18 +39,15 @@ Entries named LOCAL/nnnn say nothing of the labs.
 
 def patient_rng(seed: int, index: int) -> np.random.Generator:
     """The generator of patient number ``index``."""
-    return np.random.Generator(
-        np.random.PCG64(np.random.SeedSequence(entropy=seed, spawn_key=(index, 9)))
-    )
+    return spawned(seed, index, 9)
 
 
 def split_of_patients(patients: int, seed: int) -> list[str]:
     """Each patient's split by number, in EHRSHOT's shares."""
     train = round(patients * SHARES[0] / sum(SHARES))
     tuning = round(patients * SHARES[1] / sum(SHARES))
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy=seed, spawn_key=(8,))))
     names = [""] * patients
-    for place, index in enumerate(rng.permutation(patients).tolist()):
+    for place, index in enumerate(spawned(seed, 8).permutation(patients).tolist()):
         names[index] = (
             "train" if place < train else "tuning" if place < train + tuning else "held_out"
         )
@@ -60,9 +57,7 @@ def split_of_patients(patients: int, seed: int) -> list[str]:
 def _prepare(out: Path) -> None:
     inside = [p for p in out.iterdir() if not p.name.startswith(".")] if out.is_dir() else []
     if inside:
-        manifest = out / "midchart.toml"
-        own = all(p.name in OWN for p in inside) and manifest.is_file()
-        if not own or not tomllib.loads(manifest.read_text("utf-8")).get("synthetic"):
+        if not all(p.name in OWN for p in inside) or not is_synthetic(out):
             raise InputError(
                 f"{out}: holds something other than a synthetic laboratory cohort — choose an "
                 "empty folder"
@@ -71,22 +66,6 @@ def _prepare(out: Path) -> None:
             if (out / name).is_dir():
                 rmtree(out / name)
     out.mkdir(parents=True, exist_ok=True)
-
-
-def _manifest(patients: int, events: int, seed: int) -> str:
-    return "\n".join(
-        (
-            'name = "Synthetic laboratory cohort"',
-            f'source = "made by Midchart: {patients} patients, about {events} events each, '
-            f'seed {seed}"',
-            'licence = "none needed: no real person"',
-            "training_allowed = true",
-            "external_services_allowed = true",
-            'deidentified = "synthetic"',
-            "synthetic = true",
-            "",
-        )
-    )
 
 
 def _blocks(
@@ -153,11 +132,8 @@ def make_laboratory(
         if progress is not None:
             progress(done, patients)
     writer.close({FIRST_ID + i: split for i, split in enumerate(splits)})
-    for name, text in (
-        ("README.txt", _README),
-        ("midchart.toml", _manifest(patients, events_per_patient, seed)),
-    ):
-        (out / name).write_text(text, encoding="utf-8", newline="\n")
+    tag = data_use("Synthetic laboratory cohort", patients, events_per_patient, seed)
+    write_texts(out, {"README.txt": _README, TAG: tag})
     return {
         "layout": layout,
         "patients": patients,
