@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from core.curve.simulate import Design, answers, stepped
 from core.curve.study import ALPHA, Curve, study
@@ -62,6 +61,8 @@ def chance(
     resamples: int = 400,
 ) -> Chance:
     """Make ``datasets`` without an effect; how often the gap of ten bins reaches ``gap``."""
+    from scipy.special import stdtrit
+
     gaps, errors, widths = np.empty((3, datasets))
     for i in range(datasets):
         placed = answers(design(rng), accuracy, likeness, rng)

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import expit
-from scipy.stats import rankdata
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -21,6 +18,8 @@ def known(value: float) -> float | None:
 
 def auroc(scores: Floats, labels: Floats) -> float:
     """Area under the ROC curve by ranks, ties counted half; NaN where one class is missing."""
+    from scipy.stats import rankdata
+
     positive = np.asarray(labels) > 0.5
     n, m = int(positive.sum()), int((~positive).sum())
     if not n or not m:
@@ -31,6 +30,8 @@ def auroc(scores: Floats, labels: Floats) -> float:
 
 def score_gap(logits: Floats, labels: Floats) -> float:
     """Mean probability of the positives minus that of the negatives; NaN where one is missing."""
+    from scipy.special import expit
+
     positive = np.asarray(labels) > 0.5
     if not positive.any() or positive.all():
         return float("nan")
@@ -43,6 +44,8 @@ def fit_temperature(logits: Floats, labels: Floats) -> float:
 
     Fitted on pairs that trained nothing; 1 where there are none of one class.
     """
+    from scipy.optimize import minimize_scalar
+
     x, y = np.asarray(logits, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     if not len(y) or y.min() == y.max():
         return 1.0
@@ -68,6 +71,8 @@ class Bin:
 
 def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[Bin]:
     """The reliability curve over ten equal bins of probability; empty bins are left out."""
+    from scipy.special import expit
+
     p = expit(np.asarray(logits, dtype=np.float64) / temperature)
     place = np.minimum((p * 10).astype(int), 9)
     y = np.asarray(labels, dtype=np.float64)

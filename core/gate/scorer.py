@@ -16,7 +16,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from core.gate.checkpoint import Gate
 from core.gate.ngrams import Bags, Hashing, bags
@@ -38,6 +37,8 @@ class Parts:
 
 def pooled(bag: Bags, table: NDArray[Float]) -> NDArray[Float]:
     """Mean row of ``table`` [buckets, width] over each bag, [m, width]; zeros for an empty one."""
+    from scipy.sparse import csr_matrix
+
     shares = bag.shares().astype(table.dtype)
     return np.asarray(csr_matrix((shares, bag.ids, bag.offsets), (len(bag), len(table))) @ table)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from core.ehrshot.exam import calibration_bins, pr_points, roc_points
 from core.ehrshot.examples import Examples, Part
@@ -114,6 +113,8 @@ def stages(logits: NDArray[np.float32], weight: float) -> dict[str, NDArray[np.f
 
     A loss that weighs positives w times multiplies the odds by w, so log w comes off the logit.
     """
+    from scipy.special import expit
+
     wide = logits.astype(np.float64)
     return {"raw": expit(wide), "corrected": expit(wide - math.log(weight))}
 

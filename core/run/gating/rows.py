@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from core.gate.measures import (
     Floats,
@@ -113,6 +112,8 @@ def calibration_rows(logits: Floats, labels: Floats, temperature: float) -> list
 
 def score_rows(logits: Floats, labels: Floats) -> list[dict[str, Any]]:
     """How many positives and negatives got a probability in each of twenty equal bins."""
+    from scipy.special import expit
+
     probability = expit(np.asarray(logits, dtype=np.float64))
     edges = np.linspace(0.0, 1.0, SCORE_BINS + 1)
     rows: list[dict[str, Any]] = []
