@@ -18,7 +18,6 @@ from core.judges.model.claude_engine import ClaudeEngine
 from core.judges.model.engine import Engine
 from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
-from core.judges.model.prices import price_of
 from core.judges.model.served_engine import ServedEngine
 from core.protocol import Protocol
 
@@ -85,52 +84,26 @@ class Blind(LanguageJudge):
         super().__init__(protocol, engine, sighted=False, one_word=one_word)
 
     @classmethod
-    def check(
-        cls,
-        protocol: Protocol,
-        url: str = "",
-        model: str = options.HAIKU,
-        base_url: str = options.CLAUDE,
-        concurrency: int = 8,
-        timeout: float = 60.0,
-        retries: int = 5,
-        max_tokens: int = options.MAX_TOKENS,
-        batch: bool = False,
-        budget_usd: float = 0.0,
-        price_in: float = 0.0,
-        price_out: float = 0.0,
-        repeats: int = 1,
-        **others: Any,
-    ) -> None:
+    def check(cls, protocol: Protocol, **given: Any) -> None:
         """Refuse options that cannot be, and a key that is not there, without a connection."""
-        options.check_numbers("blind", concurrency, retries, max_tokens, timeout, repeats)
-        if url:
-            options.check_served("blind", url, model)
-            options.check_no_claude("blind", model, batch, budget_usd, base_url)
+        chosen = options.of(cls, given)
+        options.check_numbers(cls.name, chosen)
+        if chosen.url:
+            options.check_served(cls.name, chosen)
+            options.check_no_claude(cls.name, chosen)
         else:
-            options.check_claude("blind", model, base_url, budget_usd, price_in, price_out)
+            options.check_claude(cls.name, chosen)
 
     @classmethod
-    def forecast(
-        cls,
-        question: float,
-        evidence: float,
-        response: float,
-        url: str = "",
-        model: str = options.HAIKU,
-        batch: bool = False,
-        max_tokens: int = options.MAX_TOKENS,
-        price_in: float = 0.0,
-        price_out: float = 0.0,
-        **others: Any,
-    ) -> Forecast:
+    def forecast(cls, question: float, evidence: float, response: float, **given: Any) -> Forecast:
         """What a call about texts of so many characters takes."""
-        price = None if url else price_of(model, price_in, price_out)
-        return forecast(question, evidence, response, False, model, price, batch, max_tokens)
+        chosen = options.of(cls, given)
+        return forecast(
+            question, evidence, response, False, chosen, None if chosen.url else chosen.price
+        )
 
     @classmethod
-    def addresses(
-        cls, url: str = "", base_url: str = options.CLAUDE, **others: Any
-    ) -> tuple[str, ...]:
+    def addresses(cls, **given: Any) -> tuple[str, ...]:
         """Where questions and answers would go."""
-        return (url or base_url,)
+        chosen = options.of(cls, given)
+        return (chosen.url or chosen.base_url,)

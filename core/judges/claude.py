@@ -16,7 +16,6 @@ from core.judges.model import options
 from core.judges.model.claude_engine import ClaudeEngine
 from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
-from core.judges.model.prices import price_of
 from core.protocol import Protocol
 
 
@@ -73,43 +72,19 @@ class Claude(LanguageJudge):
         super().__init__(protocol, engine, sighted=True)
 
     @classmethod
-    def check(
-        cls,
-        protocol: Protocol,
-        model: str = options.HAIKU,
-        base_url: str = options.CLAUDE,
-        concurrency: int = 8,
-        timeout: float = 60.0,
-        retries: int = 5,
-        max_tokens: int = options.MAX_TOKENS,
-        budget_usd: float = 0.0,
-        price_in: float = 0.0,
-        price_out: float = 0.0,
-        repeats: int = 1,
-        **others: Any,
-    ) -> None:
+    def check(cls, protocol: Protocol, **given: Any) -> None:
         """Refuse options that cannot be, and a key that is not there, without a connection."""
-        options.check_numbers("claude", concurrency, retries, max_tokens, timeout, repeats)
-        options.check_claude("claude", model, base_url, budget_usd, price_in, price_out)
+        chosen = options.of(cls, given)
+        options.check_numbers(cls.name, chosen)
+        options.check_claude(cls.name, chosen)
 
     @classmethod
-    def forecast(
-        cls,
-        question: float,
-        evidence: float,
-        response: float,
-        model: str = options.HAIKU,
-        batch: bool = False,
-        max_tokens: int = options.MAX_TOKENS,
-        price_in: float = 0.0,
-        price_out: float = 0.0,
-        **others: Any,
-    ) -> Forecast:
+    def forecast(cls, question: float, evidence: float, response: float, **given: Any) -> Forecast:
         """What a call about texts of so many characters takes."""
-        price = price_of(model, price_in, price_out)
-        return forecast(question, evidence, response, True, model, price, batch, max_tokens)
+        chosen = options.of(cls, given)
+        return forecast(question, evidence, response, True, chosen, chosen.price)
 
     @classmethod
-    def addresses(cls, base_url: str = options.CLAUDE, **others: Any) -> tuple[str, ...]:
+    def addresses(cls, **given: Any) -> tuple[str, ...]:
         """Where questions, evidence and answers would go."""
-        return (base_url,)
+        return (options.of(cls, given).base_url,)

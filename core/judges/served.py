@@ -54,35 +54,19 @@ class ServedJudge(LanguageJudge):
         super().__init__(protocol, engine, sighted=True)
 
     @classmethod
-    def check(
-        cls,
-        protocol: Protocol,
-        url: str = "",
-        model: str = "",
-        concurrency: int = 8,
-        timeout: float = 120.0,
-        retries: int = 5,
-        max_tokens: int = options.MAX_TOKENS,
-        repeats: int = 1,
-    ) -> None:
+    def check(cls, protocol: Protocol, **given: Any) -> None:
         """Refuse options that cannot be, without a connection."""
-        options.check_numbers("served", concurrency, retries, max_tokens, timeout, repeats)
-        options.check_served("served", url, model)
+        chosen = options.of(cls, given)
+        options.check_numbers(cls.name, chosen)
+        options.check_served(cls.name, chosen)
 
     @classmethod
-    def forecast(
-        cls,
-        question: float,
-        evidence: float,
-        response: float,
-        model: str = "",
-        max_tokens: int = options.MAX_TOKENS,
-        **others: Any,
-    ) -> Forecast:
+    def forecast(cls, question: float, evidence: float, response: float, **given: Any) -> Forecast:
         """What a call about texts of so many characters takes; an on-site model has no price."""
-        return forecast(question, evidence, response, True, model, None, False, max_tokens)
+        chosen = options.of(cls, given)
+        return forecast(question, evidence, response, True, chosen, None)
 
     @classmethod
-    def addresses(cls, url: str = "", **others: Any) -> tuple[str, ...]:
+    def addresses(cls, **given: Any) -> tuple[str, ...]:
         """Where questions, evidence and answers would go."""
-        return (url,)
+        return (options.of(cls, given).url,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.judges.model.claude_api import about
+from core.judges.model.options import Options
 from core.judges.model.prices import DATE, Price
 from core.judges.model.yes_no import BLIND, SIGHTED
 
@@ -29,16 +30,15 @@ def forecast(
     evidence: float,
     response: float,
     sighted: bool,
-    model: str,
+    chosen: Options,
     price: Price | None,
-    batch: bool,
-    max_tokens: int,
 ) -> Forecast:
     """A call about a question, evidence and response of so many characters."""
+    model, batch = chosen.model, chosen.batch
     frame = len(SIGHTED if sighted else BLIND)
     shared = about(round(question + (evidence if sighted else 0) + frame))
     read = shared + about(round(response))
-    written = min(WORD, max_tokens)
+    written = min(WORD, chosen.max_tokens)
     if price is None:
         return Forecast(read, written, None, "not used", f"no price of {model} is known")
     cost = price.of(read, written, batch=batch)

@@ -1,15 +1,23 @@
-"""The options that judges with a language model share, checked without a connection."""
+"""The options that judges with a language model share, checked without a connection.
+
+A judge's constructor names its options and what each is where a spec leaves it out; here they are
+read from it, so that no default is written twice.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from core import settings
 from core.egress import read_address
 from core.errors import InputError, MissingKey
 from core.judges.model.claude_api import Asking
-from core.judges.model.prices import price_of
+from core.judges.model.prices import Price, price_of
 from core.settings import Secret
 
 CLAUDE = "https://api.anthropic.com"
@@ -17,6 +25,36 @@ HAIKU = "claude-haiku-4-5-20251001"
 CLAUDE_KEY, SERVED_KEY = "ANTHROPIC_API_KEY", "MIDCHART_SERVED_KEY"
 MAX_TOKENS = 16
 """Enough for one word, and for a few more to see what was said in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a judge is set to; what only some judges take is off where it is left out."""
+
+    model: str
+    concurrency: int
+    timeout: float
+    retries: int
+    max_tokens: int
+    repeats: int
+    url: str = ""
+    base_url: str = CLAUDE
+    batch: bool = False
+    budget_usd: float = 0.0
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    @property
+    def price(self) -> Price | None:
+        """What the model costs, where that is known."""
+        return price_of(self.model, self.price_in, self.price_out)
+
+
+def of(judge: Callable[..., Any], given: Mapping[str, Any]) -> Options:
+    """The options of a judge: those given, and its constructor's own for the rest."""
+    usual = {name: one.default for name, one in inspect.signature(judge).parameters.items()}
+    every = {**usual, **given}
+    return Options(**{one.name: every[one.name] for one in fields(Options) if one.name in every})
 
 
 def claude_key(local: bool) -> Secret | None:
@@ -37,38 +75,34 @@ def served_key() -> Secret | None:
     return settings.secret(SERVED_KEY)
 
 
-def check_numbers(
-    judge: str, concurrency: int, retries: int, max_tokens: int, timeout: float, repeats: int
-) -> None:
+def check_numbers(judge: str, chosen: Options) -> None:
     """Raise InputError for a number out of its range."""
     for name, value, least, most in (
-        ("concurrency", concurrency, 1, 256),
-        ("retries", retries, 0, 100),
-        ("max_tokens", max_tokens, 1, 64_000),
-        ("repeats", repeats, 1, 100),
+        ("concurrency", chosen.concurrency, 1, 256),
+        ("retries", chosen.retries, 0, 100),
+        ("max_tokens", chosen.max_tokens, 1, 64_000),
+        ("repeats", chosen.repeats, 1, 100),
     ):
         if type(value) is not int or not least <= value <= most:
             raise InputError(
                 f"{name!r} of the judge {judge!r} is a whole number from {least} to {most:,}"
             )
-    if not 0 < timeout < 86_400:
+    if not 0 < chosen.timeout < 86_400:
         raise InputError(f"'timeout' of the judge {judge!r} is a number of seconds above 0")
 
 
-def check_claude(
-    judge: str, model: str, base_url: str, budget_usd: float, price_in: float, price_out: float
-) -> None:
+def check_claude(judge: str, chosen: Options) -> None:
     """Raise InputError or MissingKey for options with which Claude cannot be asked."""
-    if not model:
+    if not chosen.model:
         raise InputError(f"'model' of the judge {judge!r} is empty; the default is {HAIKU}")
-    address = read_address(base_url, "base_url")
-    price = price_of(model, price_in, price_out)
-    if budget_usd < 0 or not budget_usd < 1e9:
+    address = read_address(chosen.base_url, "base_url")
+    price = chosen.price
+    if chosen.budget_usd < 0 or not chosen.budget_usd < 1e9:
         raise InputError(f"'budget_usd' of the judge {judge!r} is US dollars, 0 for no limit")
-    if budget_usd and price is None:
+    if chosen.budget_usd and price is None:
         raise InputError(
-            f"no price of {model} is known, so a budget cannot be kept: give the judge {judge!r} "
-            "'price_in' and 'price_out', US dollars per million tokens"
+            f"no price of {chosen.model} is known, so a budget cannot be kept: give the judge "
+            f"{judge!r} 'price_in' and 'price_out', US dollars per million tokens"
         )
     claude_key(address.local)
 
@@ -80,24 +114,24 @@ def asking(
     return Asking(model, max_tokens, timeout, price_of(model, price_in, price_out), stream)
 
 
-def check_served(judge: str, url: str, model: str) -> None:
+def check_served(judge: str, chosen: Options) -> None:
     """Raise InputError where an on-site model cannot be found by these options."""
-    if not url:
+    if not chosen.url:
         raise InputError(
             f"the judge {judge!r} needs 'url', its server's address, like http://127.0.0.1:8000/v1"
         )
-    read_address(url)
-    if not model:
+    read_address(chosen.url)
+    if not chosen.model:
         raise InputError(f"the judge {judge!r} needs 'model', the model's name on its server")
 
 
-def check_no_claude(judge: str, model: str, batch: bool, budget_usd: float, url: str) -> None:
+def check_no_claude(judge: str, chosen: Options) -> None:
     """Raise InputError for options of Claude given beside an on-site server."""
     given = {
-        "model": model == HAIKU,
-        "batch": batch,
-        "budget_usd": bool(budget_usd),
-        "base_url": url != CLAUDE,
+        "model": chosen.model == HAIKU,
+        "batch": chosen.batch,
+        "budget_usd": bool(chosen.budget_usd),
+        "base_url": chosen.base_url != CLAUDE,
     }
     wrong = [name for name, is_claudes in given.items() if is_claudes]
     if wrong == ["model"]:
