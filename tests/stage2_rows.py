@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from core.protocol import Protocol
-from core.run.folder import Plan
+from core.run.entries import ArmEntry
 from core.run.members import MemberEntry
+from core.run.plan import Plan
 from core.run.rows import ANSWERS, VERDICTS, blank
-from core.run.spec import ArmEntry
 from core.store import RowStore
 
 ARMS = (

@@ -8,10 +8,10 @@ from typing import Any
 
 from core.bench import BENCHES, compare, reference
 from core.protocol import Protocol
-from core.run.folder import Plan
+from core.run.entries import ArmEntry
 from core.run.members import MemberEntry
+from core.run.plan import Plan
 from core.run.rows import ANSWERS, VERDICTS
-from core.run.spec import ArmEntry
 from core.run.tables.counting import tally
 from core.run.tables.facts import facts
 from core.store import RowStore, query

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from core.run.entries import ArmEntry
 from core.run.evidence import Question
 from core.run.job import Job, Row
 from core.run.judging import Judging
 from core.run.reading import Asked, Reading
 from core.run.rows import item_of
 from core.run.selecting import select
-from core.run.spec import ArmEntry
 from core.types import Instruction, Selection
 
 

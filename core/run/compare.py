@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import UnknownName
-from core.run.folder import Plan, find_run
+from core.run.folder import find_run
 from core.run.kind import KINDS
+from core.run.plan import Plan
 from core.run.tables.common import literal
 from core.run.tables.facts import facts
 from core.run.tables.paired import detectable, paired

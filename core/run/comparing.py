@@ -16,7 +16,8 @@ import numpy as np
 
 from core.errors import InputError
 from core.run.compare import COUNTS
-from core.run.folder import Plan, RunFolder, find_run
+from core.run.folder import RunFolder, find_run
+from core.run.plan import Plan
 from core.run.state import status
 from core.run.tables.common import generator, known
 from core.stats import (

@@ -17,10 +17,11 @@ from core.judges.model.options import book
 from core.ledger import add_line
 from core.run import queue
 from core.run.cluster.place import read_place
-from core.run.folder import Plan, RunFolder, find_run, make_run, take_lock, writing
+from core.run.folder import RunFolder, find_run, make_run, take_lock, writing
 from core.run.launching import children as _children
 from core.run.launching import launch, reap
 from core.run.opening import digest_of
+from core.run.plan import Plan
 from core.run.planning import plan
 from core.run.provenance import weights_used
 from core.run.spec import read_spec

@@ -36,40 +36,11 @@ from typing import Any
 from core import settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
+from core.run.entries import ArmEntry
 from core.run.kind import KINDS
 from core.run.members import MemberEntry
-from core.run.spec import ArmEntry
+from core.run.plan import Plan
 from core.store import Lock, RowStore
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What ``spec.json`` says: ``options`` are the kind's own fields, ``raw`` is all of it."""
-
-    name: str
-    kind: str
-    data: str
-    digest: str
-    arms: tuple[ArmEntry, ...]
-    reader_entries: tuple[MemberEntry, ...]
-    judge_entries: tuple[MemberEntry, ...]
-    protocol: Protocol
-    limit: int | None
-    options: Mapping[str, Any]
-    planned: int
-    raw: Mapping[str, Any]
-    allow_hosts: tuple[str, ...] = ()
-    part: str = ""
-
-    @property
-    def readers(self) -> tuple[str, ...]:
-        """The readers' labels, as rows and tables hold them."""
-        return tuple(entry.label for entry in self.reader_entries)
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges' labels."""
-        return tuple(entry.label for entry in self.judge_entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from core.errors import MidchartError
 from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
-from core.run.folder import Plan
+from core.run.entries import READER, ArmEntry
 from core.run.gating.house import arm_options
 from core.run.members import MemberEntry
-from core.run.spec import READER, ArmEntry
+from core.run.plan import Plan
 from core.seams import Arm, Judge, Reader
 from core.store import Schema
 from core.types import Cohort, Instruction, Span

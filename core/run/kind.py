@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from core.errors import SpecError
 from core.protocol import Protocol
 from core.registry import Registry
+from core.run.job import Job
+from core.run.plan import Plan, Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
-
-if TYPE_CHECKING:
-    from core.run.folder import Plan
-    from core.run.job import Job
-    from core.run.spec import Spec
 
 Table = list[dict[str, Any]]
 MADE = "made by the run"

@@ -14,8 +14,8 @@ from core.egress import Gate, audit, gate_of, read_address
 from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
+from core.run.entries import READER, ArmEntry
 from core.run.members import MemberEntry
-from core.run.spec import READER, ArmEntry
 from core.types import Manifest
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core import settings
 from core.errors import DataError
-from core.run.folder import Plan
 from core.run.gating.training import split_of
+from core.run.job import Job
 from core.run.kind import KINDS, MADE
 from core.run.leaving import destinations, permit
 from core.run.opening import digest_of, opened
+from core.run.plan import Plan, Spec
 from core.run.provenance import versions, weights_used
-from core.run.spec import Spec
 from core.types import Cohort, Instruction
-
-if TYPE_CHECKING:
-    from core.run.job import Job
 
 
 def find_data(data: str, base: str = "") -> Path:

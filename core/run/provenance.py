@@ -15,8 +15,8 @@ import core
 from core import settings
 from core.errors import DataError
 from core.readers import READERS
+from core.run.entries import READER, ArmEntry
 from core.run.members import MemberEntry
-from core.run.spec import READER, ArmEntry
 
 PACKAGES = (
     "accelerate",

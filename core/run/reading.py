@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from core.judges.failure import failure_kind
 from core.judges.offline import reference_of
 from core.packing import build_prompt
+from core.run.entries import ArmEntry
 from core.run.evidence import Question
 from core.run.folder import now
 from core.run.groups import outcomes
 from core.run.job import Job, Row, reason_of
 from core.run.rows import ANSWERS, blank, digest, entry_text, item_of
-from core.run.spec import ArmEntry
 from core.seams import GroupReader, Reader
 from core.types import Answer, Prompt, Selection
 

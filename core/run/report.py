@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from core.run.folder import Plan, RunFolder, find_run
+from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
+from core.run.plan import Plan
 from core.run.state import status
 
 

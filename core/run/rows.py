@@ -17,7 +17,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
-from core.run.spec import ArmEntry
+from core.run.entries import ArmEntry
 from core.store import Schema
 from core.types import Selection
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from core.run.entries import ArmEntry
 from core.run.evidence import Question
 from core.run.job import Job, Row, reason_of
 from core.run.rows import SELECTIONS, blank, kept_rows, line_rows, wording
-from core.run.spec import ArmEntry
 from core.types import Selection
 
 

@@ -15,10 +15,11 @@ from core.arms import ARMS
 from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
-from core.run.folder import Plan, RunFolder
+from core.run.entries import READER
+from core.run.folder import RunFolder
 from core.run.kind import KINDS
 from core.run.members import MemberEntry
-from core.run.spec import READER
+from core.run.plan import Plan
 
 CPU = "cpu"
 GPU = "gpu"

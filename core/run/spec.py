@@ -9,7 +9,6 @@ import dataclasses
 import inspect
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
+from core.run.entries import READER, UNLIMITED, ArmEntry
 from core.run.kind import KINDS, MADE, Kind
 from core.run.members import (
     MemberEntry,
@@ -28,70 +28,12 @@ from core.run.members import (
     read_members,
     try_options,
 )
-from core.types import Budget
+from core.run.plan import Spec
 
 FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
 PARTS = ("train", "validation", "test")
 LISTS = ("arms", "readers", "judges")
 BUDGET_FIELDS = ("k", "recency", "tokens")
-UNLIMITED = 10**9
-"""A k that takes all there are."""
-READER = "reader"
-"""The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArmEntry:
-    """One entry of a spec's arms: the arm, its budget, its options, and its label.
-
-    ``label`` tells entries of one run apart: the arm's name, and what differs from the protocol.
-    """
-
-    name: str
-    k: int
-    recency: int
-    tokens: int | None
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    label: str = ""
-
-    @property
-    def budget(self) -> Budget:
-        """What the arm may keep."""
-        return Budget(self.k, self.recency, self.tokens)
-
-    @property
-    def shown_k(self) -> int | None:
-        """``k`` as tables show it: None where it takes all there are."""
-        return None if self.k >= UNLIMITED else self.k
-
-    @property
-    def shown_budget(self) -> str:
-        """The budget in words: "k=20", "600 tokens", "k=20, 600 tokens" or "all"."""
-        words = [] if self.shown_k is None else [f"k={self.k}"]
-        words += [f"{self.tokens} tokens"] if self.tokens is not None else []
-        return ", ".join(words) or "all"
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What a run is to do.
-
-    ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
-    file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
-    """
-
-    name: str
-    kind: str
-    data: str
-    arms: tuple[ArmEntry, ...]
-    readers: tuple[MemberEntry, ...]
-    judges: tuple[MemberEntry, ...]
-    protocol: Protocol
-    limit: int | None = None
-    part: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    base: str = ""
-    allow_hosts: tuple[str, ...] = ()
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:

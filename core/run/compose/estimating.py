@@ -21,12 +21,14 @@ from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
 from core.run.compose.timing import expected
+from core.run.entries import ArmEntry
 from core.run.kind import KINDS
 from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
 from core.run.opening import opened
+from core.run.plan import Spec
 from core.run.planning import chosen, find_data
-from core.run.spec import ArmEntry, Spec, read_spec
+from core.run.spec import read_spec
 from core.text import count_tokens, sentences
 from core.types import Cohort, Instruction
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from core import settings
 from core.ledger import read_lines
-from core.run.folder import Plan, RunFolder, run_ids
+from core.run.folder import RunFolder, run_ids
+from core.run.plan import Plan, Spec
 from core.run.provenance import machine
-from core.run.spec import Spec
 
 LATEST = 40
 """So many of the latest runs of a kind are looked at."""

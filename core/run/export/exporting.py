@@ -30,7 +30,8 @@ from core.errors import DataUseError, InputError
 from core.loaders.open import open_cohort
 from core.run.export.html import report_html
 from core.run.export.reproducing import cohort_name, reproduce
-from core.run.folder import Plan, RunFolder, find_run, now, write_json
+from core.run.folder import RunFolder, find_run, now, write_json
+from core.run.plan import Plan
 from core.run.report import report, write_tables
 from core.run.state import state_of
 from core.store import Schema, query, source

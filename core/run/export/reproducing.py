@@ -13,9 +13,10 @@ from typing import Any
 
 from core.errors import MidchartError
 from core.run.compose.presets import read_toml, write_toml
-from core.run.folder import Plan
+from core.run.entries import READER, ArmEntry
 from core.run.members import MemberEntry, gathering
-from core.run.spec import READER, ArmEntry, Spec, parse_spec, token_twins
+from core.run.plan import Plan, Spec
+from core.run.spec import parse_spec, token_twins
 
 
 def reproduce(plan: Plan) -> tuple[str, str]:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from core.errors import DataError, InputError, UnknownName
 from core.loaders.labelled import LabelledData, labelled
-from core.run.folder import Plan, RunFolder
+from core.run.folder import RunFolder
 from core.run.forecast.rows import prediction_files, read_columns
 from core.run.forecast.spec import variants_of
+from core.run.plan import Plan
 from core.sequences import UNDATED, last_events
 from core.types import Cohort
 

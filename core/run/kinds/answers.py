@@ -13,12 +13,11 @@ from core.protocol import Protocol
 from core.run import semantic
 from core.run.answering import Answering
 from core.run.evidence import question_of
-from core.run.folder import Plan
 from core.run.job import Job, reason_of
 from core.run.kind import KINDS, Kind, Table, need_instructions
+from core.run.plan import Plan, Spec
 from core.run.planning import by_record, chosen, own_records
 from core.run.rows import ANSWERS, VERDICTS
-from core.run.spec import Spec
 from core.run.tables import stage1
 from core.run.tables.stage2 import stage2
 from core.store import RowStore, Schema

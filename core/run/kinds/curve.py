@@ -33,12 +33,12 @@ from core.run.curve.tables import (
     published_curve,
     summary_row,
 )
-from core.run.folder import Plan, now
+from core.run.folder import now
 from core.run.job import Job, Row, outcome
 from core.run.kind import KINDS, Kind, Table
+from core.run.plan import Plan, Spec
 from core.run.planning import chosen
 from core.run.rows import blank, digest
-from core.run.spec import Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 
 from core.errors import DataUseError
 from core.protocol import Protocol
-from core.run.folder import Plan
 from core.run.forecast import spec as forecast_spec
 from core.run.forecast import tables as forecast_tables
 from core.run.forecast.rows import MODELS
 from core.run.forecast.work import Pass, items
 from core.run.job import Job
 from core.run.kind import KINDS, Kind, Table
-from core.run.spec import Spec
+from core.run.plan import Plan, Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, cast
 
 from core.errors import SpecError, UnknownName
 from core.protocol import Protocol
-from core.run.folder import Plan
 from core.run.gating import tables as gate_tables
 from core.run.gating.rows import VARIANTS
 from core.run.gating.training import split_of
@@ -19,7 +18,7 @@ from core.run.gating.variants import GROUPS, variants
 from core.run.gating.work import Pass
 from core.run.job import Job
 from core.run.kind import KINDS, Kind, Table
-from core.run.spec import Spec
+from core.run.plan import Plan, Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.protocol import Protocol
-from core.run.folder import Plan
 from core.run.inhibition import spec as inhibition_spec
 from core.run.inhibition import tables as inhibition_tables
 from core.run.inhibition.rows import MODELS
 from core.run.inhibition.work import Pass, items
 from core.run.job import Job
 from core.run.kind import KINDS, Kind, Table
-from core.run.spec import Spec
+from core.run.plan import Plan, Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

@@ -10,14 +10,13 @@ from typing import Any, ClassVar, cast
 from core.errors import SpecError
 from core.protocol import Protocol
 from core.run.answering import Answering
-from core.run.folder import Plan
 from core.run.job import Job
 from core.run.kind import KINDS, Kind, Table
 from core.run.needle.cohort import NeedleCohort, cut_rows, needle_cohort
 from core.run.needle.rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_question
 from core.run.needle.tables import needle_tables
+from core.run.plan import Plan, Spec
 from core.run.planning import chosen
-from core.run.spec import Spec
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 

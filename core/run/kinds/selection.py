@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 from core.protocol import Protocol
 from core.run import semantic
 from core.run.evidence import question_of
-from core.run.folder import Plan, now
+from core.run.folder import now
 from core.run.job import Job, reason_of
 from core.run.kind import KINDS, Kind, Table, need_instructions
+from core.run.plan import Plan, Spec
 from core.run.planning import by_record, chosen, own_records
 from core.run.rows import SELECTIONS, digest, entry_text, item_of
 from core.run.selecting import select
-from core.run.spec import Spec
 from core.run.tables import stage1
 from core.run.tables.failures import failures
 from core.store import RowStore, Schema

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from core.evidence import is_middle
-from core.run.folder import Plan
 from core.run.needle.said import Row, of_cells
+from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
 from core.stats import holm_adjust, within_contrast
 

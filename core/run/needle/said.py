@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import cells, entry_columns
 from core.store import RowStore, snapshot, source
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from core.run.folder import Plan
 from core.run.needle.contrast import contrasts, verdicts
 from core.run.needle.said import Row, needle_rows, of_cells
+from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
 from core.run.tables.failures import failures
 from core.stats import clustered_bootstrap, wilson_interval

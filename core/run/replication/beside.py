@@ -13,7 +13,8 @@ from typing import Any
 
 from core.protocol import Protocol
 from core.run.comparing import compare_runs
-from core.run.folder import Plan, find_run
+from core.run.folder import find_run
+from core.run.plan import Plan
 from core.run.replication.paper import paper_rows
 from core.run.replication.steps import Step, steps
 from core.run.report import report

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from core.run.entries import ArmEntry
 from core.run.evidence import UNLOCATED
-from core.run.folder import Plan
-from core.run.spec import ArmEntry
+from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, Table, cells, entry_columns, intervals
 from core.run.tables.counting import NOTHING, Cell, Counts, counted, share, tally
 from core.stats import wilson_interval

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import Table, entry_columns, generator, known, literal
 from core.stats import (
     ac1_of,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from core.run.entries import ArmEntry
 from core.run.evidence import UNLOCATED
-from core.run.folder import Plan
-from core.run.spec import ArmEntry
+from core.run.plan import Plan
 from core.stats import bootstrap_proportion, wilson_interval
 from core.types import BANDS
 

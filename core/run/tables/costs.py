@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import Table, entry_columns
 from core.store import Ask
 

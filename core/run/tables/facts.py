@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import get_args
 
 from core.run.evidence import UNLOCATED
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import literal
 from core.run.tables.stage1_facts import MAIN
 from core.store import Ask, RowStore, Schema, snapshot, source

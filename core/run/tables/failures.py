@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from core.judges.failure import FAILURE_KINDS
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import Table, cells, entry_columns
 from core.stats import wilson_interval
 from core.store import Ask, RowStore

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import Table, cells, entry_columns
 from core.run.tables.counting import NOTHING, counted, share, tally
 from core.stats import newcombe_independent, wilson_interval

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import UnknownName
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import Table, entry_columns, generator, known, literal
 from core.stats import (
     benjamini_hochberg,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.common import WIDE_BANDS, Table, bands_of, entry_columns, generator, known
 from core.run.tables.stage1_facts import OF, Stage1Facts
 from core.stats import cluster_totals, clustered_intervals

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from core.run.folder import Plan
-from core.run.spec import ArmEntry
+from core.run.entries import ArmEntry
+from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
 from core.run.tables.stage1_facts import LEXICAL, Stage1Facts
 from core.stats import wilson_interval

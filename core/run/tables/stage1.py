@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from core.errors import SpecError
-from core.run.folder import Plan
 from core.run.kind import Table
+from core.run.plan import Plan
 from core.run.rows import SEMANTIC
 from core.run.semantic import wanted
 from core.run.tables.precision import precision

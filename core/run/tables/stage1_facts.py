@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.store import RowStore, snapshot, source
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.run.folder import Plan
+from core.run.plan import Plan
 from core.run.tables.accuracy import (
     STRATA,
     accuracy,

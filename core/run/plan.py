@@ -1,0 +1,63 @@
+"""What a run is to do: as a spec asks for it, and as it was planned and is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.protocol import Protocol
+from core.run.entries import ArmEntry
+from core.run.members import MemberEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a run is to do.
+
+    ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
+    file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
+    """
+
+    name: str
+    kind: str
+    data: str
+    arms: tuple[ArmEntry, ...]
+    readers: tuple[MemberEntry, ...]
+    judges: tuple[MemberEntry, ...]
+    protocol: Protocol
+    limit: int | None = None
+    part: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    base: str = ""
+    allow_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``spec.json`` says: ``options`` are the kind's own fields, ``raw`` is all of it."""
+
+    name: str
+    kind: str
+    data: str
+    digest: str
+    arms: tuple[ArmEntry, ...]
+    reader_entries: tuple[MemberEntry, ...]
+    judge_entries: tuple[MemberEntry, ...]
+    protocol: Protocol
+    limit: int | None
+    options: Mapping[str, Any]
+    planned: int
+    raw: Mapping[str, Any]
+    allow_hosts: tuple[str, ...] = ()
+    part: str = ""
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The readers' labels, as rows and tables hold them."""
+        return tuple(entry.label for entry in self.reader_entries)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges' labels."""
+        return tuple(entry.label for entry in self.judge_entries)
