@@ -1,5 +1,5 @@
-"""How a run's work is parted among hands, with hands of this process in the place of Ray's; on a
-real cluster it is tried in tests/test_run_ray.py."""
+"""How a run's work is parted among workers, with workers of this process in the place of Ray's; on
+a real cluster it is tried in tests/test_run_ray.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from core.errors import InputError, WorkFailed
 from core.run import rows
-from core.run.cluster.hand import Hand, for_hands
 from core.run.cluster.place import on_loopback, read_place
 from core.run.cluster.pool import MOST_DEATHS, Pool
 from core.run.cluster.portions import Lot, lots
+from core.run.cluster.remote import RayWorker, for_workers
 from core.run.cluster.rows import PortionRows
 from core.run.folder import make_run
 from core.run.job import Job, Stopped
@@ -47,7 +47,7 @@ class Ref:
 
 
 class FakeRay:
-    """The four calls of Ray that a pool makes, over hands of this process."""
+    """The four calls of Ray that a pool makes, over workers of this process."""
 
     class exceptions:
         class RayError(Exception):
@@ -61,8 +61,8 @@ class FakeRay:
             raise ref.value
         return ref.value
 
-    def kill(self, hand):
-        hand.killed = True
+    def kill(self, worker):
+        worker.killed = True
 
 
 class Called:
@@ -74,17 +74,17 @@ class Called:
         return self
 
 
-class FakeHand:
-    """``dies(portions, sent)`` is asked after every message whether the hand dies now."""
+class FakeWorker:
+    """``dies(portions, sent)`` is asked after every message whether the worker dies now."""
 
     def __init__(self, run, dies, told):
-        self.hand, self.dies, self.told, self.killed = Hand(run), dies, told, False
-        self.ready = Called(lambda: Ref({**self.hand.ready(), **told}))
+        self.worker, self.dies, self.told, self.killed = RayWorker(run), dies, told, False
+        self.ready = Called(lambda: Ref({**self.worker.ready(), **told}))
         self.work = Called(self._work)
 
     def _work(self, portions, there):
         sent = 0
-        for messages in self.hand.work(portions, there):
+        for messages in self.worker.work(portions, there):
             for message in messages:
                 if self.dies(portions, sent):
                     yield Ref(FakeRay.exceptions.RayError("gone"))
@@ -95,12 +95,12 @@ class FakeHand:
 
 class FakeSession:
     def __init__(self, room=2, dies=lambda portions, sent: False, told=None):
-        self.ray, self.dies, self.told, self.hands = FakeRay(), dies, told or {}, []
+        self.ray, self.dies, self.told, self.workers = FakeRay(), dies, told or {}, []
         self.room = lambda: room
 
-    def hand(self, run):
-        self.hands.append(FakeHand(run, self.dies, self.told))
-        return self.hands[-1]
+    def worker(self, run):
+        self.workers.append(FakeWorker(run, self.dies, self.told))
+        return self.workers[-1]
 
 
 class Run:
@@ -149,12 +149,12 @@ def small(cohort, kind="answers"):
 
 
 @pytest.mark.parametrize("kind", ["answers", "selection", "needles"])
-def test_portions_give_what_the_whole_gives_though_hands_die(cohort, kind):
+def test_portions_give_what_the_whole_gives_though_workers_die(cohort, kind):
     whole = Run(small(cohort, kind)).alone()
     deaths = []
 
     def dies(portions, sent):
-        # One hand in the middle of the first lot, one at its very start.
+        # One worker in the middle of the first lot, one at its very start.
         if len(deaths) < 2 and sent == (3, 0)[len(deaths)]:
             deaths.append(portions)
             return True
@@ -162,10 +162,10 @@ def test_portions_give_what_the_whole_gives_though_hands_die(cohort, kind):
 
     session = FakeSession(dies=dies)
     parted = Run(small(cohort, kind)).pooled(session)
-    assert len(deaths) == 2 and len(session.hands) == 4
+    assert len(deaths) == 2 and len(session.workers) == 4
     assert parted.contents() == whole.contents()
     assert parted.job.done == whole.job.done > 8
-    assert all(hand.killed for hand in session.hands), "none is left behind"
+    assert all(worker.killed for worker in session.workers), "none is left behind"
 
 
 def test_what_is_there_is_not_done_again(cohort):
@@ -177,7 +177,7 @@ def test_what_is_there_is_not_done_again(cohort):
     assert set(asked) == {0} and run.job.done == len(rows(run.folder.id, "answers")) * 2
 
 
-def test_a_portion_that_kills_its_hands_is_named_and_the_others_are_done(cohort):
+def test_a_portion_that_kills_its_workers_is_named_and_the_others_are_done(cohort):
     deaths = []
 
     def dies(portions, sent):
@@ -193,7 +193,7 @@ def test_a_portion_that_kills_its_hands_is_named_and_the_others_are_done(cohort)
     assert {row["record"] for row in rows(run.folder.id, "answers")} == {"1", "3", "4"}
 
 
-def test_a_cancelled_pass_keeps_what_hands_still_send(cohort, monkeypatch):
+def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
     monkeypatch.setattr("core.run.cluster.pool.DRAIN_S", 2.0)
     run = Run(small(cohort), go_on=lambda done: done < 3)
     with pytest.raises(Stopped):
@@ -226,13 +226,13 @@ def test_another_machine_is_noted_in_the_audit_file(cohort):
     assert (line["host"], line["purpose"]) == ("node-7", "worker of the cluster")
 
 
-def test_hands_are_not_given_judges_that_keep_a_book(cohort):
+def test_workers_are_not_given_judges_that_keep_a_book(cohort):
     run = Run(small(cohort))
     judges = (MemberEntry("claude", label="claude"), *run.plan.judge_entries)
-    assert for_hands(dataclasses.replace(run.plan, judge_entries=judges)) == run.plan
+    assert for_workers(dataclasses.replace(run.plan, judge_entries=judges)) == run.plan
 
 
-def test_rows_in_hand_are_told_as_they_come_and_asked_by_plain_columns():
+def test_rows_in_memory_are_told_as_they_come_and_asked_by_plain_columns():
     told = []
     store = PortionRows({"answers": ANSWERS}, lambda table, row: told.append((table, row["key"])))
     row = {**dict.fromkeys(ANSWERS), "key": "a", "item": "x"}
@@ -272,7 +272,7 @@ def test_places(monkeypatch):
         read_place("ray")
 
 
-def test_lots_are_whole_and_become_smaller_where_hands_die():
+def test_lots_are_whole_and_become_smaller_where_workers_die():
     cut = lots([str(i) for i in range(100)], room=2)
     assert [p for lot in cut for p in lot.portions] == [str(i) for i in range(100)]
     assert max(len(lot.portions) for lot in cut) == 4

@@ -74,12 +74,12 @@ def contents(run: str) -> dict[str, dict[str, dict[str, object]]]:
     return found
 
 
-def hands() -> set[int]:
-    """Processes of hands on this machine."""
+def workers() -> set[int]:
+    """Processes of workers on this machine."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"ray::Hand"):
+            if path.read_bytes().startswith(b"ray::RayWorker"):
                 found.add(int(path.parent.name))
         except OSError:
             continue
@@ -104,13 +104,13 @@ def whole(cohort: Path):
 
 
 def test_a_worker_and_a_node_killed_lose_nothing_and_double_nothing(cluster, cohort, whole):
-    before = hands()
+    before = workers()
     run = start(spec(cohort), on=on(cluster))
     seen = []
 
     def watch(done: int, planned: int):
         seen.append(done)
-        if len(killed) == 0 and done > planned * 0.1 and (own := hands() - before):
+        if len(killed) == 0 and done > planned * 0.1 and (own := workers() - before):
             os.kill(min(own), signal.SIGKILL)
             killed.append("worker")
         elif len(killed) == 1 and done > planned * 0.4:
@@ -146,8 +146,8 @@ def test_cancelled_in_seconds_resumed_here_and_the_command_line_says_the_same(
     assert contents(run) == whole
 
 
-def test_a_killed_run_leaves_no_hand_and_goes_on_where_it_was(cluster, cohort, whole):
-    before = hands()
+def test_a_killed_run_leaves_no_worker_and_goes_on_where_it_was(cluster, cohort, whole):
+    before = workers()
     run = start(spec(cohort), on=on(cluster))
     wait_for_items(run, 10)
     child = _children[run]
@@ -155,9 +155,9 @@ def test_a_killed_run_leaves_no_hand_and_goes_on_where_it_was(cluster, cohort, w
     child.wait()
     assert status(run)["status"] == "crashed"
     deadline = time.monotonic() + 10
-    while hands() - before and time.monotonic() < deadline:
+    while workers() - before and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not hands() - before
+    assert not workers() - before
     resume(run)
     wait(run)
     assert contents(run) == whole

@@ -1,7 +1,7 @@
-"""The hands of a run: as many as the cluster has room for, each given lots until none is left.
+"""The workers of a run: as many as the cluster has room for, each given lots until none is left.
 
-What comes from a hand is written down at once by this process, which holds the run's lock. A hand
-that dies gives its lot back; its machine, or another that joins meanwhile, may take it.
+What comes from a worker is written down at once by this process, which holds the run's lock. A
+worker that dies gives its lot back; its machine, or another that joins meanwhile, may take it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from core.egress import audit
 from core.errors import WorkFailed
-from core.run.cluster.hand import END, NOTE, ROW, Message
 from core.run.cluster.portions import Begun, Lot, lots
+from core.run.cluster.remote import END, NOTE, ROW, Message
 from core.run.cluster.session import Session
 from core.run.job import Job, Stopped
 from core.run.kind import Kind
@@ -25,18 +25,18 @@ LOOK_S = 0.2
 ROOM_S = 2.0
 """How often the cluster is asked for its machines: some come, some go."""
 MOST_DEATHS = 3
-"""Hands that may die over one portion before it is left, for this pass, to whoever mends it."""
+"""Workers that may die over one portion before it is left, for this pass, to whoever mends it."""
 MOST_REFUSALS = 3
-"""Hands that may fail to start, one after another, before the run gives up."""
+"""Workers that may fail to start, one after another, before the run gives up."""
 DRAIN_S = 5.0
-"""How long a cancelled run waits for the items in hand."""
+"""How long a cancelled run waits for the items that are being done."""
 
 
 @dataclass
 class _Worker:
-    """A hand here: Ray's handle, what it is asked now, and its lot (None: it is starting)."""
+    """A worker, seen from here: Ray's handle, what it is asked now, its lot (None: starting)."""
 
-    hand: Any
+    actor: Any
     asked: Any
     lot: Lot | None = None
 
@@ -67,16 +67,16 @@ class Pool:
             raise
         finally:
             for worker in self.workers:
-                self.ray.kill(worker.hand)
+                self.ray.kill(worker.actor)
         if self.left:
             raise WorkFailed(
-                f"the hands that worked at {len(self.left)} portions of the run died "
+                f"the workers at {len(self.left)} portions of the run died "
                 f"{MOST_DEATHS} times (too little memory?): {', '.join(self.left[:5])}; all others "
                 "are done, resume does these again"
             )
 
     def _hire(self) -> None:
-        """Have as many hands as there is room and work for."""
+        """Have as many workers as there is room and work for."""
         if not self.todo:
             for worker in [one for one in self.workers if one.lot is None]:
                 self._let_go(worker)
@@ -94,17 +94,17 @@ class Pool:
             self._said = said
             self.job.watch(said)
         while len(self.workers) < min(self._room, len(self.todo) + busy):
-            hand = self.session.hand(self.run)
-            self.workers.append(_Worker(hand, hand.ready.remote()))
+            actor = self.session.worker(self.run)
+            self.workers.append(_Worker(actor, actor.ready.remote()))
 
     def _look(self, patience_s: float) -> None:
-        """Take what hands have sent and give lots to those that are free."""
+        """Take what workers have sent and give lots to those that are free."""
         if not self.workers:
             time.sleep(patience_s)
             return
         asked = {worker.asked: worker for worker in self.workers}
         refs = list(asked)
-        # What is there already of every hand, so that none waits for the others; else the first.
+        # What is there already of every worker, so that none waits for the others; else the first.
         ready, _ = self.ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
         if not ready:
             ready, _ = self.ray.wait(refs, num_returns=1, timeout=patience_s, fetch_local=False)
@@ -136,7 +136,7 @@ class Pool:
                 raise WorkFailed(name)
 
     def _started(self, worker: _Worker, told: dict[str, str]) -> None:
-        """A hand is there: hold it to this run's code, note a machine that is not this one."""
+        """A worker is there: hold it to this run's code, note a machine that is not this one."""
         if told["code"] != code_digest():
             raise WorkFailed("a machine of the cluster has other code of Midchart than this one")
         if told["problem"]:
@@ -156,22 +156,24 @@ class Pool:
         self._next(worker)
 
     def _next(self, worker: _Worker) -> None:
-        """Give a free hand its next lot, or let it go."""
+        """Give a free worker its next lot, or let it go."""
         if not self.todo:
             self._let_go(worker)
             return
         lot = self.todo.popleft()
         there = self.begun.there(lot)
         worker.lot = lot
-        worker.asked = worker.hand.work.options(num_returns="streaming").remote(lot.portions, there)
+        worker.asked = worker.actor.work.options(num_returns="streaming").remote(
+            lot.portions, there
+        )
 
     def _let_go(self, worker: _Worker) -> None:
-        """Nothing of this hand is heard any more, should it only have been out of reach."""
+        """Nothing of this worker is heard any more, should it only have been out of reach."""
         self.workers.remove(worker)
-        self.ray.kill(worker.hand)
+        self.ray.kill(worker.actor)
 
     def _died(self, worker: _Worker) -> None:
-        """A hand, or its machine, is gone: its lot goes to others, in smaller lots."""
+        """A worker, or its machine, is gone: its lot goes to others, in smaller lots."""
         self._let_go(worker)
         self._looked = float("-inf")
         if worker.lot is None:
@@ -186,7 +188,7 @@ class Pool:
         self.todo.extendleft(reversed(smaller))
 
     def _drain(self) -> None:
-        """Keep the items that hands still send after they were told to stop."""
+        """Keep the items that workers still send after they were told to stop."""
         self.todo.clear()
         self._hire()
         deadline = time.monotonic() + DRAIN_S

@@ -1,8 +1,8 @@
-"""The portions of a run, in lots that are given to hands, and the rows that are there of each.
+"""The portions of a run, in lots that are given to workers, and the rows that are there of each.
 
 A lot that is given out takes along what is there of its portions, asked of the run's own rows at
 that moment. Their one writer asks, so the answer is whole: a portion given out a second time, after
-its first hand died, is gone on with and not begun anew.
+its first worker died, is gone on with and not begun anew.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from core.run.kind import Kind
 from core.run.tables.common import literal
 
 LOTS_EACH = 16
-"""Lots for each hand there is room for: few enough to be cheap, many enough that the last hands
+"""Lots for each worker there is room for: few enough to be cheap, many enough that the last workers
 end together."""
 PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """Portions that a hand does one after another; ``deaths``: hands that died over them."""
+    """Portions that a worker does one after another; ``deaths``: workers that died over them."""
 
     portions: tuple[str, ...]
     deaths: int = 0
 
     def after_death(self) -> list[Lot]:
-        """What to do once a hand died over it: smaller lots, until one portion is alone."""
+        """What to do once a worker died over it: smaller lots, until one portion is alone."""
         each = -(-len(self.portions) // PIECES)
         parts = [self.portions[i : i + each] for i in range(0, len(self.portions), each)]
         return [Lot(part, self.deaths + 1) for part in parts]
 
 
 def lots(portions: Sequence[str], room: int) -> deque[Lot]:
-    """All portions in lots, for so many hands."""
+    """All portions in lots, for so many workers."""
     each = max(1, -(-len(portions) // (LOTS_EACH * max(1, room))))
     return deque(Lot(tuple(portions[i : i + each])) for i in range(0, len(portions), each))
 

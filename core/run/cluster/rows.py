@@ -1,6 +1,6 @@
-"""The rows of a portion of work while a hand does it: in memory, each sent on as it is added.
+"""The rows of a portion of work while a worker does it: in memory, each sent on as it is added.
 
-Nothing is written on the machine that works: the run's own worker writes.
+Nothing is written on the machine that works: the run's own process writes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class PortionRows:
         """
         names = list(self._schemas[table]) if columns == "*" else columns.split(", ")
         if where != "true" or not set(names) <= self._schemas[table].keys():
-            raise ValueError(f"rows in hand are asked by plain columns, not {columns!r} {where!r}")
+            raise ValueError(
+                f"rows in memory are asked by plain columns, not {columns!r} {where!r}"
+            )
         return [{name: row.get(name) for name in names} for row in self._rows[table]]
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:

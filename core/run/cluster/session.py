@@ -14,20 +14,20 @@ from typing import Any
 
 from core import settings
 from core.errors import WorkFailed
-from core.run.cluster.hand import Hand
 from core.run.cluster.place import LOCAL, address_of
+from core.run.cluster.remote import RayWorker
 
 SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")
-"""What a hand's environment has from the run's worker: places that every machine sees.
+"""What a worker's environment has from the run's own process: places that every machine sees.
 
-Keys of services are not among them: a hand reads them on its own machine, so that they pass
+Keys of services are not among them: a worker reads them on its own machine, so that they pass
 through nobody's logs."""
 OBJECTS = 256 << 20
 """Bytes of memory for rows on their way, of a Ray of the run's own."""
 
 
 class Session:
-    """A connection; ``gpu``: hands are to have a GPU each where the cluster has one."""
+    """A connection; ``gpu``: workers are to have a GPU each where the cluster has one."""
 
     def __init__(self, ray: Any, gpu: bool) -> None:
         self.ray = ray
@@ -40,19 +40,19 @@ class Session:
 
     @property
     def gpu(self) -> bool:
-        """Whether hands get a GPU each; once one was there, until the end of the pass."""
+        """Whether workers get a GPU each; once one was there, until the end of the pass."""
         self._gpu = self._gpu or (self._wants_gpu and self._offered("GPU") > 0)
         return self._gpu
 
     def room(self) -> int:
-        """How many hands the machines that are up have room for."""
+        """How many workers the machines that are up have room for."""
         return self._offered("GPU" if self.gpu else "CPU")
 
-    def hand(self, run: str) -> Any:
-        """A new hand; it waits until a machine has room for it. Ray starts no second one for it:
+    def worker(self, run: str) -> Any:
+        """A new worker; it waits until a machine has room for it. Ray starts no second one for it:
         what died is replaced here, with the rows that are there by then."""
         resources = {"num_cpus": 1, "num_gpus": 1} if self.gpu else {"num_cpus": 1}
-        made = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(Hand)
+        made = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(RayWorker)
         return made.remote(run)
 
 

@@ -1,9 +1,9 @@
-"""A hand: the process on some machine of a cluster that does portions of one run.
+"""A worker on Ray: the process on some machine of a cluster that does portions of one run.
 
-It reads plan and cohort from the shared folder as the run's own worker does, asks the same guard
+It reads plan and cohort from the shared folder as the run's own process does, asks the same guard
 what may leave its machine, keeps its readers and models from one portion to the next, and writes
 no row itself: rows and notes are yielded as they come. Judges that spend money or keep a book are
-not its business; the run's worker asks them, so that a budget has one keeper.
+not its business; the run's own process asks them, so that a budget has one keeper.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Message: TypeAlias = tuple[str, str, Mapping[str, Any]]
 Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def for_hands(plan: Plan) -> Plan:
-    """A plan without the judges that the run's own worker asks: those that keep a book."""
+def for_workers(plan: Plan) -> Plan:
+    """A plan without the judges that the run's own process asks: those that keep a book."""
     keeps = {
         entry.label
         for entry in plan.judge_entries
@@ -46,7 +46,7 @@ def for_hands(plan: Plan) -> Plan:
     return replace(plan, judge_entries=left)
 
 
-class Hand:
+class RayWorker:
     """One process of a run; made by Ray, on whatever machine has room."""
 
     def __init__(self, run: str) -> None:
@@ -65,7 +65,7 @@ class Hand:
 
     def _open(self) -> None:
         folder = find_run(self.run)
-        plan = for_hands(folder.plan())
+        plan = for_workers(folder.plan())
         self._kind = KINDS.build(plan.kind)
         cohort = self._kind.cohort(opened(plan.data), plan)
         leaving = destinations(
@@ -87,11 +87,11 @@ class Hand:
     def work(self, portions: Sequence[str], there: Rows) -> Generator[list[Message]]:
         """Do what is not ``there`` yet of some portions; yields rows and notes, and last the end.
 
-        A run that is being cancelled ends after the item in hand.
+        A run that is being cancelled ends after the item it is at.
         """
         job = self._job
         if job is None:
-            raise RuntimeError("a hand opens its cohort before it works")
+            raise RuntimeError("a worker opens its cohort before it works")
         job.only = frozenset(portions)
         self._rows.begin(there)
         thread = threading.Thread(target=self._do, args=(job,), daemon=True)
