@@ -6,7 +6,10 @@ import ast
 import json
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "openai", "streamlit"]
@@ -58,6 +61,14 @@ def test_only_settings_reads_the_environment():
         or "getenv" in p.read_text(encoding="utf-8")
     ]
     assert readers == ["core/settings.py"]
+
+
+def test_no_file_of_the_engine_needs_itself():
+    """Imports for types alone and those inside functions count as well."""
+    graph = grimp.build_graph("core", cache_dir=None)
+    needs = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert needs["core.api"]
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names the circle
 
 
 def test_pages_lay_out_and_leave_caching_to_the_frames():
