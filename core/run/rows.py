@@ -164,7 +164,7 @@ def kept_rows(selection: Selection) -> list[dict[str, Any]]:
         {
             "id": kept.sentence.id,
             "event": kept.sentence.span.event,
-            "score": kept.score if kept.score is not None and isfinite(kept.score) else None,
+            "score": None if kept.score is None else number(kept.score),
             "kept_by": kept.kept_by,
         }
         for kept in selection.kept
@@ -183,6 +183,11 @@ def line_rows(selection: Selection) -> list[dict[str, str]] | None:
     if selection.lines is None:
         return None
     return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]
+
+
+def number(value: float) -> float | None:
+    """A number a row can hold; None for one that is none."""
+    return value if isfinite(value) else None
 
 
 def blank(schema: Schema) -> dict[str, Any]:

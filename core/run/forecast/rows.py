@@ -20,6 +20,7 @@ from core.ehrshot.exam import calibration_bins, pr_points, roc_points
 from core.ehrshot.examples import Examples, Part
 from core.ehrshot.recipe import Epoch
 from core.files import replacing
+from core.run.rows import number
 from core.stats import Ranking, clustered_intervals, clustered_ranking, hanley_mcneil
 from core.store import Schema
 
@@ -72,11 +73,6 @@ resampled patients. ``n`` … ``patients``: of the held-out labels examined. ``s
 ``best_epoch``: chosen on tuning; for a baseline the number of trees or the place of the penalty.
 ``calibration``: "raw" is what the model says, "corrected" takes the positive weight of its loss
 back out; a baseline has raw alone."""
-
-
-def number(value: float) -> float | None:
-    """A number a row can hold; None for one that is none."""
-    return value if math.isfinite(value) else None
 
 
 def split_rows(found: Examples) -> list[dict[str, Any]]:

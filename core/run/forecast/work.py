@@ -20,14 +20,13 @@ from core.run.forecast.rows import (
     calibration_rows,
     epoch_rows,
     examined,
-    number,
     split_rows,
     stages,
     write_predictions,
 )
 from core.run.forecast.spec import Split, Variant, most_of, variants_of
 from core.run.job import Job, Row
-from core.run.rows import digest
+from core.run.rows import digest, number
 from core.run.trainings import Trainings, lasting
 from core.store import Schema
 from core.types import Cohort

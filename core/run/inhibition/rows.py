@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from core.inhibition.plan import PARTS, Cell
 from core.inhibition.shape import Stage
+from core.run.rows import number
 from core.store import Schema
 
 MODELS: Schema = {
@@ -45,11 +45,6 @@ records for every model. ``attended``: mean over heads of the answering token's 
 (:data:`core.inhibition.plan.PARTS`), by depth (mean over records) and by record (mean over depths);
 layers are counted from 1."""
 DIGITS = 5
-
-
-def number(value: float) -> float | None:
-    """A number a row can hold; None for one that is none."""
-    return value if math.isfinite(value) else None
 
 
 def stage_rows(stages: Sequence[Stage]) -> list[dict[str, Any]]:

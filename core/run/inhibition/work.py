@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.inhibition.shape import Recipe, Stage
-from core.run.inhibition.rows import MODELS, attended_rows, cell_rows, number, stage_rows
+from core.run.inhibition.rows import MODELS, attended_rows, cell_rows, stage_rows
 from core.run.inhibition.spec import decoder_of, measures_of, recipe_of
 from core.run.job import Job, Row
-from core.run.rows import digest
+from core.run.rows import digest, number
 from core.run.trainings import Trainings, lasting
 from core.store import Schema
 
