@@ -19,11 +19,12 @@ from typing import Any, TypeAlias
 
 from core.judges import JUDGES
 from core.run.cluster.rows import PortionRows
-from core.run.folder import Plan, find_run
+from core.run.folder import find_run
 from core.run.job import Job, Stopped, reason_of
 from core.run.kind import KINDS
 from core.run.leaving import destinations, permit
 from core.run.opening import opened
+from core.run.plan import Plan
 from core.run.planning import chosen
 from core.run.provenance import code_digest
 
