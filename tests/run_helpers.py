@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -109,12 +109,31 @@ def spec(cohort: Path, **changes: object) -> dict[str, object]:
     }
 
 
-def wait_until(run: str, *states: str, patience_s: float = 20.0) -> str:
+def wait_until(run: str, *states: str, patience_s: float = 120.0) -> str:
     """Wait until a run is in one of the states; gives it, or fails."""
+    seen: list[str] = []
+
+    def there() -> bool:
+        seen.append(status(run)["status"])
+        return seen[-1] in states
+
+    until(there, f"{run} is one of {states}", patience_s)
+    return seen[-1]
+
+
+def until(true: Callable[[], object], what: str, patience_s: float = 120.0) -> None:
+    """Wait until something is true, or fail."""
     deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        state = status(run)["status"]
-        if state in states:
-            return state
-        time.sleep(0.01)
-    raise AssertionError(f"{run} is {status(run)}, not {states}")
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain until {what}")
+        time.sleep(0.02)
+
+
+def held(patch: pytest.MonkeyPatch, file: Path, after: int) -> Path:
+    """Readers of workers that start from now on read so many and wait until the file is gone:
+    what is then done to a run is done while there is work left, however slow the machine. A run's
+    status tells of progress only from time to time; its rows are there at once."""
+    file.touch()
+    patch.setenv("TEST_READER_HOLD", f"{after}:{file}")
+    return file

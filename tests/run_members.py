@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from core.judges import JUDGES
 from core.readers import READERS
@@ -16,12 +17,17 @@ from core.types import Answer, Verdict
 
 
 class EchoReader:
-    """Says the context line that shares most words with the question; fails where told to."""
+    """Says the context line that shares most words with the question; fails where told to.
+
+    Told to hold (``count:file``), it reads so many and then waits while the file is there.
+    """
 
     name, title, window = "test_echo", "Echo", 4000
 
     def __init__(self, protocol, shout=False):
         self.shout = shout
+        count, _, file = os.environ.get("TEST_READER_HOLD", "0:").partition(":")
+        self.left, self.hold = int(count), Path(file) if file else None
         self.delay_s = float(os.environ.get("TEST_READER_DELAY_S", "0"))
         self.fail_on = os.environ.get("TEST_READER_FAILS_ON", "")
 
@@ -29,6 +35,9 @@ class EchoReader:
         return count_tokens(text)
 
     def read(self, prompt):
+        while self.hold and self.left <= 0 and self.hold.exists():
+            time.sleep(0.005)
+        self.left -= 1
         time.sleep(self.delay_s)
         if self.fail_on and self.fail_on in prompt.question:
             raise RuntimeError(f"the record says: {prompt.text}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from core.run import cancel, report, resume, rows, start, status, wait
 from core.run.control import _children
 from core.run.groups import outcomes
-from tests.run_helpers import members_place, spec, wait_until, write_cohort
+from tests.run_helpers import held, members_place, spec, until, wait_until, write_cohort
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
 
@@ -72,32 +71,32 @@ def test_groups_give_the_rows_that_one_by_one_gives_and_keep_patients_together(
 
 
 def test_kills_in_the_middle_of_groups_lose_and_double_nothing(
-    cohort: Path, plain, groups: Path, monkeypatch: pytest.MonkeyPatch
+    cohort: Path, plain, groups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
+    hold = held(monkeypatch, tmp_path / "hold", 6)
     run = start(grouped(cohort))
     kills, seen = 0, 0
     while kills < 3:
-        wait_until(run, "running")
-        while status(run)["done"] < seen + 5:
-            time.sleep(0.005)
+        until(lambda least=seen + 5: len(rows(run, "answers")) >= least, "five more are there")
         child = _children[run]
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
-        seen, kills = status(run)["done"], kills + 1
+        seen, kills = len(rows(run, "answers")), kills + 1
         assert status(run)["status"] == "crashed"
+        if kills == 3:
+            hold.unlink()
         resume(run)
     wait(run)
     for table in ("answers", "verdicts"):
         assert contents(run, table) == plain[table]
 
 
-def test_cancel_is_obeyed_within_a_group(cohort: Path, groups: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.05")
+def test_cancel_is_obeyed_within_a_group(cohort: Path, groups: Path, tmp_path: Path, monkeypatch):
+    hold = held(monkeypatch, tmp_path / "hold", 3)
     run = start(grouped(cohort))
-    while not status(run)["done"]:
-        time.sleep(0.005)
+    until(lambda: rows(run, "answers"), "one is there")
     cancel(run)
+    hold.unlink()
     wait_until(run, "cancelled")
     assert 0 < len(rows(run, "answers")) < 16
     assert len(groups.read_text().splitlines()) == 1

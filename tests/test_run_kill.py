@@ -16,7 +16,7 @@ from core.errors import InputError, WorkFailed
 from core.run import report, resume, rows, start, status, wait
 from core.run.control import _children
 from core.store.journal import lines
-from tests.run_helpers import ROOT, members_place, spec, wait_until, write_cohort
+from tests.run_helpers import ROOT, held, members_place, spec, until, wait_until, write_cohort
 
 VARYING = ("time", "seconds", "selection_seconds")
 
@@ -63,7 +63,7 @@ def kill(run: str) -> bool:
 def test_many_kills_lose_nothing_and_double_nothing(
     cohort: Path, whole, seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.012")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
     moments = random.Random(seed)
     run = start(spec(cohort))
     kills, seen = 0, -1
@@ -115,13 +115,13 @@ def test_kills_around_the_end_where_files_change_form(cohort: Path, whole):
     assert killed >= 3
 
 
-def test_a_half_written_line_is_done_again(cohort: Path, whole):
+def test_a_half_written_line_is_done_again(cohort: Path, whole, tmp_path: Path, monkeypatch):
+    hold = held(monkeypatch, tmp_path / "hold", 20)
     run = start(spec(cohort))
     items = Path(status(run)["folder"]) / "items"
-    while not (items / "verdicts.jsonl").exists():
-        time.sleep(0.005)
-    time.sleep(0.1)
-    kill(run)
+    until(lambda: len(rows(run, "verdicts")) > 2, "some verdicts are there")
+    assert kill(run)
+    hold.unlink()
     for table in ("answers", "verdicts"):
         path = items / f"{table}.jsonl"
         before = len(list(lines(path)))
@@ -135,7 +135,7 @@ def test_a_half_written_line_is_done_again(cohort: Path, whole):
 
 
 def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
 
     def stop(done: int, planned: int):
@@ -148,7 +148,10 @@ def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the worker is found by /proc")
-def test_the_command_line_is_not_0_when_only_the_worker_dies(cohort: Path, place: Path):
+def test_the_command_line_is_not_0_when_only_the_worker_dies(
+    cohort: Path, place: Path, tmp_path: Path, monkeypatch
+):
+    held(monkeypatch, tmp_path / "hold", 0)
     toml = place / "spec.toml"
     toml.write_text(
         f'kind = "answers"\ndata = "{cohort}"\narms = ["bm25", "full"]\n'
@@ -158,19 +161,17 @@ def test_the_command_line_is_not_0_when_only_the_worker_dies(cohort: Path, place
     call = subprocess.Popen(
         [sys.executable, "-m", "core", "run", str(toml), "--json"],
         cwd=ROOT,
-        env={**os.environ, "TEST_READER_DELAY_S": "0.2"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 20
-    while not (new := {one["run"] for one in status()} - before) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    (run,) = new
+    until(lambda: {one["run"] for one in status()} - before, "the run is there")
+    (run,) = {one["run"] for one in status()} - before
     # The worker is the command's child, in a session of its own.
-    worker = Path(f"/proc/{call.pid}/task/{call.pid}/children").read_text().split()
-    os.kill(int(worker[0]), signal.SIGKILL)
-    out, err = call.communicate(timeout=20)
+    children = Path(f"/proc/{call.pid}/task/{call.pid}/children")
+    until(children.read_text, "its worker is there")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    out, err = call.communicate(timeout=60)
     assert call.returncode == 1, err
     assert out == ""
     assert "died" in err
@@ -191,8 +192,8 @@ def test_a_worker_outlives_the_command_that_started_it(cohort: Path, place: Path
     assert wait_until(run, "done", "crashed") == "done"
 
 
-def test_a_second_worker_is_refused(cohort: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
+def test_a_second_worker_is_refused(cohort: Path, tmp_path: Path, monkeypatch):
+    hold = held(monkeypatch, tmp_path / "hold", 0)
     run = start(spec(cohort, arms=["bm25"]))
     with pytest.raises(InputError, match="running already"):
         resume(run)
@@ -202,5 +203,6 @@ def test_a_second_worker_is_refused(cohort: Path, monkeypatch):
     assert second.returncode == 2
     assert "running already" in second.stderr
     assert status(run)["status"] == "running"
+    hold.unlink()
     wait(run)
     assert len(contents(run)["answers"]) == 20

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,7 +19,7 @@ from core.run.folder import RunFolder, waiting, write_json
 from core.run.queue import tick
 from core.run.state import pace
 from tests import run_members
-from tests.run_helpers import ROOT, spec, wait_until, write_cohort, write_site
+from tests.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +38,18 @@ def cohort(site, tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MIDCHART_GPUS", "")
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.1")
     return write_cohort(tmp_path / "data" / "cohorts" / "tiny", records=1)
 
 
 def small(cohort, **changes):
-    """Eight items, four of them read slowly."""
+    """Eight items, four of them to read."""
     return spec(cohort, **{"arms": ["bm25"], "judges": ["test_words"], **changes})
+
+
+@pytest.fixture
+def hold(tmp_path, monkeypatch):
+    """Runs go no further than their second question while this file is there."""
+    return held(monkeypatch, tmp_path / "hold", 2)
 
 
 def folder_of(run: str) -> RunFolder:
@@ -56,30 +60,29 @@ def events(run: str) -> list[dict]:
     return [json.loads(line) for line in folder_of(run).events.read_text().splitlines()]
 
 
-def test_the_next_starts_when_the_one_before_ends_and_nobody_looks(cohort):
+def test_the_next_starts_when_the_one_before_ends_and_nobody_looks(cohort, hold):
     runs = [enqueue(small(cohort, name=f"number {i}")) for i in range(2)]
     told = {row["run"]: (row["status"], row["place"]) for row in status()}
     assert told[runs[0]] == ("running", None)
     assert told[runs[1]] == ("queued", 1)
+    hold.unlink()
     # Only the disk is looked at: no call of this process starts anything.
-    deadline = time.monotonic() + 40
-    while not all(folder_of(run).done.exists() for run in runs) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: all(folder_of(run).done.exists() for run in runs), "both are done")
     spans = [(events(run)[0]["time"], events(run)[-1]["time"]) for run in runs]
     assert spans[0][1] <= spans[1][0], "one at a time, in order"
     assert [len(rows(run, "answers")) for run in runs] == [4] * 2
     assert not waiting()
 
 
-def test_a_killed_worker_keeps_its_rows_and_the_next_starts_at_the_next_look(cohort):
+def test_a_killed_worker_keeps_its_rows_and_the_next_starts_at_the_next_look(cohort, hold):
     first, second = enqueue(small(cohort, seed=1)), enqueue(small(cohort, seed=2))
-    while status(first)["done"] < 2:
-        time.sleep(0.01)
+    until(lambda: len(rows(first, "answers")) == 2, "two are answered")
     child = _children[first]
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     now = status(first)
     assert now["status"] == "crashed" and now["done"] >= 2 and "from outside" in now["reason"]
+    hold.unlink()
     assert status(second)["status"] in ("running", "done")
     assert resume(first, queued=True) == first
     wait(first)
@@ -88,7 +91,7 @@ def test_a_killed_worker_keeps_its_rows_and_the_next_starts_at_the_next_look(coh
         assert len(rows(run, "answers")) == len({r["key"] for r in rows(run, "answers")}) == 4
 
 
-def test_a_waiting_run_is_cancelled_at_once_and_may_wait_again(cohort):
+def test_a_waiting_run_is_cancelled_at_once_and_may_wait_again(cohort, hold):
     first, second, third = (enqueue(small(cohort, seed=i)) for i in range(3))
     with pytest.raises(InputError, match="waits in the queue"):
         resume(third)
@@ -99,18 +102,21 @@ def test_a_waiting_run_is_cancelled_at_once_and_may_wait_again(cohort):
         cancel(second)
     resume(second, queued=True)
     assert status(second)["place"] == 2, "at the end, whatever its id says"
+    hold.unlink()
     wait(second)
     assert [status(run)["status"] for run in (first, second, third)] == ["done"] * 3
 
 
-def test_a_run_started_at_once_holds_the_slot_too(cohort):
+def test_a_run_started_at_once_holds_the_slot_too(cohort, hold):
     now, later = start(small(cohort)), enqueue(small(cohort))
     assert status(now)["status"] == "running" and status(later)["status"] == "queued"
+    hold.unlink()
     wait(later)
     assert status(now)["status"] == "done"
 
 
-def test_many_processes_start_a_waiting_run_once(cohort):
+def test_many_processes_start_a_waiting_run_once(cohort, monkeypatch):
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.1")
     first = enqueue(small(cohort, seed=1))
     second = enqueue(small(cohort, seed=2))
     look = [sys.executable, "-c", "from core.run import status\nfor _ in range(40): status()"]
@@ -121,12 +127,13 @@ def test_many_processes_start_a_waiting_run_once(cohort):
         assert sum(event["event"] == "started" for event in events(run)) == 1
 
 
-def test_a_launcher_killed_between_start_and_note_starts_nothing_twice(cohort):
+def test_a_launcher_killed_between_start_and_note_starts_nothing_twice(cohort, hold):
     run = start(small(cohort))
     # What a launcher leaves that dies right after it started the worker.
     write_json(folder_of(run).queued, {"place": 1, "wants": "cpu", "since": ""})
     tick()
     assert status(run)["status"] == "running"
+    hold.unlink()
     wait_until(run, "done", "queued")
     wait(run)
     assert len(rows(run, "answers")) == 4
@@ -156,13 +163,14 @@ def test_each_gpu_has_a_slot_and_the_cpu_its_own(cohort, monkeypatch):
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["MIDCHART_GPUS"]) == ("1", "0,1")
 
 
-def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, monkeypatch):
+def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, hold, monkeypatch):
     first = enqueue(small(cohort))
     monkeypatch.setattr("core.run.queue.now", lambda: "1999-01-01T00:00:00+00:00")
     second, third = enqueue(small(cohort)), enqueue(small(cohort))
     assert [folder.id for folder, _ in waiting()] == [second, third]
     for run in (first, second, third):
         cancel(run)
+    hold.unlink()
     wait_until(first, "cancelled")
     log = folder_of(third).events
     lines = [{"event": "started", "time": "2026-01-02T00:00:00"}]
@@ -175,7 +183,7 @@ def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, monkeypatch):
     assert pace(folder_of(third)) == 2.5
 
 
-def test_the_command_line_waits_in_the_queue_and_shows_its_order(cohort, tmp_path, capsys):
+def test_the_command_line_waits_in_the_queue_and_shows_its_order(cohort, hold, tmp_path, capsys):
     toml = tmp_path / "two.toml"
     toml.write_text(
         f'kind = "answers"\ndata = "{cohort}"\narms = ["bm25"]\nreaders = ["test_echo"]\n'
@@ -189,5 +197,6 @@ def test_the_command_line_waits_in_the_queue_and_shows_its_order(cohort, tmp_pat
     assert places == {first: None, told["run"]: 1}
     assert main(["cancel", told["run"]]) == 0
     assert "cancelled" in capsys.readouterr().out
+    hold.unlink()
     assert main(["resume", told["run"], "--queued", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "done"
