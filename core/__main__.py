@@ -115,7 +115,7 @@ def run(call: argparse.Namespace) -> None:
     from core import api
 
     if call.estimate:
-        found = api.consider(Path(call.spec))
+        found = api.consider(Path(call.spec), call.on)
         told, problems = found["told"], found["problems"]
         if told is not None and told["leaves"]:
             problems = [one for one in problems if one != told["leaves"]["refused"]]

@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from core.errors import MidchartError
-from pages.ui import guard, navigation, state
+from pages.ui import guard, state
 from pages.ui.arms import by_kind as arms_kinds
 from pages.ui.arms import costs as arms_costs
 from pages.ui.arms import failures as arms_failures
@@ -14,6 +13,7 @@ from pages.ui.arms import pick as arms_pick
 from pages.ui.arms import questions as questions_view
 from pages.ui.arms import view as arms_view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 
 guard.page("Arms")
 
@@ -37,14 +37,8 @@ if not state.runs(state.COMPARING):
     arms_view.no_runs()
     st.stop()
 
-try:
-    run = state.pick_run()
-    report = state.report(run)
-    runs.line(run, report)
-    if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        runs.resume(run, "arms")
+with guard.readable("This run cannot be read"):
+    run, report = runs_pick.opened(state.COMPARING, "arms")
     if not report["items"]["done"]:
         st.info(
             "Every item of this run failed; why is told below."
@@ -55,19 +49,8 @@ try:
         chosen = arms_pick.choose(run, report)
         arms_pick.headline(chosen)
         views = READ if chosen.judge else KEPT
-        view = st.segmented_control(
-            "View",
-            list(views),
-            default="Overall",
-            required=True,
-            key="view" if chosen.judge else "view_kept",
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        view = guard.view(views, "view" if chosen.judge else "view_kept")
         views[view](chosen)
         arms_pick.notes(chosen)
     if report["items"]["failed"]:
         runs.failures(report)
-except MidchartError as error:
-    st.error(str(error), title="This run cannot be read")
-    navigation.link("home", "Back to Home")

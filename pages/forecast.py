@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from core.errors import MidchartError
-from pages.ui import guard, navigation, state
+from pages.ui import guard, state
 from pages.ui.forecast import attended
 from pages.ui.forecast import start as forecast_start
 from pages.ui.forecast import view as forecast_view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 
 guard.page("Forecast")
 
@@ -21,30 +21,15 @@ VIEWS = {
 }
 
 runs.panel()
-known = state.runs((forecast_start.KIND,))
-if not known:
+if not state.runs((forecast_start.KIND,)):
     forecast_start.no_run()
     st.stop()
-try:
-    run = state.pick_run(kinds=(forecast_start.KIND,))
-    report = state.report(run)
-    runs.line(run, report)
-    if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        runs.resume(run, "forecast")
+with guard.readable("This run cannot be read"):
+    run, report = runs_pick.opened((forecast_start.KIND,), "forecast")
     if report["tables"].get("forecast"):
         task = forecast_view.pick_task(report)
         forecast_view.verdict(report, task)
-        view = st.segmented_control(
-            "View",
-            list(VIEWS),
-            default="Comparison",
-            required=True,
-            key="view",
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        view = guard.view(VIEWS)
         VIEWS[view](run, report, task)
         forecast_view.notes(report)
     else:
@@ -52,6 +37,3 @@ try:
     forecast_view.failures(run, report)
     with st.expander("Train and compare again"):
         forecast_start.begin()
-except MidchartError as error:
-    st.error(str(error), title="This run cannot be read")
-    navigation.link("home", "Back to Home")

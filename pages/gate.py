@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from core.errors import MidchartError
 from pages.ui import guard, navigation, state
 from pages.ui.gate import start as gate_start
 from pages.ui.gate import view as gate_view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 
 guard.page("Gate")
 
@@ -20,30 +20,15 @@ VIEWS = {
 CHECKPOINT = "Checkpoints"
 
 runs.panel()
-view = st.segmented_control(
-    "View",
-    [*VIEWS, CHECKPOINT],
-    default="Ablation",
-    required=True,
-    key="view",
-    bind="query-params",
-    label_visibility="collapsed",
-)
+view = guard.view([*VIEWS, CHECKPOINT])
 if view == CHECKPOINT:
     gate_start.cards()
     st.stop()
-known = state.runs((gate_start.KIND,))
-if not known:
+if not state.runs((gate_start.KIND,)):
     gate_start.no_run()
     st.stop()
-try:
-    run = state.pick_run(kinds=(gate_start.KIND,))
-    report = state.report(run)
-    runs.line(run, report)
-    if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        runs.resume(run, "gate")
+with guard.readable("This run cannot be read"):
+    run, report = runs_pick.opened((gate_start.KIND,), "gate")
     if report["items"]["done"]:
         VIEWS[view](run, report)
     else:
@@ -55,6 +40,3 @@ try:
     )
     with st.expander("Train and examine again"):
         gate_start.start(state.pick_cohort("On which cohort"))
-except MidchartError as error:
-    st.error(str(error), title="This run cannot be read")
-    navigation.link("home", "Back to Home")

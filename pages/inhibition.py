@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from core.errors import MidchartError
-from pages.ui import guard, navigation, state
+from pages.ui import guard, state
 from pages.ui.inhibition import start, view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 
 guard.page("Inhibition", needs_cohort=False)
 
@@ -22,25 +22,11 @@ runs.panel()
 if not state.runs((start.KIND,)):
     start.no_run()
     st.stop()
-try:
-    run = state.pick_run(kinds=(start.KIND,))
-    report = state.report(run)
-    runs.line(run, report)
-    if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        runs.resume(run, start.KIND)
+with guard.readable("This run cannot be read"):
+    run, report = runs_pick.opened((start.KIND,), start.KIND)
     if report["tables"].get("inhibition"):
         view.verdict(report)
-        shown = st.segmented_control(
-            "View",
-            list(VIEWS),
-            default="Depth",
-            required=True,
-            key="view",
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        shown = guard.view(VIEWS)
         VIEWS[shown](run, report)
         view.notes(report)
     else:
@@ -49,6 +35,3 @@ try:
     view.failures(run, report)
     with st.expander("Train and compare again"):
         start.begin()
-except MidchartError as error:
-    st.error(str(error), title="This run cannot be read")
-    navigation.link("home", "Back to Home")

@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from core.errors import MidchartError
-from pages.ui import guard, navigation, state
+from pages.ui import guard, state
 from pages.ui.arms.pick import pick
 from pages.ui.curve import view as curve_view
 from pages.ui.replication import begin, view
@@ -16,13 +15,13 @@ runs.panel()
 if not state.asking():
     curve_view.no_questions()
     st.stop()
-with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+choices = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+with choices:
     cohort = state.pick_cohort()
     reader = pick("Read by", begin.readers(), "reader")
-    settings = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
 if not cohort:
     st.stop()
-try:
+with guard.readable("These runs cannot be read"):
     found = state.replication(cohort, reader)
     there = [run for run in found["runs"] if run]
     published, corrected = found["runs"][0], found["runs"][-1]
@@ -37,7 +36,7 @@ try:
             begin.begin(cohort, reader, found)
     else:
         arms, judges = state.arms_and_judges(there[-1])
-        with settings:
+        with choices:
             first = [arm for arm in view.FIRST if arm in arms]
             order = [*first, *(arm for arm in arms if arm not in first)]
             shown = {arm: results.label(arm) for arm in order}
@@ -51,6 +50,3 @@ try:
         view.beside(rows)
         with st.expander("The runs behind this", expanded=len(there) < len(found["runs"])):
             begin.begin(cohort, reader, found)
-except MidchartError as error:
-    st.error(str(error), title="These runs cannot be read")
-    navigation.link("home", "Back to Home")

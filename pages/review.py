@@ -3,10 +3,10 @@
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
 from pages.ui import guard, navigation, state
 from pages.ui.review import view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 
 guard.page("Review")
 
@@ -21,9 +21,9 @@ if not state.runs(KINDS):
         )
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
     st.stop()
-try:
+with guard.readable("This cannot be shown"):
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        run = state.pick_run(kinds=KINDS)
+        run = runs_pick.pick_run(kinds=KINDS)
         typed = st.text_input(
             "Your code as a reviewer",
             key="reviewer",
@@ -34,10 +34,7 @@ try:
             help="Your verdicts are kept under it, and your order of answers is your own. Not a "
             "full name: it stands in a file's name.",
         )
-    shown = st.segmented_control(
-        "View", ["Judge", "Agreement"], default="Judge", required=True, key="view",
-        bind="query-params", label_visibility="collapsed",
-    )  # fmt: skip
+    shown = guard.view(("Judge", "Agreement"))
     if run is None:
         st.stop()
     if shown == "Agreement":
@@ -46,5 +43,3 @@ try:
         st.info("Type a code to judge under; the same code brings you back to where you were.")
     else:
         view.judge(run, api.reviewer_name(typed))
-except MidchartError as error:
-    st.error(str(error), title="This cannot be shown")

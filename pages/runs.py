@@ -1,9 +1,6 @@
 """Runs: compose one, see what it will do before it starts, watch it, compare it with others."""
 
-import streamlit as st
-
-from core.errors import MidchartError
-from pages.ui import guard, navigation
+from pages.ui import guard
 from pages.ui.runs import compare as runs_compare
 from pages.ui.runs import compose as runs_compose
 from pages.ui.runs import watch as runs_watch
@@ -16,17 +13,6 @@ VIEWS = {
     "Compare": runs_compare.compare,
 }
 
-view = st.segmented_control(
-    "View",
-    list(VIEWS),
-    default=runs_compose.WATCH,
-    required=True,
-    key="view",
-    bind="query-params",
-    label_visibility="collapsed",
-)
-try:
+view = guard.view(VIEWS)
+with guard.readable("The runs cannot be read"):
     VIEWS[view]()
-except MidchartError as error:
-    st.error(str(error), title="The runs cannot be read")
-    navigation.link("home", "Back to Home")

@@ -126,6 +126,7 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
 def status(state: str = "done", run: str = "20260101-000000-bbbbbb") -> dict[str, Any]:
     """A needle run's status."""
     return {
+        "imported": False,
         "run": run, "name": "needles", "kind": "needles", "status": state, "planned": 100,
         "done": 100 if state == "done" else 40, "failed": 0, "folder": "", "data": "",
         "created": "", "reason": "", "note": "", "rate": None, "seconds_left": None, "place": 0,

@@ -139,6 +139,7 @@ def tables(epochs: int = 5) -> dict[str, list[dict[str, Any]]]:
 def status(run: str = "20260101-000000-cccccc", state: str = "done") -> dict[str, Any]:
     """The run's status."""
     return {
+        "imported": False,
         "run": run, "name": "forecasts", "kind": "forecast", "status": state, "planned": 26,
         "done": 26 if state == "done" else 9, "failed": 0, "folder": "", "data": "", "created": "",
         "reason": "", "rate": None, "seconds_left": None, "place": None, "slot": "", "note": "",

@@ -84,6 +84,7 @@ def tables(epochs: int = 4) -> dict[str, list[dict[str, Any]]]:
 def status(run: str = "20260101-000000-aaaaaa", state: str = "done") -> dict[str, Any]:
     """The run's status."""
     return {
+        "imported": False,
         "run": run, "name": "gate ablation", "kind": "gate", "status": state, "planned": 34,
         "done": 34 if state == "done" else 12, "failed": 0, "folder": "", "data": "", "created": "",
         "reason": "",

@@ -193,3 +193,12 @@ def test_csv_is_no_formula_and_parquet_is_whole():
     assert list(again["text"]) == ["'=1+1", "plain", "'-x"]
     assert list(again["n"]) == [-1, 2, 3]
     assert pd.read_parquet(io.BytesIO(tables.parquet_bytes(frame))).equals(frame)
+
+
+@pytest.mark.parametrize("page", ["home", "data"])
+def test_where_sign_in_is_set_up_no_page_is_seen_without_it(here, monkeypatch, page):
+    told = {"redirect_uri": "http://localhost/oauth2callback"}
+    monkeypatch.setattr("streamlit.user_info.get_secrets_auth_section", lambda: told)
+    app = opened(page)
+    assert [one.label for one in app.button] == ["Sign in"]
+    assert "those who sign in" in words(app) and "demo" not in words(app)

@@ -247,7 +247,7 @@ def test_home_leads_to_the_curve(here):
 def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(bare, monkeypatch):
     started = []
     monkeypatch.setattr(api, "enqueue", started.append)
-    monkeypatch.setattr(api, "consider", lambda _: {"problems": [], "told": None})
+    monkeypatch.setattr(api, "consider", lambda _, on: {"problems": [], "told": None})
     app = opened(view="Needles")
     assert "No needle run yet" in words(app)
     assert app.code[0].value == "python -m core run docs/needles.toml"

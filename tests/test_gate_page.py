@@ -77,7 +77,7 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     made = gate_start.spec("small")
     assert made["kind"] == "gate" and made["data"] == str(home / "data" / "cohorts" / "small")
     monkeypatch.setattr(api, "enqueue", started.append)
-    monkeypatch.setattr(api, "consider", lambda _: {"problems": [], "told": None})
+    monkeypatch.setattr(api, "consider", lambda _, on: {"problems": [], "told": None})
     opened().button(key="start_gate").click().run()
     assert started == [made]
 

@@ -99,17 +99,18 @@ def test_a_typed_question_works_and_never_reaches_the_address(page):
 
 def test_the_address_names_patient_and_question_by_tokens_and_opens_them_again(page, data):
     app = ask(page, "9001", "q2")
-    address = {k: v[0] if isinstance(v, list) else v for k, v in app.query_params.items()}
+    address = dict(app.query_params)
     assert address == {
         "patient": choose.token("hand", "9001"),
         "question": choose.token("hand", "q2"),
+        "arms": ARMS,
     }
     again = AppTest.from_file(PAGE, default_timeout=120)
-    again.session_state["patient_arms"] = ARMS
     for name, value in address.items():
         again.query_params[name] = value
     again.run()
     assert again.selectbox(key="patient_question").value == "q2"
+    assert again.multiselect(key="patient_arms").value == ARMS
     plain = AppTest.from_file(PAGE, default_timeout=120)
     plain.session_state["patient_arms"] = ARMS
     plain.query_params["patient"] = "9003"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import api, settings
 from core.run.folder import RunFolder, make_run, write_json
 from core.run.planning import plan
 from core.run.spec import read_spec
+from pages.ui.runs import pick
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
@@ -96,7 +99,7 @@ def test_runs_at_work_and_waiting_show_their_pace_and_place(here, monkeypatch):
 
 def test_the_demo_is_composed_told_before_and_started_by_the_queue(here, monkeypatch):
     started = []
-    monkeypatch.setattr(api, "enqueue", lambda spec: started.append(spec) or here)
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append((spec["name"], on)) or here)
     app = opened(view="Compose")
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"]).run()
     told = app.table[0].value
@@ -107,7 +110,7 @@ def test_the_demo_is_composed_told_before_and_started_by_the_queue(here, monkeyp
     assert facts["**Items**"] == "117"
     app.button(key="compose_start").click().run()
     assert not app.exception
-    assert [spec["name"] for spec in started] == ["demo answers"]
+    assert started == [("demo answers", "here")]
     assert app.segmented_control(key="view").value == "Watch"
 
 
@@ -152,7 +155,7 @@ def test_toml_is_taken_as_it_is_written_and_a_mistake_is_told(here):
 
 
 def test_a_refused_start_says_why(here, monkeypatch):
-    def refuse(spec):
+    def refuse(spec, on):
         raise api_error("no *room*")
 
     from core.errors import InputError as api_error
@@ -161,6 +164,51 @@ def test_a_refused_start_says_why(here, monkeypatch):
     app = opened(view="Compose")
     app.button(key="compose_start").click().run()
     assert app.error[0].value == "no \\*room\\*"
+
+
+def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(here, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: object() if name == "ray" else find(name)
+    )
+    started = []
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(on) or here)
+    app = opened(view="Compose")
+    box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
+    app.selectbox(key="compose_on").set_value("ray").run()
+    assert not app.button(key="compose_start").disabled
+    assert any("--on ray" in one.value for one in app.code)
+    app.selectbox(key="compose_on").set_value("ray://").run()
+    assert app.button(key="compose_start").disabled, "a cluster has an address"
+    app.text_input(key="compose_cluster").set_value("gpu-1:6379").run()
+    leaves = app.table[0].value.iloc[-1, 0]
+    assert leaves.startswith("records, prompts and answers, to the machines of ray://gpu")
+    app.button(key="compose_start").click().run()
+    assert started == ["ray://gpu-1:6379"]
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "ray" else find(name)
+    )
+    st.cache_data.clear()
+    app = opened(view="Compose")
+    app.selectbox(key="compose_on").set_value("ray").run()
+    assert "needs the package ray" in words(app) and app.button(key="compose_start").disabled
+
+
+def test_runs_are_told_by_name_day_and_status_and_kept_in_the_address_by_id(here):
+    app = opened(run=here)
+    picker = app.selectbox(key="run")
+    assert picker.value == here
+    assert all(" · done" in told and "2026" in told for told in picker.options)
+    assert any(told.startswith(HOSTILE) for told in picker.options)
+    assert app.query_params["run"] in (here, [here])
+    assert "nonsense" not in str(dict(opened(run="nonsense").query_params))
+
+
+def test_two_runs_alike_are_told_apart_by_their_ids():
+    run = {"name": "a", "created": "2026-11-21T21:38:55+00:00", "status": "done", "imported": False}
+    told = pick.names([{**run, "run": "x"}, {**run, "run": "y"}, {**run, "run": "z", "name": "b"}])
+    assert told["x"].endswith("· x") and told["y"].endswith("· y")
+    assert told["z"] == "b · 21 Nov 2026 21:38 · done"
 
 
 def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
@@ -180,8 +228,8 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
     for file in rows.items.iterdir():
         (other.items / file.name).write_bytes(file.read_bytes())
     write_json(other.done, {"done": 4, "failed": 0})
-    app = opened(view="Compare", runs=f"{here},{other.id}")
-    app.multiselect(key="runs").set_value([here, other.id]).run()
+    app = opened(view="Compare", runs=[here, other.id])
+    assert app.multiselect(key="runs").value == [here, other.id]
     fields = app.dataframe[1].value
     assert {"spec.arms", "protocol.seed"} <= set(fields["field"])
     assert list(fields.columns)[:3] == ["field", here, other.id]

@@ -2,11 +2,15 @@
 
 ``guard.page("Patient")`` is the first statement of each page. It restores the menu when the page
 was opened by a deep link on a cold server, sets the page up, says that this is for research use,
-draws the title, and where no cohort is there offers to make the demo instead of going on.
+draws the title, asks for a sign-in where one is set up, and where no cohort is there offers to make
+the demo instead of going on. What else all pages have is here too: the choice of a view, and the
+line that tells what cannot be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 import streamlit as st
@@ -34,9 +38,47 @@ def page(title: str, needs_cohort: bool = True) -> None:
     ):
         st.title(title, anchor=False, width="content")
         st.badge(NOTICE, color="gray")
+    _sign_in()
     if needs_cohort and not state.cohorts():
         no_cohort()
         st.stop()
+
+
+def _sign_in() -> None:
+    """Where the owner has set up sign-in ([auth] in secrets.toml), a page stops here without it."""
+    # Streamlit says whether somebody is signed in only where sign-in is set up.
+    if st.user.to_dict().get("is_logged_in", True):
+        return
+    st.info("This installation is open to those who sign in.", icon=":material/lock:")
+    st.button("Sign in", type="primary", on_click=st.login)
+    st.stop()
+
+
+@contextmanager
+def readable(what: str) -> Generator[None]:
+    """The part of a page that reads results: what cannot be read is told in a line, not as a fault.
+
+    ``what`` is the title of that line, as in "This run cannot be read".
+    """
+    try:
+        yield
+    except MidchartError as error:
+        st.error(str(error), title=what)
+        navigation.link("home", "Back to Home")
+
+
+def view(names: Iterable[str], key: str = "view") -> str:
+    """The view that is chosen on a page, the first by default; kept in the address."""
+    known = list(names)
+    return st.segmented_control(
+        "View",
+        known,
+        default=known[0],
+        required=True,
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
 
 
 def no_cohort() -> None:

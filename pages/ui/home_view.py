@@ -17,7 +17,7 @@ from pages.ui.shared import results, tables
 
 def ways_in() -> str:
     """Three doors: a patient, the curve, a run. Returns the cohort that is chosen."""
-    first, second, third = st.columns(3)
+    first, second, third = st.columns((3, 3, 4))
     with first, st.container(border=True, height="stretch"):
         st.subheader("Inspect a patient", anchor=False)
         st.caption("Which sentences each arm kept, which evidence it dropped, what was answered.")
@@ -55,7 +55,7 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     report = state.report(run)
     frame, judge = headline(report)
     st.markdown(f"**{cohort_view.plain(run['name'])}**")
-    runs.line(run, report, named=False)
+    runs.line(run, report)
     by = f" and accuracy of each arm by the judge {judge}" if judge else " by each arm"
     columns = {
         "evidence kept": st.column_config.TextColumn(help="Share of questions, [95 % interval]"),

@@ -109,13 +109,13 @@ def gate_cards() -> list[dict[str, Any]]:
 
 
 @st.cache_data(ttl="20s", max_entries=16, show_spinner="Looking at the spec")
-def _consider(text: str, folders: tuple[str, ...]) -> dict[str, Any]:
-    return api.consider(text)
+def _consider(text: str, on: str, folders: tuple[str, ...]) -> dict[str, Any]:
+    return api.consider(text, on)
 
 
-def consider(text: str) -> dict[str, Any]:
+def consider(text: str, on: str = "") -> dict[str, Any]:
     """What a spec will do and what stands against it; looked at afresh after some seconds."""
-    return _consider(text, tuple(api.folders().values()))
+    return _consider(text, on, tuple(api.folders().values()))
 
 
 @st.cache_data(max_entries=8, show_spinner="Comparing the runs")
@@ -207,15 +207,6 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     """
     names = [name for name, _, problem in cohorts() if not problem] if forecasts else asking()
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
-
-
-def pick_run(label: str = "Run", kinds: tuple[str, ...] = COMPARING) -> dict[str, Any] | None:
-    """The run chosen on this page, kept in the URL by its id; None where there is none."""
-    known = {run["run"]: run for run in runs(kinds)}
-    if not known:
-        return None
-    chosen = st.selectbox(label, list(known), key="run", bind="query-params", width=420)
-    return known.get(chosen)
 
 
 def replication(cohort: str, reader: str) -> dict[str, Any]:

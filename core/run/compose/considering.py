@@ -13,18 +13,20 @@ from typing import Any
 
 from core import settings
 from core.errors import MidchartError
+from core.run.cluster.place import on_loopback, read_place
 from core.run.compose.estimating import estimate
 from core.run.compose.presets import read_toml
 from core.run.members import gathering
 
 
-def consider(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+def consider(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str, Any]:
     """What a spec will do, and every reason why it cannot start.
 
-    ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``problems``: reasons in
-    words, none where it can start; ``told``: what
-    :func:`core.run.compose.estimating.estimate` tells, null where the spec is not understood.
-    Raises nothing for a spec that is wrong.
+    ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
+    to be done (:mod:`core.run.cluster.place`). ``problems``: reasons in words, none where it can
+    start; ``told``: what :func:`core.run.compose.estimating.estimate` tells, null where the spec is
+    not understood; ``cluster``: the cluster whose machines would see records, "" where none would.
+    Raises nothing for a spec or a place that is wrong.
     """
     told: dict[str, Any] | None = None
     problems: list[str] = []
@@ -39,8 +41,17 @@ def consider(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     problems += missing
     if told is not None and told["leaves"] and told["leaves"]["refused"]:
         problems.append(told["leaves"]["refused"])
+    place = ""
+    try:
+        place = read_place(on)
+    except MidchartError as error:
+        problems.append(str(error))
     problems += _folder()
-    return {"problems": list(dict.fromkeys(problems)), "told": told}
+    return {
+        "problems": list(dict.fromkeys(problems)),
+        "told": told,
+        "cluster": "" if not place or on_loopback(place) else place,
+    }
 
 
 def _folder() -> list[str]:

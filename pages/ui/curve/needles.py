@@ -17,6 +17,7 @@ from pages.ui.data import cohort as cohort_view
 from pages.ui.patient import choose
 from pages.ui.runs import begin as runs_begin
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick as runs_pick
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
 
@@ -34,15 +35,7 @@ def needles() -> None:
     if not state.runs((KIND,)):
         no_run()
         return
-    run = state.pick_run(kinds=(KIND,))
-    if run is None:
-        return
-    report = state.report(run)
-    runs.line(run, report)
-    if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        runs.resume(run, "curve")
+    run, report = runs_pick.opened((KIND,), "curve")
     frame = results.frame_of(report, "heatmap")
     if frame.empty or not frame["n"].sum():
         st.info("No needle of this run is judged yet. Results appear here as they come.")

@@ -14,6 +14,7 @@ from pages.ui import state
 from pages.ui.curve import words as curve_words
 from pages.ui.curve.data import Choice
 from pages.ui.patient import choose
+from pages.ui.shared import linked
 
 ALL = ""
 """The value of the group that is all answers."""
@@ -60,21 +61,13 @@ def options() -> Choice:
 
 def group(cohort: str, by: str, values: Sequence[str]) -> str:
     """The group whose curve is drawn large; :data:`ALL` by default. In the address as a token."""
-    tokens = {choose.token(cohort, f"{by}/{value}"): value for value in values}
-    key, seen = f"curve_of_{by}", "curve_of_address"
-    asked = st.query_params.get("of")
-    if asked is not None and asked != st.session_state.get(seen) and asked in tokens:
-        st.session_state[key] = tokens[asked]
-    if st.session_state.get(key) not in (ALL, *values):
-        st.session_state[key] = ALL
-    value = st.selectbox(
-        "Answers of", [ALL, *values], key=key, persist_state="session", width=230,
-        format_func=lambda v: v or f"every {curve_words.STRATA[by].lower()}",
-    )  # fmt: skip
-    wanted = next((token for token, one in tokens.items() if one == value), None)
-    if wanted is None:
-        st.query_params.pop("of", None)
-    elif st.query_params.get("of") != wanted:
-        st.query_params["of"] = wanted
-    st.session_state[seen] = wanted
-    return value
+    return linked.one(
+        "of",
+        "Answers of",
+        [ALL, *values],
+        lambda value: value or f"every {curve_words.STRATA[by].lower()}",
+        key=f"curve_of_{by}",
+        token=lambda value: choose.token(cohort, f"{by}/{value}"),
+        unlinked=ALL,
+        width=230,
+    )

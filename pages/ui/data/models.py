@@ -7,6 +7,7 @@ import streamlit as st
 
 from core import api
 from pages.ui import state
+from pages.ui.data.cohort import plain
 from pages.ui.shared import tables
 
 
@@ -19,24 +20,27 @@ def weights() -> None:
             "state": [_state(model) for model in found],
             "size (MB)": [model["size_mb"] for model in found],
             "used by": [model["used_by"] for model in found],
-            "where": [model["where"] for model in found],
         }
     )
     tables.table(
         frame,
         "models",
-        "Models: here or missing, size, what uses them, and where they lie or go",
+        "Models: here or missing, size, and what uses them",
         download=pd.DataFrame(found),
+        height="content",
     )
     missing = [model for model in found if not model["here"]]
     if missing:
         with st.expander(f"How to get the missing ones ({len(missing)})"):
             st.write(
                 "Nothing is fetched by itself. Run the command where there is a network, or copy "
-                "the folder to the place named above."
+                "the folder to the place that is named."
             )
             for model in missing:
-                st.caption(f"{model['name']}, {model['size_mb']:,} MB")
+                st.caption(
+                    f"**{plain(model['name'])}**, {model['size_mb']:,} MB, goes to "
+                    f"{plain(model['where'])}"
+                )
                 st.code(model["command"], language="bash", wrap_lines=True)
 
 
@@ -60,6 +64,18 @@ def arms() -> None:
         for name, title, problem in state.members(family)
     ]
     frame = pd.DataFrame(rows)
-    if not frame["what is missing"].any():
-        frame = frame.drop(columns="what is missing")
-    tables.table(frame, "families", "Arms, readers and judges: here or away", height="content")
+    tables.table(
+        frame.drop(columns="what is missing"),
+        "families",
+        "Arms, readers and judges: here or away",
+        download=frame,
+        height="content",
+    )
+    away = [row for row in rows if row["what is missing"]]
+    if away:
+        with st.expander(f"Why some are away ({len(away)})"):
+            # In full: a cell of a table would cut a sentence off.
+            for row in away:
+                st.caption(
+                    f"{row['family']} **{plain(row['name'])}**: {plain(row['what is missing'])}"
+                )

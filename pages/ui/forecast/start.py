@@ -48,7 +48,7 @@ def begin() -> None:
     if not known:
         st.info("No cohort here holds labels to forecast. Make the laboratory cohort, or place "
                 "EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
-        st.code("python -m core demo --laboratory ehrshot", language="bash")
+        st.code("python -m core demo --laboratory ehrshot", language="bash", wrap_lines=True)
         return
     cohort = st.selectbox("On which cohort", known, key="cohort", bind="query-params", width=420)
     if cohort:

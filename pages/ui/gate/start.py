@@ -51,7 +51,7 @@ def cards() -> None:
             "No gate is trained yet. The arm trains one on the demo cohort the first time it is "
             "used, in under a minute; or train one on a cohort of your own:"
         )
-        st.code("python -m core train-gate DATA", language="bash")
+        st.code("python -m core train-gate DATA", language="bash", wrap_lines=True)
         return
     names = {_short(card): card for card in known}
     chosen = names[

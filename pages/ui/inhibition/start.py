@@ -45,7 +45,7 @@ def shipped() -> None:
     """The finished run that comes with Midchart, to be opened read-only."""
     for one in api.shipped_runs(KIND):
         st.write(f"A finished run of {one['made'][:10]} comes with Midchart, made by:")
-        st.code(one["command"], language="bash")
+        st.code(one["command"], language="bash", wrap_lines=True)
         if st.button("Open it", key=f"open_{one['run']}", icon=":material/folder_open:"):
             try:
                 api.open_shipped(one["run"])

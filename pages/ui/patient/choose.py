@@ -18,6 +18,7 @@ from core import api
 from core.errors import MidchartError
 from pages.ui import state
 from pages.ui.patient import state as patient_state
+from pages.ui.shared import linked
 
 TYPED = "typed"
 """The choice "type a question" among the cohort's own."""
@@ -52,30 +53,18 @@ def _linked(
     options: Sequence[str],
     words: Callable[[str], str],
     cohort: str,
-    *,
-    unlinked: str = "",
-    **extra: str,
+    unlinked: str | None = None,
 ) -> str:
     """A selectbox whose choice is in the address as a token; the first option by default."""
-    key, seen = f"patient_{name}", f"patient_{name}_address"
-    tokens = {token(cohort, option): option for option in options if option != unlinked}
-    asked = st.query_params.get(name)
-    if asked is not None and asked != st.session_state.get(seen):
-        found = tokens.get(asked, asked if asked in options and asked != unlinked else None)
-        if found is not None:
-            st.session_state[key] = found
-    if st.session_state.get(key) not in options:
-        st.session_state[key] = options[0]
-    chosen = st.selectbox(
-        label, options, format_func=words, key=key, persist_state="session", **extra
+    return linked.one(
+        name,
+        label,
+        options,
+        words,
+        key=f"patient_{name}",
+        token=lambda option: token(cohort, option),
+        unlinked=unlinked,
     )
-    wanted = None if chosen == unlinked else token(cohort, chosen)
-    if wanted is None:
-        st.query_params.pop(name, None)
-    elif st.query_params.get(name) != wanted:
-        st.query_params[name] = wanted
-    st.session_state[seen] = wanted
-    return chosen
 
 
 def _known() -> list[str]:
@@ -136,9 +125,9 @@ def _settings() -> tuple[api.Protocol, str]:
 def _arms() -> tuple[str, ...]:
     known = {name: title for name, title, _ in state.members("arm")}
     default = [name for name in patient_state.DEFAULT_ARMS if name in known]
-    chosen = st.multiselect(
-        "Arms (up to four)", list(known), default=default, format_func=lambda n: known[n],
-        max_selections=patient_state.MOST_ARMS, key="patient_arms", persist_state="session",
+    chosen = linked.several(
+        "arms", "Arms (up to four)", list(known), known.__getitem__, key="patient_arms",
+        default=default, max_selections=patient_state.MOST_ARMS,
         help="Ways to select what a reader sees. Dense arms take some seconds on a new record.",
     )  # fmt: skip
     return tuple(chosen)

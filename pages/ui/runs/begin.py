@@ -61,7 +61,7 @@ def begin(
         stays = STAYS if told["told"] and told["told"]["leaves"] is None else ""
         st.caption(" ".join(part for part in (about, _time(told["told"]), GOES_ON, stays) if part))
     if spec:
-        st.code(f"python -m core run docs/{spec}", language="bash")
+        st.code(f"python -m core run docs/{spec}", language="bash", wrap_lines=True)
 
 
 def _time(told: dict[str, Any] | None) -> str:

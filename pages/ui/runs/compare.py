@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.ui import state
 from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import pick
 from pages.ui.runs.differences import differences
 from pages.ui.shared import results, tables
 
@@ -19,13 +20,10 @@ def compare() -> None:
     if len(known) < 2:
         st.info("Two runs are needed to compare. Compose another one.")
         return
-    chosen = st.multiselect(
+    chosen = pick.pick_runs(
         "Runs, the baseline first",
-        list(known),
-        key="runs",
-        bind="query-params",
-        help="Every further run is compared with the first, on the instructions both have.",
-        wrap=True,
+        known,
+        "Every further run is compared with the first, on the instructions both have.",
     )
     if chosen:
         st.caption(

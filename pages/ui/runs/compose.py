@@ -21,6 +21,13 @@ WATCH = "Watch"
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
 FORM, TOML = "Form", "TOML"
 FIRST = "demo"
+HERE, LOCAL, CLUSTER = "here", "ray", "ray://"
+PLACES = {
+    HERE: "This machine, one process",
+    LOCAL: "This machine, all cores or GPUs (Ray)",
+    CLUSTER: "A cluster (Ray)",
+}
+"""Where the work may be done; the command line's --on says the same."""
 
 
 def compose() -> None:
@@ -84,9 +91,10 @@ def _form() -> None:
 def _before(text: str) -> None:
     """What the spec will do, what stands against it, and the button that starts it."""
     st.subheader("Before it starts", anchor=False)
-    seen = state.consider(text)
+    place = _place()
+    seen = state.consider(text, place)
     if seen["told"] is not None:
-        runs_estimate.told(seen["told"])
+        runs_estimate.told(seen["told"], seen["cluster"])
     if seen["problems"]:
         listed = "".join(f"\n- {cohort_view.plain(problem)}" for problem in seen["problems"])
         st.warning(listed, title="It cannot start yet")
@@ -99,7 +107,7 @@ def _before(text: str) -> None:
         disabled=bool(seen["problems"]),
         help="Mend what is listed above first." if seen["problems"] else None,
         on_click=_start,
-        args=(text,),
+        args=(text, place),
     )
     refused = st.session_state.pop(REFUSED, "")
     if refused:
@@ -107,14 +115,32 @@ def _before(text: str) -> None:
     with st.expander("The same on the command line"):
         st.caption("Save this as a file and run it; `--estimate` tells the same as here.")
         st.code(text, language="toml", wrap_lines=True)
-        st.code("python -m core run SPEC.toml --queued", language="bash")
+        on = "" if place == HERE else f" --on {place}"
+        st.code(f"python -m core run SPEC.toml --queued{on}", language="bash", wrap_lines=True)
 
 
-def _start(text: str) -> None:
+def _place() -> str:
+    """Where the work is to be done, as the engine spells it; the engine says whether it can be."""
+    chosen = st.selectbox(
+        "Where the work is done", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
+        persist_state="session",
+        help="On Ray, several workers do the work at once; rows, status and resume stay the same.",
+    )  # fmt: skip
+    if chosen != CLUSTER:
+        return chosen
+    typed = st.text_input(
+        "First machine of the cluster", key="compose_cluster", persist_state="session",
+        placeholder="HOST:6379", help="Where ray start --head was called. Every machine of it must "
+        "see the same code, data and cache folders.",
+    )  # fmt: skip
+    return CLUSTER + typed.strip().removeprefix(CLUSTER)
+
+
+def _start(text: str, place: str) -> None:
     """Start the run, or put it in the queue, and go to where it is watched."""
     try:
         table: dict[str, Any] = api.read_toml(text)
-        run = api.enqueue(table)
+        run = api.enqueue(table, place)
     except MidchartError as error:
         st.session_state[REFUSED] = str(error)
     else:

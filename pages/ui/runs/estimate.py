@@ -11,8 +11,8 @@ from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
 
 
-def told(facts: dict[str, Any]) -> None:
-    """An estimate of the engine, as a person weighs it."""
+def told(facts: dict[str, Any], cluster: str = "") -> None:
+    """An estimate of the engine, as a person weighs it; ``cluster``: whose machines do the work."""
     time, cost = facts["time"], facts["cost_usd"]
     rows = [
         ("Items", f"{facts['items']:,}"),
@@ -27,7 +27,7 @@ def told(facts: dict[str, Any]) -> None:
         ),
         ("Cost", "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none"),
         ("Weights", _weights(facts["weights"])),
-        ("Leaves this machine", _leaves(facts["leaves"])),
+        ("Leaves this machine", _leaves(facts["leaves"], cluster)),
     ]
     frame = pd.DataFrame(
         {
@@ -48,11 +48,17 @@ def _weights(needed: list[dict[str, Any]]) -> str:
     return ", ".join(row["name"] + ("" if row["here"] else " (missing)") for row in needed)
 
 
-def _leaves(leaves: dict[str, Any] | None) -> str:
-    if leaves is None:
-        return "nothing"
-    secured = "encrypted" if leaves["encrypted"] else "not encrypted"
-    return (
-        f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
-        f"questions, to {', '.join(leaves['hosts'])} ({secured})"
-    )
+def _leaves(leaves: dict[str, Any] | None, cluster: str) -> str:
+    told = []
+    if leaves is not None:
+        secured = "encrypted" if leaves["encrypted"] else "not encrypted"
+        told.append(
+            f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
+            f"questions, to {', '.join(leaves['hosts'])} ({secured})"
+        )
+    if cluster:
+        told.append(
+            f"records, prompts and answers, to the machines of {cluster} (not encrypted unless "
+            "Ray's TLS is set up there)"
+        )
+    return "; and ".join(told) or "nothing"

@@ -102,14 +102,13 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def line(run: dict[str, Any], report: dict[str, Any], named: bool = True) -> None:
-    """One line about a run: its name, how it stands and by which protocol."""
+def line(run: dict[str, Any], report: dict[str, Any]) -> None:
+    """One line about a run that is named above: how it stands and by which protocol."""
     preset = report["protocol"]
     preset = preset.get("preset", "custom") if isinstance(preset, dict) else preset
     items = report["items"]
     st.caption(
-        (f"{cohort_view.plain(run['name'])} · " if named else "")
-        + f"{WORDS[run['status']]} · {items['done']:,} of "
+        f"{WORDS[run['status']]} · {items['done']:,} of "
         f"{items['planned']:,} items · {items['failed']:,} failed · protocol {preset}"
     )
 

@@ -11,6 +11,7 @@ from core import api
 from pages.ui import navigation, state
 from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
+from pages.ui.runs import pick
 from pages.ui.shared import tables
 
 RESULTS = {
@@ -20,6 +21,7 @@ RESULTS = {
     "curve": "curve",
     "needles": "curve",
     "forecast": "forecast",
+    "inhibition": "inhibition",
 }
 """Where a kind's results are shown."""
 COHORT_HERE = {
@@ -28,7 +30,7 @@ COHORT_HERE = {
     "other": "The cohort of its name here has other content, so it is not linked to it.",
     "absent": "Its cohort is not here, so ids lead to no text.",
 }
-COLUMNS = ("name", "status", "in queue", "done", "failed", "planned", "kind", "made", "run")
+COLUMNS = ("status", "name", "in queue", "done", "failed", "planned", "kind", "made", "run")
 
 
 def watch() -> None:
@@ -45,8 +47,10 @@ def watch() -> None:
         st.caption("Nothing is at work. A run that is started begins at once.")
     st.subheader("All runs", anchor=False)
     frame = pd.DataFrame([_row(run) for run in known], columns=list(COLUMNS))
+    if not frame["in queue"].any():
+        frame = frame.drop(columns="in queue")
     tables.table(frame, "runs", "All runs, newest first, with how each stands")
-    chosen = state.pick_run("Look at", kinds=())
+    chosen = pick.pick_run("Look at", kinds=())
     if chosen is not None:
         one(chosen)
 
@@ -54,12 +58,11 @@ def watch() -> None:
 def _row(run: dict[str, Any]) -> dict[str, Any]:
     place = str(run["place"]) if run["place"] else ""
     fields = ("run", "name", "kind", "status", "done", "failed", "planned")
-    status = "done, imported" if run["imported"] else run["status"]
     return {
         **{f: run[f] for f in fields},
-        "status": status,
+        "status": pick.status(run),
         "in queue": place,
-        "made": run["created"][:16],
+        "made": pick.made(run),
     }
 
 

@@ -1,0 +1,89 @@
+"""Choices that are in the address by an opaque word, while people read a label of their own.
+
+Streamlit writes a bound selectbox's *label* to the address, and labels here hold names, ages and
+questions. So these choices go to the address by hand: as an id, or as a token that means nothing
+to who has not the data. An address that names an id by itself is understood too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+
+def one(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    words: Callable[[str], str],
+    *,
+    key: str,
+    token: Callable[[str], str] = str,
+    unlinked: str | None = None,
+    **extra: Any,
+) -> str:
+    """A selectbox whose choice is in the address as ``name``; the first option by default.
+
+    ``words`` is what people read of an option, ``token`` what the address holds of it. The option
+    ``unlinked`` is not in the address.
+    """
+    known = {token(option): option for option in options if option != unlinked}
+    asked = _asked(name)
+    if asked is not None:
+        found = known.get(asked[0], asked[0])
+        if found in known.values():
+            st.session_state[key] = found
+    held = st.session_state.get(key)
+    # Set again even where it is the same: the browser knows a choice by its label, and a label
+    # (a run's status in it) may have changed since.
+    st.session_state[key] = held if held in options else options[0]
+    chosen = st.selectbox(
+        label, options, format_func=words, key=key, persist_state="session", **extra
+    )
+    _tell(name, [] if chosen == unlinked else [token(chosen)])
+    return chosen
+
+
+def several(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    words: Callable[[str], str],
+    *,
+    key: str,
+    default: Sequence[str] = (),
+    **extra: Any,
+) -> list[str]:
+    """A multiselect whose choices are in the address as ``name``, in their order.
+
+    ``default`` is chosen at first, and then not in the address.
+    """
+    asked = _asked(name)
+    held = asked if asked is not None else st.session_state.get(key, default)
+    st.session_state[key] = [option for option in dict.fromkeys(held) if option in options]
+    chosen = st.multiselect(
+        label, options, format_func=words, key=key, persist_state="session", **extra
+    )
+    _tell(name, [] if chosen == list(default) else chosen)
+    return chosen
+
+
+def _asked(name: str) -> list[str] | None:
+    """What the address asks for, where it is not what was written there; None where it is."""
+    asked = st.query_params.get_all(name)
+    return asked if asked and asked != st.session_state.get(_seen(name)) else None
+
+
+def _tell(name: str, wanted: list[str]) -> None:
+    """Write a choice to the address, so that the same view can be opened again."""
+    if not wanted:
+        st.query_params.pop(name, None)
+    elif st.query_params.get_all(name) != wanted:
+        st.query_params[name] = wanted
+    st.session_state[_seen(name)] = wanted
+
+
+def _seen(name: str) -> str:
+    return f"address_{name}"
