@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.__main__ import main
 from core.loaders.open import open_cohort
 from core.synthetic.cohort import make_clinical
 
@@ -56,6 +57,19 @@ def told(place: Path, *arguments: str, seed: str = "0"):
     return json.loads(done.stdout)
 
 
+@pytest.fixture
+def inside(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """What a call does, made in this process: exit status, standard output, standard error."""
+    monkeypatch.setenv("MIDCHART_DATA", str(place / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(place / "cache"))
+
+    def made(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code, said = main(arguments), capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+
+    return made
+
+
 @pytest.fixture(scope="module")
 def question(place: Path):
     cohort = open_cohort(str(place / "data" / "cohorts" / "demo"))
@@ -97,11 +111,11 @@ def test_select_is_the_same_in_every_process(place: Path, question):
     ],
 )
 def test_a_wrong_call_is_told_in_three_lines_on_standard_error(
-    place: Path, question, arguments: list[str], says: str
+    place: Path, question, inside, arguments: list[str], says: str
 ):
     defaults = ["--record", question.record_id, "--question", "Why?"]
     data = str(place / "data" / "cohorts" / "demo")
-    done = call(place, "select", data, *defaults, *arguments, "--json")
+    done = inside("select", data, *defaults, *arguments, "--json")
     assert done.returncode == 2
     assert done.stdout == ""
     assert says in done.stderr
@@ -153,7 +167,7 @@ def test_a_run_from_spec_to_report(place: Path, tmp_path: Path):
         ('arms = ["bm25"\n', "TOML"),
     ],
 )
-def test_a_bad_spec_leaves_no_run(place: Path, tmp_path: Path, change: str, says: str):
+def test_a_bad_spec_leaves_no_run(place: Path, tmp_path: Path, inside, change: str, says: str):
     lines = {
         "name": '"x"',
         "kind": '"answers"',
@@ -166,7 +180,7 @@ def test_a_bad_spec_leaves_no_run(place: Path, tmp_path: Path, change: str, says
     spec.write_text("\n".join([*kept, change]), encoding="utf-8")
     runs = place / "data" / "runs"
     before = set(runs.iterdir()) if runs.is_dir() else set()
-    done = call(place, "run", str(spec), "--json")
+    done = inside("run", str(spec), "--json")
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert says in done.stderr
