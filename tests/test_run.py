@@ -345,7 +345,7 @@ def test_failures_keep_no_text_and_are_done_again_on_resume(cohort: Path, place:
 
 
 def test_cancel_and_go_on(cohort: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
     wait_until(run, "running")
     cancel(run)
@@ -365,7 +365,7 @@ def test_cancel_and_go_on(cohort: Path, monkeypatch):
 
 
 def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.02")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
 
     def stop(done: int, planned: int):
@@ -379,7 +379,7 @@ def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
 
 def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
     folder = write_cohort(place / "moving", records=1)
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.05")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(folder))
     cancel(run)
     wait_until(run, "cancelled")
