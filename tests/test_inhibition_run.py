@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName, WorkFailed
-from core.run import cancel, consider, export_run, import_run, report, resume, start, status, wait
+from core.inhibition.trainer import Trainer
+from core.run import consider, export_run, import_run, report, resume, start, status, wait
 from core.run.export.reproducing import reproduce
-from core.run.folder import find_run
+from core.run.folder import find_run, make_run
 from core.run.inhibition.spec import read_options
 from core.run.inhibition.work import items
+from core.run.planning import plan
 from core.run.spec import parse_spec, read_spec
 from core.run.worker import do_run
 from tests.inhibition_rows import made, options
@@ -84,25 +85,31 @@ def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypat
 
 def test_a_run_cut_off_in_a_training_goes_on_to_the_same_rows(place: Path) -> None:
     spec = {**SPEC, "variants": ["softmax"], "placements": ["edges"], "seeds": [1],
-            "training": {**SPEC["training"], "steps": 250}}  # fmt: skip
-    cut = start(spec)
-    folder = find_run(cut).path
-    while not any((folder / "training").glob("*.safetensors")):
-        assert status(cut)["status"] in ("running", "queued")
-        time.sleep(0.02)
-    cancel(cut)
-    with pytest.raises(WorkFailed, match="cancelled"):
-        wait(cut)
-    assert status(cut)["status"] == "cancelled"
-    kept = list((folder / "training").glob("*.safetensors"))
+            "training": {**SPEC["training"], "steps": 120}}  # fmt: skip
+    cut, whole = (make_run(plan(read_spec(spec))) for _ in range(2))
+    steps: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        usual = Trainer._save
+
+        def cancelling(self: Trainer, file: Path) -> None:
+            usual(self, file)
+            steps.append(self.step)
+            cut.cancel.touch()
+
+        patch.setattr(Trainer, "_save", cancelling)
+        assert do_run(cut) == "cancelled"
+    assert steps == [100], "in the middle of the training"
+    assert status(cut.id)["status"] == "cancelled"
+    kept = list((cut.path / "training").glob("*.safetensors"))
     assert len(kept) == 1
-    resume(cut)
-    wait(cut)
-    whole = start(spec)
-    wait(whole)
+    with pytest.raises(WorkFailed, match="cancelled"):
+        wait(cut.id)
+    resume(cut.id)
+    wait(cut.id)
+    assert do_run(whole) == "done"
     for name in ("depth", "contrasts", "attention"):
-        assert report(cut)["tables"][name] == report(whole)["tables"][name]
-    assert not list((folder / "training").glob("*.safetensors"))
+        assert report(cut.id)["tables"][name] == report(whole.id)["tables"][name]
+    assert not list((cut.path / "training").glob("*.safetensors"))
 
 
 def test_a_checkpoint_that_outlived_its_row_goes_with_the_next_pass(run: str) -> None:

@@ -64,7 +64,7 @@ def fill(disk: Path) -> Path:
 
 
 def test_a_full_disk_stops_a_run_with_a_reason_and_loses_nothing(disk, cohort, monkeypatch):
-    monkeypatch.setenv("TEST_READER_DELAY_S", "0.05")
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
     while status(run)["done"] < 6:
         assert status(run)["status"] == "running"
@@ -78,6 +78,7 @@ def test_a_full_disk_stops_a_run_with_a_reason_and_loses_nothing(disk, cohort, m
         enqueue(spec(cohort))
     assert {path.name for path in disk.iterdir() if path.is_dir()} == {run}, "and no half of one"
     stuff.unlink()
+    monkeypatch.setenv("TEST_READER_DELAY_S", "0")
     assert resume(run, queued=True) == run
     wait(run)
     answers = [row["key"] for row in rows(run, "answers")]
