@@ -1,5 +1,5 @@
-"""What holds for all tests: no clock decides about an example, and garbage is looked for among a
-test's own objects only.
+"""What holds for all tests: no clock decides about an example, garbage is looked for among a test's
+own objects only, and what is installed is looked up once.
 
 Streamlit collects garbage after every run of a page and statsmodels after every correction, each
 time through all that torch and its like have ever loaded: up to a second a time on a busy machine.
@@ -8,7 +8,9 @@ time through all that torch and its like have ever loaded: up to a second a time
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,19 @@ from hypothesis import HealthCheck, settings
 # A busy machine fails neither an example for its time nor a strategy for its pace.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_is_installed_is_looked_up_once() -> Iterator[None]:
+    """AppTest would read the metadata of every installed package for every page it opens, which
+    takes longer than most pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "streamlit" in sys.modules:
+            from streamlit.components.v2 import manifest_scanner as scanner
+
+            once = cache(scanner.scan_component_manifests)
+            patch.setattr(scanner, "scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
