@@ -31,9 +31,9 @@ with guard.readable("This run cannot be read"):
         forecast_view.verdict(report, task)
         view = guard.view(VIEWS)
         VIEWS[view](run, report, task)
-        forecast_view.notes(report)
+        runs.notes(report["warnings"])
     else:
         st.info("No model is examined yet. Results appear here as they come.")
-    forecast_view.failures(run, report)
+    runs.failed_trainings(report, "fit")
     with st.expander("Train and compare again"):
         forecast_start.begin()

@@ -34,7 +34,7 @@ with guard.readable("This run cannot be read"):
     else:
         st.info("No gate is trained yet. Results appear here as they come.")
     if report["items"]["failed"]:
-        gate_view.failures(report)
+        runs.failed_trainings(report, "variant")
     navigation.link(
         "patient", "See the gate's scores on a patient", icon=":material/arrow_forward:"
     )

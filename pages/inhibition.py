@@ -28,10 +28,10 @@ with guard.readable("This run cannot be read"):
         view.verdict(report)
         shown = guard.view(VIEWS)
         VIEWS[shown](run, report)
-        view.notes(report)
+        runs.notes(report["warnings"])
     else:
         st.info("No decoder is examined yet. Results appear here as they come.")
         start.shipped()
-    view.failures(run, report)
+    runs.failed_trainings(report, "decoder")
     with st.expander("Train and compare again"):
         start.begin()

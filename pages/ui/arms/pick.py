@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.ui import state
 from pages.ui.arms import words as arms_words
-from pages.ui.data import cohort as cohort_view
+from pages.ui.runs import panel
 from pages.ui.shared import marks, results
 
 ABREAST = 3
@@ -116,13 +116,7 @@ def choose(run: dict[str, Any], report: dict[str, Any]) -> Chosen:
 
 def notes(chosen: Chosen) -> None:
     """What else the run says of itself, at the foot of the page."""
-    others = [line for line in chosen.report["warnings"] if not line.startswith(CHANGED)]
-    if others:
-        st.caption(cohort_view.plain(" ".join(map(_sentence, others))))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    panel.notes([line for line in chosen.report["warnings"] if not line.startswith(CHANGED)])
 
 
 def headline(chosen: Chosen) -> None:
@@ -138,7 +132,7 @@ def headline(chosen: Chosen) -> None:
     else:
         told, below = arms_words.kept(chosen.tables, "evidence-id"), []
     changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
-    below.append(" ".join(map(_sentence, changed)))
+    below.append(" ".join(map(results.sentence, changed)))
     if state.active(chosen.run) or chosen.run["status"] != "done":
         told = f"So far, on part of the run: {told}"
     inside = f'<p class="mc-headline">{marks.safe(told)}</p>' + "".join(

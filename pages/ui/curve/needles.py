@@ -299,5 +299,4 @@ def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> 
             cuts = cuts.drop(columns=["begins", "ends"], errors="ignore")
             tables.table(cuts, f"{run['run']}-cuts", "Each record at each length: events, tokens",
                          height="content" if len(cuts) <= 15 else 460)  # fmt: skip
-    for line in report["warnings"]:
-        st.caption(cohort_view.plain(f"{line[:1].upper()}{line[1:].rstrip('.')}."))
+    runs.notes(report["warnings"])

@@ -365,20 +365,3 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     )
     tables.table(frame, _name(run, "sparsity"), "Shares of zero and negative weights by fit",
                  height="content")  # fmt: skip
-
-
-def failures(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """Fits that failed, and why."""
-    frame = results.frame_of(report, "failures")
-    if frame.empty:
-        return
-    st.subheader("What failed", anchor=False)
-    st.caption("A fit that failed is tried again on resume.")
-    tables.table(frame, _name(run, "failed"), "Failed fits by reason", height="content")
-
-
-def notes(report: dict[str, Any]) -> None:
-    """What the run's report warns of; a column's name keeps its small letters."""
-    told = [w if "_" in w.split(" ")[0] else w[:1].upper() + w[1:] for w in report["warnings"]]
-    if told:
-        st.caption("\n".join(f"- {plain(warning)}." for warning in told))

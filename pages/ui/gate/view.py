@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.ui.gate import charts as gate_charts
 from pages.ui.gate import words as gate_words
+from pages.ui.runs import panel
 from pages.ui.shared import results, tables, theme
 
 
@@ -48,7 +49,7 @@ def ablation(run: dict[str, Any], report: dict[str, Any]) -> None:
         height="content",
     )
     _published(run, report)
-    _note(report)
+    panel.notes(report.get("warnings") or [])
 
 
 def _besides(besides: pd.DataFrame, measures: list[str]) -> None:
@@ -293,16 +294,6 @@ def _what_faults_do(names: list[str]) -> None:
     )
 
 
-def failures(report: dict[str, Any]) -> None:
-    """Variants that could not be trained, and why."""
-    frame = results.frame_of(report, "failures")
-    if frame.empty:
-        return
-    st.subheader("What failed", anchor=False)
-    st.caption("A variant that failed is tried again on resume.")
-    tables.table(frame, f"{report['run']}-failed", "Failed variants by reason", height="content")
-
-
 def _pairs(report: dict[str, Any], part: str) -> str:
     """How much a part of the split holds, in words."""
     for row in report["tables"].get("split") or []:
@@ -312,11 +303,6 @@ def _pairs(report: dict[str, Any], part: str) -> str:
                 f"{row['patients']:,} {part} patients"
             )
     return f"the {part} patients"
-
-
-def _note(report: dict[str, Any]) -> None:
-    for warning in report.get("warnings") or []:
-        st.caption(warning[:1].upper() + warning[1:] + ".")
 
 
 def _empty(what: str) -> None:

@@ -254,20 +254,3 @@ def _table(
         elif column != "past":
             columns[column] = named
     tables.table(shown, _name(run, name), alt, columns=columns, download=download)
-
-
-def failures(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """Decoders that failed, and why."""
-    frame = results.frame_of(report, "failures")
-    if frame.empty:
-        return
-    st.subheader("What failed", anchor=False)
-    st.caption("A training that failed is tried again on resume.")
-    tables.table(frame, _name(run, "failed"), "Failed trainings by reason", height="content")
-
-
-def notes(report: dict[str, Any]) -> None:
-    """What the run's report warns of."""
-    told = [w[:1].upper() + w[1:] for w in report["warnings"]]
-    if told:
-        st.caption("\n".join(f"- {plain(warning)}." for warning in told))

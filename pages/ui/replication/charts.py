@@ -142,7 +142,7 @@ def beside(rows: Sequence[dict[str, Any]], what: str) -> go.Figure:
             )
         )  # fmt: skip
     figure.update_layout(height=110 + 46 * max(len(rows), 2))
-    figure.update_xaxes(range=[-3, 103], title=what, ticksuffix=" %", zeroline=False)
+    figure.update_xaxes(range=[-3, 103], title=f"share, {what}", ticksuffix=" %", zeroline=False)
     figure.update_yaxes(
         tickvals=height,
         ticktext=[f"<b>{marks.safe(results.label(row['label']))}</b>" for row in rows],

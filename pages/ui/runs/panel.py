@@ -6,6 +6,7 @@ asks again every two seconds only while something is at work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -127,3 +128,20 @@ def failures(report: dict[str, Any]) -> None:
         "Failed items by reason",
         download=frame,
     )
+
+
+def failed_trainings(report: dict[str, Any], one: str) -> None:
+    """Trainings that failed, and why; ``one`` is what is trained: a fit, a variant."""
+    frame = results.frame_of(report, "failures")
+    if frame.empty:
+        return
+    st.subheader("What failed", anchor=False)
+    st.caption(f"A {one} that failed is tried again on resume.")
+    tables.table(frame, f"{report['run']}-failed", f"Failed {one}s by reason", height="content")
+
+
+def notes(warnings: Sequence[str]) -> None:
+    """What a run's report warns of, a sentence each."""
+    told = [cohort_view.plain(results.sentence(one)) for one in warnings]
+    if told:
+        st.caption(told[0] if len(told) == 1 else "\n".join(f"- {one}" for one in told))

@@ -21,6 +21,12 @@ def label(entry: str) -> str:
     return entry.replace(" ", " · ")
 
 
+def sentence(text: str) -> str:
+    """A note of the engine as a sentence; a column's name keeps its small letters."""
+    first = text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
+    return f"{first.rstrip('.')}."
+
+
 def frame_of(report: dict[str, Any], table: str) -> pd.DataFrame:
     """One table of a report, arms labelled for display; empty where the report has none."""
     frame = pd.DataFrame(report["tables"].get(table) or [])
