@@ -41,7 +41,7 @@ def on(long, browser, request):
 
 def opened(watch):
     page = watch.go("/patient", "Patient")
-    page.locator(".mc-sentence").wait_for(timeout=60_000)
+    page.locator(".mc-sentence").wait_for()
     page.locator(MARKERS).first.wait_for()
     watch.settled()
     return page
@@ -66,7 +66,7 @@ def test_a_click_on_a_marker_opens_its_sentence_and_walking_goes_on(on):
     begin = time.perf_counter()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(head).not_to_have_text(before)
-    assert time.perf_counter() - begin < 5, "0.4 s on an idle machine"
+    on.quick(begin)  # 0.4 s on an idle machine
     on.settled()
     stays = head.inner_text()
     page.wait_for_timeout(800)
