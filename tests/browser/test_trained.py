@@ -1,0 +1,86 @@
+"""The Gate and Forecast pages in a browser, on small runs that really trained."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from core import api
+from tests.browser.conftest import serve, stop, watched
+from tests.browser.test_pages import NARROW, WIDE, no_trouble
+from tests.forecasts import write_cohort
+
+pytestmark = pytest.mark.browser
+CHARTS = {
+    "Gate": {"Ablation": 3, "Training": 2, "Calibration": 1, "Scores": 1},
+    "Forecast": {
+        "Comparison": 3, "Curves": 3, "Training": 4, "Gate+health": 3, "Sparsity": 4,
+        "Attention+map": 1,
+    },
+}  # fmt: skip
+"""Each page's views and how many charts one shows."""
+PROTOCOL = {"preset": "corrected", "resamples": 100}
+SPECS = (
+    {
+        "name": "small gates", "kind": "gate", "data": "demo", "epochs": 2,
+        "variants": ["query", "loss"], "protocol": PROTOCOL,
+    },
+    {
+        "name": "small forecasts", "kind": "forecast", "data": "labs", "tasks": ["anemia"],
+        "variants": ["softmax", "gated_differential", "sparsemax"],
+        "baselines": ["logistic_counts"], "seeds": [1], "epochs": 2, "length": 16,
+        "values": True, "device": "cpu", "protocol": PROTOCOL,
+    },
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A server whose data hold a gate run of three variants and a forecast run of three attentions
+    and counts, both finished."""
+    home = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(home / "data"))
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        api.prepare_demo(patients=8, events_per_patient=60)
+        write_cohort(home / "data" / "cohorts" / "labs")
+        for run in [api.start(spec) for spec in SPECS]:
+            api.wait(run)
+            assert api.status(run)["failed"] == 0
+    url, process = serve(home / "data", home / "cache")
+    yield url
+    stop(process)
+
+
+@pytest.mark.parametrize("look", [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}])
+@pytest.mark.parametrize("title", CHARTS)
+def test_every_view_opens_by_its_address_and_fits(trained, browser, title, look):
+    for watch in watched(browser, trained, **look):
+        for view, charts in CHARTS[title].items():
+            page = watch.go(f"/{title.lower()}?view={view}", title)
+            no_trouble(page)
+            expect(page.locator(".js-plotly-plot")).to_have_count(charts)
+            expect(page.locator("[data-testid=stDataFrame]:visible").first).to_be_visible()
+            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, view
+
+
+def test_a_variant_is_kept_in_the_address(trained, browser):
+    for watch in watched(browser, trained, **WIDE, scheme="light"):
+        page = watch.go("/gate?view=Training", "Gate")
+        page.get_by_role("combobox", name="Variant").click()
+        page.get_by_role("option").nth(1).click()
+        watch.settled()
+        page.wait_for_url("**variant=**")
+        no_trouble(page)
+
+
+def test_another_sequence_is_kept_in_the_address_by_its_number(trained, browser):
+    for watch in watched(browser, trained, **WIDE, scheme="light"):
+        page = watch.go("/forecast?view=Attention+map&sequence=5", "Forecast")
+        expect(page.get_by_text("Sequence 5 of 80 held-out ones")).to_be_visible()
+        page.get_by_role("button", name="positive, ranked high").click()
+        watch.settled()
+        expect(page.get_by_text("Sequence 5 of 80")).to_have_count(0)
+        assert "sequence=" in page.url and "sequence=5&" not in page.url + "&"
+        no_trouble(page)
