@@ -47,7 +47,7 @@ def add(command: Command) -> None:
     made.add_argument("--out", metavar="DIR", help="default: its place in the models folder")
     made.add_argument("--steps", type=int, help="default: the recipe's")
     made.add_argument("--seed", type=int, help="default: the recipe's")
-    made.add_argument("--threads", type=int, default=1, help="of the processor (default: 1)")
+    made.add_argument("--threads", type=int, default=2, help="of the processor (default: 2)")
     made.add_argument("--resume", action="store_true", help="go on with a training cut off here")
     made.add_argument(
         "--examine",

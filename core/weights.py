@@ -68,9 +68,9 @@ MODELS: dict[str, Model] = {
         Model(
             SMALL,
             "",
-            4,
+            8,
             "reader small, the demo's own",
-            sha256="17d002410450f5a9deae7c46dc76f9595033e511319fe86dee7640ed51917206",
+            sha256="063e7c6e70e6f5723f33faf4e33f824ea3f5ae3c5e867279826e1a854c4ad0af",
             shipped="readers/shipped/small",
         ),
         Model(

@@ -72,11 +72,12 @@ def test_altered_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         Small(Protocol())
 
 
-def test_it_copies_values_of_a_record(reader: Small) -> None:
-    questions = ("What is the most recent sodium?", "What is the most recent ferritin?")
-    said = [reader.read(prompt(RECORD, question)).text for question in questions]
-    # The day that follows is often another line's, as its card says; the value is not.
-    assert [text.partition(" (")[0] for text in said] == ["141 mmol/l", "88 ng/ml"]
+def test_it_quotes_the_line_that_answers(reader: Small) -> None:
+    for question, line in (
+        ("What is the most recent sodium?", RECORD[1]),
+        ("What is the most recent ferritin?", RECORD[3]),
+    ):
+        assert reader.read(prompt(RECORD, question)).text == line.lower()
 
 
 def test_it_says_so_where_the_record_does_not(reader: Small) -> None:
@@ -86,7 +87,7 @@ def test_it_says_so_where_the_record_does_not(reader: Small) -> None:
 
 
 def test_it_looks_up_names_that_exist_nowhere(reader: Small) -> None:
-    """Of lessons of a seed no training has, single facts without distractors: most are right."""
+    """Of lessons of a seed no training has, single facts without distractors: most are quoted."""
     plan = LessonPlan(
         lines=(20, 20), made_up=1.0, distractors=0, absent=0.2, kinds=("latest", "dose", "lab")
     )
@@ -104,8 +105,8 @@ def test_it_looks_up_names_that_exist_nowhere(reader: Small) -> None:
 def test_questions_outside_its_competence_are_declined(reader: Small) -> None:
     outside = (
         "Summarize PSA over the past years.",
-        "Who would make medical decisions?",
-        "Why was the dose of Zocor raised?",
+        "List the falls that Ms. Kowal reported.",
+        "Describe how the iron stores developed.",
         "",
     )
     for question in outside:
@@ -113,7 +114,7 @@ def test_questions_outside_its_competence_are_declined(reader: Small) -> None:
         assert (answer.text, answer.how, answer.output_tokens) == (REFUSAL, "declined", 0)
     assert is_refusal(REFUSAL)
     # What was cut off cannot be told a kind by: the prompt is read as it is.
-    cut = Prompt(HEAD + "\n".join(RECORD), "Who decides?", (), 0, question_survived=False)
+    cut = Prompt(HEAD + "\n".join(RECORD), outside[0], (), 0, question_survived=False)
     assert reader.read(cut).how != "declined"
 
 
@@ -125,6 +126,8 @@ def test_questions_outside_its_competence_are_declined(reader: Small) -> None:
         "What daily dose of riluzole, in mg, is documented for 2003-02-01?",
         "Did the patient report asbestos exposure when asked on 2003-02-01?",
         "When was the latest tympanometry done elsewhere?",
+        "Who would make medical decisions if she lost capacity?",
+        "Describe the reaction to the dye.",
     ],
 )
 def test_questions_it_answers(question: str) -> None:

@@ -13,8 +13,8 @@ import torch
 from core.errors import DataError, InputError
 from core.protocol import Protocol
 from core.readers.qwen import Qwen
-from core.small.batches import encode, foretell, right_answers
-from core.small.network import make_network
+from core.small.batches import BEGINNING, DATE, beginnings, encode, foretell, right_answers
+from core.small.network import Known, make_network
 from core.small.recipe import Recipe, Shape, Step
 from core.small.shipping import ship, verify
 from core.small.tokens import END, PAD, answer_ids, ids, load_tokenizer, save_tokenizer
@@ -22,8 +22,8 @@ from core.small.trainer import Trainer
 from core.synthetic.lessons import Lesson, LessonPlan, lesson
 from core.types import Prompt
 
-SHAPE = Shape(layers=3, width=80, heads=5, feed_forward=96, words=400, window=2048)
-RECIPE = Recipe(steps=4, records=2, asked=6, lines=(6, 8, 8), long=12, judged=2)
+SHAPE = Shape(layers=3, width=96, heads=6, feed_forward=96, words=400, window=2048)
+RECIPE = Recipe(steps=4, records=2, asked=(6, 6), lines=(6, 8, 8), long=12, judged=2, half=False)
 PLAN = LessonPlan(lines=(6, 10), asked=8)
 
 
@@ -91,27 +91,54 @@ def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> 
     assert len(right_answers(together.logits, taught)) == len(made.asked)
 
 
-def test_the_guided_head_is_looked_at_where_it_looks(trained: tuple[Trainer, Path]) -> None:
+def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path]) -> None:
+    """What training sees of the guided heads is what transformers itself says they attend."""
     trainer, _ = trained
     made = lesson(8, 3, PLAN)
     taught = encode(trainer.tokenizer, made)
+    p = len(taught.opening)
     shown = [trainer.tokenizer.decode(taught.opening[taught.line == i].tolist()) for i in (0, 1)]
     assert shown[0].strip() == made.lines[0].lower()
     assert shown[1].strip() == made.lines[1].lower()
+    number = next(i for i, asked in enumerate(made.asked) if asked.line is not None)
     with torch.inference_mode():
-        found = foretell(trainer.model, taught).found
-        assert torch.all(found <= 1e-5)
-        number = next(i for i, asked in enumerate(made.asked) if asked.line is not None)
+        foretold = foretell(trainer.model, taught)
         trainer.model.set_attn_implementation("eager")
         tokens = torch.from_numpy(ids(trainer.tokenizer, made.prompt(number)))[None]
         maps = trainer.model(tokens, output_attentions=True).attentions
         trainer.model.set_attn_implementation("sdpa")
-    head = maps[2][0, 0, -1, : len(taught.opening)]
+    assert torch.all(foretold.found <= 1e-5)
+    early = beginnings(taught)
+    place = int(np.flatnonzero(taught.of[early] == number)[0])
     there = torch.from_numpy(taught.line == made.asked[number].line)
-    share = head[there].sum() / head.sum()
-    begins = [int(np.flatnonzero(taught.of == i)[0]) for i in range(len(made.asked))]
-    place = sorted(begins).index(begins[number])
-    assert found[place].exp().item() == pytest.approx(share.item(), rel=1e-3)
+    for head in (0, 1):
+        seen = maps[2][0, head, -1, :p]
+        share = seen[there].sum() / seen.sum()
+        assert foretold.found[head, place].exp().item() == pytest.approx(share.item(), rel=1e-3)
+    # The telling heads are looked at from the token after a line's first word on.
+    first = int(np.flatnonzero(taught.line == 0)[0]) + DATE
+    assert trainer.tokenizer.decode(taught.opening[first - 1 : first]) == "]"
+    for head, target in ((1, first), (2, first - 1)):
+        share = maps[1][0, head, first + 1, target].item()
+        assert foretold.told[head - 1, 0].exp().item() == pytest.approx(share, rel=1e-3)
+
+
+def test_only_beginnings_of_later_answers_are_practised(trained: tuple[Trainer, Path]) -> None:
+    trainer, _ = trained
+    made = lesson(8, 3, PLAN)
+    taught = encode(trainer.tokenizer, made, whole=2)
+    for i, asked in enumerate(made.asked):
+        answer = answer_ids(trainer.tokenizer, asked.answer)
+        kept = answer if i < 2 else answer[: BEGINNING + 1]
+        assert np.array_equal(taught.wanted[taught.of == i], kept)
+
+
+def test_any_number_of_threads_learns_the_same(trained: tuple[Trainer, Path]) -> None:
+    trainer, _ = trained
+    alone = Trainer(replace(RECIPE, threads=1), SHAPE)
+    alone.run()
+    state = trainer.model.state_dict()
+    assert all(torch.equal(mine, state[name]) for name, mine in alone.model.state_dict().items())
 
 
 def test_a_training_cut_off_goes_on_to_the_last_bit(trained: tuple[Trainer, Path]) -> None:
@@ -148,8 +175,9 @@ def test_the_rate_warms_up_stays_and_falls() -> None:
 def test_heads_begin_where_they_are_set() -> None:
     """In a fresh network the first head looks one token back, and plain ones nowhere yet."""
     tokens = torch.arange(40)[None] % 30 + 5
-    for start, least, most in (("copying", 0.9, 1.0), ("plain", 0.0, 0.2)):
-        network = make_network(SHAPE, 60, 1, 0, 3, start)
+    told, dates = np.zeros((60, 2)), np.zeros(60, dtype=bool)
+    for known, least, most in ((Known(told, dates, 3, 1), 0.9, 1.0), (None, 0.0, 0.2)):
+        network = make_network(SHAPE, 60, 1, 0, 3, known)
         network.set_attn_implementation("eager")
         with torch.inference_mode():
             first = network.model(tokens, output_attentions=True).attentions[0][0]

@@ -19,7 +19,7 @@ def train_reader(
     steps: int | None = None,
     seed: int | None = None,
     resume: bool = False,
-    threads: int = 1,
+    threads: int = 2,
     progress: Callable[[Step], None] | None = None,
 ) -> dict[str, Any]:
     """Train the small reader from nothing and save it as the hub would (``train-reader``).

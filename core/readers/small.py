@@ -1,9 +1,9 @@
-"""Small: Midchart's own reader, a Qwen2 model of 1.5 million weights that comes with the program.
+"""Small: Midchart's own reader, a Qwen2 model of 3.7 million weights that comes with the program.
 
 It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
-every machine. It was trained on synthetic records alone, to look single facts up (its card lies
-beside its weights); what it was not trained for it declines, in words that every judge counts as
-a refusal. It is for demonstration and experiments, not for care.
+every machine. It was trained on synthetic records alone, to quote the line that answers a question
+(its card lies beside its weights); what it was not trained for it declines, in words that every
+judge counts as a refusal. It is for demonstration and experiments, not for care.
 """
 
 from __future__ import annotations
@@ -21,44 +21,21 @@ from core.types import Answer, Prompt
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
 REFUSAL = (
-    "The small reader cannot answer this kind of question; it looks up single values, doses and "
-    "dates, and what was answered yes or no on a day."
+    "The small reader cannot answer this kind of question; it quotes the one line that answers, "
+    "and this asks for several, or for what a line cannot say."
 )
-_MEASURED = re.compile(
-    r"\b(?:values?|levels?|scores?|ratio|pressure|weight|dose[ds]?|dosage|index"
-    r"|sodium|potassium|chloride|bicarbonate|urea|bun|creatinine|filtration|egfr|glucose|sugar"
-    r"|calcium|white cell|leukocytes?|h(?:a)?emoglobin|hematocrit|platelets?|a1c|inr|clotting"
-    r"|tsh|thyrotropin|thyroid hormone|cholesterol|ldl|hdl|triglycerides?|alt|ast|alp|alkaline"
-    r"|bilirubin|albumin"
-    r"|natriuretic|heart-strain|bnp|c-reactive|crp|sedimentation|esr|troponin|ferritin"
-    r"|iron[- ]stores?|vitamin d|vitamin b12|25-oh|b12|cobalamin|uric acid|urate|parathyroid|pth"
-    r"|marker|afp|psa|ca 15-3|seizure-drug|fev1|breathing test"
-    r"|phq\w*|apnea)\b",
-    re.IGNORECASE,
-)
-_LOOKED_UP = re.compile(r"\b(?:most recent|latest|newest|current|highest|lowest)\b", re.IGNORECASE)
-_DAY = re.compile(r"\b(?:19|20)\d{2}-\d{2}-\d{2}\b")
-_DOSE = re.compile(r"\b(?:what|which) (?:daily )?dose of\b|\bhow many \w+ of\b", re.IGNORECASE)
-_WHEN = re.compile(r"^\W*(?:when was the|on (?:which|what) (?:day|date))\b", re.IGNORECASE)
-# What it was asked for in examinations and never told: ranges, values below naught, sums of points.
-_NEVER = re.compile(r"\b(?:ejection|lvef|pumping|bone|t-score|activity|arthritis)\b", re.IGNORECASE)
+# What is asked for with these words takes several lines, or reasons that no line gives.
 _SEVERAL = re.compile(
-    r"^\W*(?:summari[sz]e|provide|list|describe|show|compare|outline|explain|trace|why)\b"
+    r"^\W*(?:summari[sz]e|provide|list|show|compare|outline|explain|trace)\b"
+    r"|^\W*describe\b.*\b(?:course|changed|developed|growth|history|over)\b"
     r"|\b(?:over the past|throughout|trend|in order|history of|how .* (?:changed|developed))\b",
     re.IGNORECASE,
 )
 
 
 def answerable(question: str) -> bool:
-    """Whether a question is of a kind that the small reader was trained for.
-
-    It asks for one fact: what is so on a day that it names, a dose, a day, or the latest, highest
-    or lowest of something that is measured.
-    """
-    if _SEVERAL.search(question) or _NEVER.search(question):
-        return False
-    measured = bool(_LOOKED_UP.search(question)) and bool(_MEASURED.search(question))
-    return measured or any(one.search(question) for one in (_DAY, _DOSE, _WHEN))
+    """Whether a question is of a kind the small reader was trained for: one line answers it."""
+    return bool(question.strip()) and not _SEVERAL.search(question)
 
 
 @READERS.register("small")
@@ -71,7 +48,7 @@ class Small:
     """
 
     name: str = "small"
-    title: str = "Small reader (Midchart's own, 1.5 million weights)"
+    title: str = "Small reader (Midchart's own, 3.7 million weights)"
     needs: ClassVar[str] = weights.SMALL
 
     def __init__(self, protocol: Protocol, group: int = 64) -> None:
@@ -94,7 +71,7 @@ class Small:
     @property
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
-        return repr((self.model.identity, REFUSAL, _MEASURED.pattern, _SEVERAL.pattern))
+        return repr((self.model.identity, REFUSAL, _SEVERAL.pattern))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""

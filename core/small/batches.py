@@ -7,19 +7,34 @@ record serves twenty questions, and every question is read exactly as a reader w
 from __future__ import annotations
 
 import math
+import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.small.tokens import Ids, answer_ids, ids
 from core.synthetic.lessons import Lesson
 
 GUIDED = 2
-"""The layer whose first head may be guided to the line that answers."""
+"""The layer whose first two heads may be guided to the line that answers."""
+TELLING = 1
+"""The layer of which two heads, the second and the third, may be guided to how a token's line
+begins: its first word, and the end of its date."""
+HEADS = 2
+"""How many heads of a layer are guided."""
+SAMPLED = 192
+"""Most tokens of a record at which the telling heads are looked at."""
+BEGINNING = 7
+"""Tokens of an answer over which they are: a line's date and its first words, by which it is told.
+The others follow from these."""
+DATE = 5
+"""Tokens of a line up to the end of its date."""
 ROWS = 4
 """Rows that a lesson's questions lie in, side by side: fewer keys that nobody may see."""
 
@@ -51,13 +66,19 @@ class Encoded:
         return len(self.opening) + int((self.block >= 0).sum())
 
 
-def encode(tokenizer: Any, lesson: Lesson) -> Encoded:
-    """A lesson in tokens."""
+def encode(tokenizer: Any, lesson: Lesson, whole: int | None = None) -> Encoded:
+    """A lesson in tokens.
+
+    Of the questions from number ``whole`` on (default: of none) only an answer's beginning is
+    foretold: finding the line takes more practice than going on with it.
+    """
     opening, line = _opening(tokenizer, lesson)
-    both: list[tuple[Ids, Ids]] = [
-        (ids(tokenizer, lesson.ending(one.question)), answer_ids(tokenizer, one.answer))
-        for one in lesson.asked
-    ]
+    both: list[tuple[Ids, Ids]] = []
+    for number, one in enumerate(lesson.asked):
+        answer = answer_ids(tokenizer, one.answer)
+        if whole is not None and number >= whole:
+            answer = answer[: BEGINNING + 1]
+        both.append((ids(tokenizer, lesson.ending(one.question)), answer))
     rows: list[list[int]] = [[] for _ in range(min(ROWS, len(both)))]
     long = [0] * len(rows)
     # The longest first, each to the row that is shortest.
@@ -101,22 +122,52 @@ def _opening(tokenizer: Any, lesson: Lesson) -> tuple[Ids, Ids]:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """``logits`` [a, vocabulary] at the places asked; ``found`` [2 q], the log of the attention
-    that the guided head gives, at each answer's first two tokens (answers in the order of their
-    rows), to the line that answers, of all the record: or to what stands before the record, where
-    no line does."""
+    """``logits`` [a, vocabulary] at the places asked; ``found`` [heads, b], the log of the
+    attention that the guided heads give, at each answer's first tokens (:func:`beginnings`), to
+    the line that answers, of all the record: or to what stands before the record, where no line
+    does; ``told`` [heads, s], the log of the attention that the telling heads give, at some tokens
+    of the record's lines, to the line's first word and to the end of its date."""
 
     logits: Tensor
     found: Tensor
+    told: Tensor
+
+
+class _Seen:
+    """What two layers' attentions were last given, in each thread of its own."""
+
+    def __init__(self, model: Any) -> None:
+        self._here = threading.local()
+        for layer in (TELLING, GUIDED):
+            attention = model.model.layers[layer].self_attn
+            attention.register_forward_pre_hook(self._keeper(layer), with_kwargs=True)
+
+    def _keeper(self, layer: int) -> Any:
+        def keep(_: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            setattr(self._here, str(layer), options)
+
+        return keep
+
+    def of(self, layer: int) -> dict[str, Any]:
+        return getattr(self._here, str(layer))
+
+
+_SEEN: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
+_ONE = threading.Lock()
 
 
 def foretell(model: Any, lesson: Encoded) -> Foretold:
-    """What a network foretells of the answers' tokens, and where its guided head looks."""
+    """What a network foretells of the answers' tokens, and where its guided heads look."""
     from transformers import DynamicCache
 
+    with _ONE:
+        if model not in _SEEN:
+            _SEEN[model] = _Seen(model)
+    seen_by = _SEEN[model]
     cache: Any = DynamicCache(config=model.config)
     inner = model.model
     inner(torch.from_numpy(lesson.opening)[None], past_key_values=cache, use_cache=True)
+    told = _told(inner.layers[TELLING].self_attn, seen_by.of(TELLING), cache, lesson)
     block = torch.from_numpy(lesson.block)
     (r, t), p = block.shape, len(lesson.opening)
     for layer in cache.layers:
@@ -125,43 +176,65 @@ def foretell(model: Any, lesson: Encoded) -> Foretold:
     own = (block[:, :, None] == block[:, None]) & torch.ones(t, t, dtype=torch.bool).tril()
     seen = torch.cat([torch.ones(r, t, p, dtype=torch.bool), own], dim=2)[:, None]
     mask = torch.zeros(r, 1, t, p + t).masked_fill(~seen, torch.finfo(torch.float32).min)
-    attention = inner.layers[GUIDED].self_attn
-    given: dict[str, Any] = {}
-
-    def keep(_: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        given.update(options)
-
-    handle = attention.register_forward_pre_hook(keep, with_kwargs=True)
-    try:
-        hidden = inner(
-            torch.from_numpy(lesson.tokens),
-            attention_mask=mask,
-            position_ids=torch.from_numpy(lesson.place),
-            past_key_values=cache,
-            use_cache=True,
-        ).last_hidden_state
-    finally:
-        handle.remove()
+    hidden = inner(
+        torch.from_numpy(lesson.tokens),
+        attention_mask=mask,
+        position_ids=torch.from_numpy(lesson.place),
+        past_key_values=cache,
+        use_cache=True,
+    ).last_hidden_state
     logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(lesson.asked)])
-    keys = cache.layers[GUIDED].keys[0, 0, :p]
-    return Foretold(logits, _found(attention, given, keys, lesson))
+    keys = cache.layers[GUIDED].keys[0, :HEADS, :p]
+    attention = inner.layers[GUIDED].self_attn
+    return Foretold(logits, _found(attention, seen_by.of(GUIDED), keys, lesson), told)
+
+
+def beginnings(lesson: Encoded) -> NDArray[np.int64]:
+    """Which of the places asked are an answer's first tokens [b]."""
+    every = np.arange(len(lesson.of))
+    starts = np.flatnonzero(np.diff(lesson.of, prepend=-1))
+    return np.flatnonzero(every - starts[np.searchsorted(starts, every, "right") - 1] < BEGINNING)
+
+
+def _queries(attention: Any, given: dict[str, Any], places: Tensor, heads: slice) -> Tensor:
+    """Queries of some heads at some places, counted through the rows [heads, places, wide]."""
+    wide = attention.head_dim
+    rows = slice(heads.start * wide, heads.stop * wide)
+    states = given["hidden_states"].flatten(0, 1)[places]
+    cos, sin = (x.flatten(0, 1)[places] for x in given["position_embeddings"])
+    query = F.linear(states, attention.q_proj.weight[rows], attention.q_proj.bias[rows])
+    query = query.unflatten(1, (-1, wide)).transpose(0, 1)
+    turned = torch.cat([-query[..., wide // 2 :], query[..., : wide // 2]], dim=-1)
+    return (query * cos + turned * sin) / math.sqrt(wide)
+
+
+def _told(attention: Any, given: dict[str, Any], cache: Any, lesson: Encoded) -> Tensor:
+    """Log attention of the telling heads to how a token's line begins [heads, s]."""
+    where = np.arange(len(lesson.opening))
+    # A line begins with its bracket, year, month and day, and the bracket that ends them.
+    begins = np.flatnonzero(np.diff(lesson.line, prepend=-1))
+    begin = begins[np.searchsorted(begins, where, "right") - 1]
+    inside = np.flatnonzero((lesson.line >= 0) & (where - begin > DATE))
+    inside = inside[:: max(1, len(inside) // SAMPLED)]
+    heads = slice(1, 1 + HEADS)
+    keys = cache.layers[TELLING].keys[0, heads]
+    places = torch.from_numpy(inside)
+    scores = _queries(attention, given, places, heads) @ keys.transpose(1, 2)
+    ahead = torch.from_numpy(where)[None] > places[:, None]
+    attended = F.log_softmax(scores.float().masked_fill(ahead, -math.inf), dim=-1)
+    targets = torch.from_numpy(np.stack([begin[inside] + DATE, begin[inside] + DATE - 1]))
+    return attended.gather(2, targets[..., None])[..., 0]
 
 
 def _found(attention: Any, given: dict[str, Any], keys: Tensor, lesson: Encoded) -> Tensor:
-    """Log attention of the guided layer's first head to the answering lines [2 q]."""
-    # Later tokens of an answer follow from the ones before.
-    begins = np.flatnonzero(np.diff(lesson.of, prepend=-1))
-    early = np.concatenate([begins, begins + 1])
-    asked = torch.from_numpy(lesson.asked[early])
-    width = keys.shape[-1]
-    states = given["hidden_states"].flatten(0, 1)[asked]
-    cos, sin = (x.flatten(0, 1)[asked] for x in given["position_embeddings"])
-    query = F.linear(states, attention.q_proj.weight[:width], attention.q_proj.bias[:width])
-    turned = torch.cat([-query[:, width // 2 :], query[:, : width // 2]], dim=1)
-    scores = F.log_softmax((query * cos + turned * sin) @ keys.T / math.sqrt(width), dim=1)
+    """Log attention of the guided heads to the answering lines [heads, b]."""
+    early = beginnings(lesson)
+    places = torch.from_numpy(lesson.asked[early])
+    scores = _queries(attention, given, places, slice(0, HEADS)) @ keys.transpose(1, 2)
     line = torch.from_numpy(lesson.line)
     wanted = torch.from_numpy(lesson.evidence[lesson.of[early]])
-    return scores.masked_fill(line[None] != wanted[:, None], -math.inf).logsumexp(1)
+    other = line[None] != wanted[:, None]
+    return F.log_softmax(scores.float(), dim=-1).masked_fill(other, -math.inf).logsumexp(-1)
 
 
 def right_answers(logits: Tensor, lesson: Encoded) -> list[bool]:

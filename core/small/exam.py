@@ -2,7 +2,8 @@
 
 Answers are made by the program's own reader, prompt by prompt as runs make them. A share comes
 with Wilson's interval. An answer about a patient is right where it holds every key of the fact
-that was asked for (the words and numbers the question's maker marked as its core).
+that was asked for (the words and numbers the question's maker marked as its core); beside that is
+told how often it is the line with the evidence, word for word.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from core.arms import ARMS
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt
+from core.packing import build_prompt, line_text
 from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
@@ -111,6 +112,13 @@ class Case:
     shown: Selection
     bare: Selection
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The context lines that hold the evidence."""
+        bare = {kept.sentence.id for kept in self.bare.kept}
+        kept = (kept for kept in self.shown.kept if kept.sentence.id not in bare)
+        return tuple(line_text(one.sentence) for one in kept)
+
 
 def cases(seed: int, patients: int, protocol: Protocol, meter: Meter | None = None) -> list[Case]:
     """Questions about ``patients`` made-up patients of a cohort that no reader saw, in the
@@ -146,9 +154,13 @@ def _without(selection: Selection, cohort: Cohort, asked: Instruction) -> Select
     return replace(selection, kept=kept)
 
 
+_DAY = re.compile(r"^\[[^\]]*\] ")
+
+
 def holds(said: str, keys: Iterable[str]) -> bool:
-    """Whether an answer has every key, as words in order, case and marks aside."""
-    text = " " + " ".join(words(said)) + " "
+    """Whether an answer has every key, as words in order, case and marks aside; the day of a quoted
+    line is none of its words."""
+    text = " " + " ".join(words(_DAY.sub("", said, count=1))) + " "
     return all(f" {' '.join(words(key))} " in text for key in keys)
 
 
@@ -195,6 +207,9 @@ def patients(
         for what in sorts:
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(said[i]))
+        hits["evidence shown", "a line of evidence, word for word"].append(
+            any(_same(said[i], line) for line in case.lines)
+        )
         hits["evidence taken out", "said not documented"].append(_same(bare[i], NOT_DOCUMENTED))
         hits["another patient's record", "right"].append(holds(strange[i], case.keys))
         hits["another patient's record", "said not documented"].append(
@@ -208,9 +223,9 @@ def patients(
 
 _KINDS = tuple(READINGS)
 PLANS = {
-    "lessons of 25 lines": (LessonPlan(lines=(25, 25), kinds=_KINDS), 20),
+    "lessons of 25 lines": (LessonPlan(lines=(25, 25)), 20),
     "lessons of 25 lines, no distractors": (
-        LessonPlan(lines=(25, 25), kinds=_KINDS, distractors=0),
+        LessonPlan(lines=(25, 25), distractors=0),
         20,
     ),
     "lessons of 25 lines, no distractors, made-up names alone": (
@@ -218,7 +233,7 @@ PLANS = {
         20,
     ),
     "lessons of 100 lines, no distractors": (
-        LessonPlan(lines=(100, 100), kinds=_KINDS, distractors=0),
+        LessonPlan(lines=(100, 100), distractors=0),
         8,
     ),
 }

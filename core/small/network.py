@@ -1,18 +1,21 @@
 """The small reader's network: transformers' own Qwen2, and where its weights begin.
 
-Looking a fact up needs "what followed this, elsewhere?": a head of a first layer tells each token
-what stood before it, a head of a second finds the place where that is what is being read now, and
-copies (induction heads: Olsson et al. 2022, arXiv 2209.11895). A transformer finds this by itself
-only after a long plateau; it may begin near it instead. Everything is trained from there on.
+Quoting the line that answers needs a few circuits that a transformer finds by itself only after a
+long plateau; it may begin near them instead (``start="copying"``). All is trained from there on.
 
-A head of the first layer also begins by averaging what was read lately, rare tokens above all, so
-that the end of a question and the end of a line each know their words, and heads of the next
-layers compare these; those of the third look at numbers above all, and copy.
+- The first layer tells each token what stood one, two and three tokens before it, and averages what
+  was read lately, rare tokens above all.
+- The second completes what was read before ("what followed this, elsewhere?": induction heads,
+  Olsson et al. 2022, arXiv 2209.11895); lets each token of a line know the line's first word and
+  date, which stand before all that tells the line apart; and lets an answer know the question.
+- The third compares the question with what the lines say, and brings the first word and the date of
+  the line that is most alike; or goes on with a line whose last tokens and words are the answer's.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.errors import InputError
 from core.small.recipe import Shape
 
 ROTARY_BASE = 1_000_000.0
@@ -33,19 +37,42 @@ SHARPNESS = 9.0
 PAIRS = 4
 """Rotary pairs (the fastest) that such a head uses."""
 MATCH = 3.0
-"""Squared strength with which a head of the second layer compares at the start."""
-LATELY = 1.6
-"""Strength of each slow rotary pair by which a head averages over some twenty tokens."""
+"""Squared strength with which a head compares at the start."""
+REACH = (0.002, 0.09)
+"""Slowest and fastest turn, in radians a token, of the rotary pairs by which a head averages."""
+LATELY = 1.4
+"""Strength of each of these: together they reach over some twenty tokens."""
 RARE = 2.9
 """Weight of a token's rarity in that average: a standard deviation is some two logits."""
-LOUD = 2.0
-"""How much stronger a number is copied than another token."""
-NUMBER = 4.7
-"""Strength of query and of key by which a head prefers numbers."""
+NEAREST = (0.009, 0.04)
+"""The same of the pairs by which a head prefers the nearest of tokens of a kind, and their strength
+and that of the kind, in logits."""
+NEAR, KIND = 8.0, 26.0
 TOLD = 2
 """Dimensions in which the embedding begins with what is known of a token."""
+DATED = 0.4
+"""How much of a date's part is told by all dimensions of a token, and not by the few."""
 AVERAGED = 2.0
 """How much stronger an average is written: it is smaller than what it is of."""
+BROUGHT = 2.0
+"""How much stronger what is brought is written than a copy, as fewer dimensions tell it."""
+HEADS = 6
+"""Heads that a network which begins so must have: of its width, two sixths are the token's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the vocabulary before training.
+
+    ``told`` [vocabulary, 2]: how rare each token is, in standard deviations, and whether it is a
+    number (1 or 0); ``dates`` [vocabulary]: whether it is a part of a date. ``bracket`` is the
+    token that ends a line's date, ``turn`` the one that ends a question.
+    """
+
+    told: NDArray[np.float64]
+    dates: NDArray[np.bool_]
+    bracket: int
+    turn: int
 
 
 def make_network(
@@ -54,14 +81,13 @@ def make_network(
     end: int,
     pad: int,
     seed: int,
-    start: str = "copying",
-    told: NDArray[np.float64] | None = None,
+    known: Known | None = None,
 ) -> Any:
     """A ``Qwen2ForCausalLM`` with fresh weights in float32.
 
-    ``vocabulary`` tokens, of which ``end`` ends an answer and ``pad`` fills; ``start`` is
-    "plain" or "copying" (see the file's opening words), for which ``told`` [vocabulary, 2] says of
-    each token how rare it is, in standard deviations, and whether it is a number (1 or 0).
+    ``vocabulary`` tokens, of which ``end`` ends an answer and ``pad`` fills. Where ``known`` is
+    given the weights begin near copying (see the file's opening words), else plainly at random.
+    Raises InputError for a shape that cannot begin so.
     """
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -87,123 +113,175 @@ def make_network(
                 # The usual spread is for wide networks: scores of this one would begin at naught.
                 layer.self_attn.q_proj.weight *= LOOKING
                 layer.self_attn.k_proj.weight *= LOOKING
-        if start == "copying":
-            known = np.zeros((vocabulary, 2)) if told is None else told
-            _begin_copying(model, shape, torch.from_numpy(known).float())
+            if known is not None:
+                _begin_copying(model, shape, known)
     return model
 
 
-@torch.no_grad()
-def _begin_copying(model: Any, shape: Shape, told: Tensor) -> None:
-    """Set the first heads of two layers so that they copy what followed before.
+class _Room:
+    """How the width is divided into six parts: two of the token, one of what stood before it, one
+    of what was read lately, one each of its line's first word and date. ``wide``: of one part."""
 
-    The embedding leaves the last dimensions free: there the first layer writes what stood one
-    token back, and an average of the tokens before. Heads of the second compare these.
-    """
-    width = shape.width // shape.heads
-    taken = shape.width - 2 * width
+    def __init__(self, shape: Shape) -> None:
+        if shape.heads != HEADS or shape.width % (4 * HEADS) or shape.layers < 3:
+            raise InputError(
+                f"a network that begins with copying has {HEADS} heads, 3 layers or more and a "
+                f"width that {4 * HEADS} divides"
+            )
+        w = self.wide = shape.width // HEADS
+        places = torch.eye(shape.width)
+        self.before, self.lately, self.first, self.date = (
+            places[i * w : (i + 1) * w] for i in (2, 3, 4, 5)
+        )
+        # The token's first dimensions say how rare it is, or a number: no part of which one it is.
+        own = 2 * w - TOLD
+        self.token = torch.zeros(own, shape.width)
+        self.token[:, TOLD : 2 * w] = torch.linalg.qr(torch.randn(own, own))[0]
+
+
+@torch.no_grad()
+def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
+    """Set the heads of the first three layers so that they quote (the file's opening words)."""
+    room = _Room(shape)
+    w, half, quarter = room.wide, room.wide // 2, room.wide // 4
+    most = half - quarter // 2
     embedding = model.model.embed_tokens.weight
     embedding.normal_(std=SPREAD)
-    embedding[:, taken:] = 0.0
-    embedding[:, :TOLD] = SPREAD * told
-    first, second, third = (model.model.layers[i].self_attn for i in (0, 1, 2))
-    seen = _orthonormal(width, taken, shape.width)
-    for head, tokens in ((0, 1), (2, 2), (3, 3)):
-        _look_back(first, head, tokens, width)
-    _average(first, 1, width)
-    for head, strength in ((0, SPREAD), (1, AVERAGED * SPREAD)):
-        rows = slice(head * width, (head + 1) * width)
-        first.v_proj.weight[rows] = seen
-        first.o_proj.weight[:, rows] = 0.0
-        free = taken + head * width
-        first.o_proj.weight[free : free + width, rows] = strength * torch.eye(width)
-    places = torch.eye(shape.width)
-    before, lately = places[taken : taken + width], places[taken + width :]
-    half = width // 2
-    _compare(second, 0, seen[:half], before[:half], width)
-    _compare(second, 1, seen[half:], before[half:], width)
-    _compare(second, 2, seen[:half], before[:half], width)
-    _compare(second, 3, lately[:half], lately[:half], width)
-    _compare(second, 4, lately[half:], lately[half:], width)
-    _compare(third, 0, lately[:half], lately[:half], width)
-    _compare(third, 1, lately[half:], lately[half:], width)
-    for head, part in ((2, lately[:half]), (3, lately[half:]), (4, lately[:half])):
-        _compare(third, head, part, part, width)
-        _prefer_numbers(third, head, width)
-    # Three heads of a third of the embedding each copy all of it.
-    parts = torch.zeros(3 * width, shape.width)
-    parts[: taken - TOLD] = _orthonormal(taken - TOLD, taken, shape.width)
-    for part in range(3):
-        what = parts[part * width : (part + 1) * width]
-        for attention, head, loud in ((second, part, 1.0), (third, part + 2, LOUD)):
-            rows = slice(head * width, (head + 1) * width)
-            attention.v_proj.weight[rows] = what
-            attention.o_proj.weight[:, rows] = loud * SPREAD * what.T
+    embedding[:, 2 * w :] = 0.0
+    embedding[:, :TOLD] = SPREAD * torch.from_numpy(known.told).float()
+    seen = room.token
+    dates = torch.from_numpy(known.dates)
+    # Few dimensions tell what stood two and three tokens before: parts of dates differ in these.
+    apart = torch.randn(int(dates.sum()), quarter)
+    apart *= math.sqrt(len(seen)) / apart.norm(dim=1, keepdim=True)
+    embedding[dates, : 2 * w] *= DATED
+    embedding[dates] += SPREAD * math.sqrt(1 - DATED**2) * apart @ seen[:quarter]
+    first, second, third = (_Heads(model.model.layers[i].self_attn, w) for i in (0, 1, 2))
+    # Of what stood one token before more is told than of what stood two and three before.
+    at = 0
+    for head, tokens, rows in ((0, 1, half), (2, 2, quarter), (3, 3, quarter)):
+        first.look_back(head, tokens)
+        first.carry(head, seen[:rows], room.before[at : at + rows], SPREAD)
+        at += rows
+    first.average(1)
+    first.carry(1, seen[-w:], room.lately, AVERAGED * SPREAD)
+    for head, part in ((0, seen[:w]), (5, seen[-w:])):
+        second.compare(head, seen[:half], room.before[:half])
+        second.carry(head, part, part, SPREAD)
+    bracket = embedding[known.bracket]
+    second.nearest(1, room.before[:half].T @ (seen[:half] @ bracket))
+    second.carry(1, seen[:w], room.first, SPREAD)
+    second.nearest(2, bracket)
+    second.carry(2, room.before, room.date, SPREAD)
+    second.nearest(3, embedding[known.turn])
+    second.carry(3, room.lately, room.lately, SPREAD)
+    third.compare(0, room.lately[:half], room.lately[:half])
+    third.carry(0, room.first, seen[:w], BROUGHT * SPREAD)
+    third.compare(1, room.lately[half:], room.lately[half:])
+    days = torch.cat([seen[:half], seen[:quarter], seen[:quarter]])
+    third.carry(1, room.date, days, BROUGHT * SPREAD)
+    for head, part in ((2, seen[:w]), (3, seen[-w:])):
+        read = room.lately[(head - 2) * half :][: half - most]
+        third.compare(head, torch.cat([seen[:most], read]), torch.cat([room.before[:most], read]))
+        third.carry(head, part, part, SPREAD)
+    third.compare(
+        5,
+        torch.cat([seen[:quarter], room.before[:quarter]]),
+        torch.cat([room.before[:quarter], room.before[half : half + quarter]]),
+    )
+    third.carry(5, seen[:w], seen[:w], SPREAD)
 
 
-def _orthonormal(rows: int, taken: int, width: int) -> Tensor:
-    """Orthonormal rows [rows, width] that see the first ``taken`` dimensions alone."""
-    made = torch.zeros(rows, width)
-    # The first dimensions say how rare a token is, or a number: no part of which one it is.
-    own = taken - TOLD
-    made[:, TOLD:taken] = torch.linalg.qr(torch.randn(own, own))[0][:rows]
-    return made
+class _Heads:
+    """The heads of a layer, ``wide`` each, and what they may begin with.
 
-
-def _compare(attention: Any, head: int, asking: Tensor, asked: Tensor, width: int) -> None:
-    """Let a head's score be how alike ``asking`` [half, …] of here and ``asked`` of there are.
-
-    Only the slow half of the rotary pairs compares: the others turn with the distance.
+    A row of a part is a direction of the hidden state [rows, width]. With constant query and key
+    the score of a rotary pair depends on the distance alone: it adds strength · cos(turn ·
+    distance). The slow half of the pairs hardly turns over a record: they compare.
     """
-    half, slow = width // 2, width // 4
-    at = [*range(half - slow, half), *range(width - slow, width)]
-    rows = slice(head * width, (head + 1) * width)
-    for projection, what in ((attention.q_proj, asking), (attention.k_proj, asked)):
-        projection.weight[rows] = 0.0
-        for row, line in zip(at, what, strict=True):
-            projection.weight[head * width + row] = math.sqrt(MATCH) * line
 
+    def __init__(self, attention: Any, wide: int) -> None:
+        self.attention, self.wide = attention, wide
+        self.turns = [ROTARY_BASE ** (-2 * i / wide) for i in range(wide // 2)]
 
-def _prefer_numbers(attention: Any, head: int, width: int) -> None:
-    """Let a head that compares prefer numbers, by the slowest of its rotary pairs."""
-    row = head * width + width // 2 - 1
-    attention.q_proj.weight[row] = 0.0
-    attention.k_proj.weight[row] = 0.0
-    attention.q_proj.bias[row] = NUMBER
-    attention.k_proj.weight[row, 1] = NUMBER
+    def _rows(self, head: int) -> slice:
+        return slice(head * self.wide, (head + 1) * self.wide)
 
+    def _quiet(self, head: int) -> None:
+        rows = self._rows(head)
+        self.attention.q_proj.weight[rows] *= 0.1
+        self.attention.k_proj.weight[rows] *= 0.1
 
-def _look_back(attention: Any, head: int, tokens: int, width: int) -> None:
-    """Let a head begin by attending ``tokens`` back, whatever the tokens are.
-
-    With constant query and key, a rotary score depends on the distance alone: each pair of
-    dimensions adds cos(f·(distance - tokens)), which all agree at that distance only.
-    """
-    half = width // 2
-    rows = slice(head * width, (head + 1) * width)
-    attention.q_proj.weight[rows] *= 0.1
-    attention.k_proj.weight[rows] *= 0.1
-    speeds = [ROTARY_BASE ** (-2 * i / width) for i in range(PAIRS)]
-    # What is lost one token off the mark, for a strength of one a pair.
-    lost = sum(1 - math.cos(speed) for speed in speeds)
-    strength = math.sqrt(SHARPNESS * math.sqrt(width) / lost)
-    for i, speed in enumerate(speeds):
-        attention.k_proj.bias[head * width + i] = strength
-        attention.k_proj.bias[head * width + half + i] = 0.0
+    def _distance(self, head: int, pair: int, logits: float, tokens: float = 0.0) -> None:
+        """Let a pair prefer what stands ``tokens`` back by ``logits``."""
+        strength = math.sqrt(logits * math.sqrt(self.wide))
+        row = head * self.wide + pair
+        self.attention.k_proj.bias[row] = strength
         # Rotation by -tokens: the score is largest where the distance is ``tokens``.
-        attention.q_proj.bias[head * width + i] = strength * math.cos(tokens * speed)
-        attention.q_proj.bias[head * width + half + i] = -strength * math.sin(tokens * speed)
+        self.attention.q_proj.bias[row] = strength * math.cos(tokens * self.turns[pair])
+        row += self.wide // 2
+        self.attention.k_proj.bias[row] = 0.0
+        self.attention.q_proj.bias[row] = -strength * math.sin(tokens * self.turns[pair])
 
+    def look_back(self, head: int, tokens: int) -> None:
+        """Attend ``tokens`` back, whatever the tokens are."""
+        self._quiet(head)
+        # What is lost one token off the mark, for a strength of one a pair.
+        lost = sum(1 - math.cos(turn) for turn in self.turns[:PAIRS])
+        for pair in range(PAIRS):
+            self._distance(head, pair, SHARPNESS / lost, tokens)
 
-def _average(attention: Any, head: int, width: int) -> None:
-    """Let a head begin by averaging over the last some twenty tokens, whatever they are."""
-    half = width // 2
-    rows = slice(head * width, (head + 1) * width)
-    attention.q_proj.weight[rows] *= 0.1
-    attention.k_proj.weight[rows] *= 0.1
-    for i in range(PAIRS - 1, half // 2):
-        for projection in (attention.q_proj, attention.k_proj):
-            projection.bias[head * width + i] = math.sqrt(LATELY * math.sqrt(width))
-            projection.bias[head * width + half + i] = 0.0
-    attention.k_proj.weight[head * width + half - 1, 0] = RARE
-    attention.q_proj.bias[head * width + half - 1] = math.sqrt(LATELY * math.sqrt(width))
+    def _between(self, slowest: float, fastest: float) -> list[int]:
+        return [i for i, turn in enumerate(self.turns) if slowest <= turn <= fastest]
+
+    def average(self, head: int) -> None:
+        """Attend the last some twenty tokens, rare ones above all."""
+        self._quiet(head)
+        for pair in self._between(*REACH):
+            self._distance(head, pair, LATELY)
+        self._by_key(head, {0: RARE}, math.sqrt(LATELY * math.sqrt(self.wide)))
+
+    def _by_key(self, head: int, key: dict[int, float], query: float) -> None:
+        """A constant query in the slowest pair, and a key of single dimensions."""
+        row = head * self.wide + self.wide // 2 - 1
+        self.attention.q_proj.bias[row] = query
+        self.attention.q_proj.weight[row] = 0.0
+        self.attention.k_proj.weight[row] = 0.0
+        for dimension, weight in key.items():
+            self.attention.k_proj.weight[row, dimension] = weight
+
+    def nearest(self, head: int, kind: Tensor) -> None:
+        """Attend the nearest token whose state has the direction ``kind`` [width]."""
+        self._quiet(head)
+        for pair in self._between(*NEAREST):
+            self._distance(head, pair, NEAR)
+        row = head * self.wide + self.wide // 2 - 1
+        strength = math.sqrt(KIND * math.sqrt(self.wide))
+        self.attention.q_proj.bias[row] = strength
+        self.attention.q_proj.weight[row] = 0.0
+        # A third of a state's length is told by one part of it.
+        length = math.sqrt(kind.numel() / 3)
+        self.attention.k_proj.weight[row] = kind / kind.norm() * strength / length
+
+    def compare(self, head: int, asking: Tensor, asked: Tensor) -> None:
+        """Let the score be how alike ``asking`` [rows, width] of here and ``asked`` of there are.
+
+        ``rows`` is half the width of a head.
+        """
+        w = self.wide
+        at = [*range(w // 4, w // 2), *range(3 * w // 4, w)]
+        rows = self._rows(head)
+        for projection, what in (
+            (self.attention.q_proj, asking),
+            (self.attention.k_proj, asked),
+        ):
+            projection.weight[rows] = 0.0
+            for row, line in zip(at, what, strict=True):
+                projection.weight[head * w + row] = math.sqrt(MATCH) * line
+
+    def carry(self, head: int, what: Tensor, to: Tensor, strength: float) -> None:
+        """Let what is attended bring its directions ``what`` [rows, width] to ``to``, row by
+        row."""
+        rows = slice(head * self.wide, head * self.wide + len(what))
+        self.attention.v_proj.weight[rows] = what
+        self.attention.o_proj.weight[:, rows] = strength * to.T

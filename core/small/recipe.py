@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.synthetic.lessons.readings import READINGS
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The model's size. ``window``: the longest prompt and answer it may be given, in tokens."""
 
     layers: int = 4
-    width: int = 160
-    heads: int = 5
-    feed_forward: int = 320
-    words: int = 1600
+    width: int = 288
+    heads: int = 6
+    feed_forward: int = 384
+    words: int = 2400
     window: int = 4096
 
 
@@ -24,49 +22,50 @@ class Shape:
 class Recipe:
     """A training.
 
-    steps: updates; records: lessons an update; asked: questions a lesson. rate: AdamW's, after
-    ``warm_up`` steps, cosine to a tenth of it over the second half (a rate of 3e-3 stalls).
-    lines: fewest lines of a lesson, most at the start, and most in the end; from one to the next
-    by ``grow`` lines whenever the share of answers right word for word, over the last
-    ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. long: most lines
-    of the share ``long_share`` of lessons once the end is reached. joined: share of lessons with
-    a whole note on a line; absent, made_up, distractors: as a plan of lessons has them. facts:
+    steps: updates; records: lessons an update; asked: questions a lesson, while lessons grow and
+    then; whole: of these, the ones whose whole answer is foretold, and not its beginning alone.
+    rate: AdamW's, after ``warm_up`` steps, cosine to a tenth of it over the second half (a rate of
+    3e-3 stalls). lines: fewest lines of a lesson, most at the start, and most in the end; from one
+    to the next by ``grow`` lines whenever the share of answers right word for word, over the last
+    ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. Before the first
+    growth, which may take four times as long, lessons have values, doses, days and answers of yes
+    or no alone, and no distractors. long: most lines of the share ``long_share`` of lessons once
+    the end is reached. absent, made_up, distractors, kinds: as a plan of lessons has them. facts:
     least and largest share of a lesson's lines with facts (the largest while it is short).
     plain: share of lessons without distractors.
     start: where the weights begin, "copying" or "plain" (see ``network``).
-    kinds: of fact that are asked for. first: those asked for until that share is first above
-    ``enough``, and without distractors; of these there is one a fact until lessons are half grown.
-    guide: weight of a second loss, by which a head of the third layer learns to look at the line
-    that answers (0: none).
-    threads: of the processor; more than one gives other last bits.
+    guide: weight of a second loss, by which heads learn to look at the line that answers and at
+    how a line begins (0: none).
+    threads: lessons learnt beside each other; their number changes nothing. half: whether products
+    are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 3600
-    records: int = 3
-    asked: int = 14
+    steps: int = 1900
+    records: int = 4
+    asked: tuple[int, int] = (16, 28)
+    whole: int = 14
     rate: float = 1.2e-3
     warm_up: int = 40
     decay: float = 0.01
     clip: float = 1.0
-    lines: tuple[int, int, int] = (6, 12, 40)
-    grow: int = 6
+    lines: tuple[int, int, int] = (6, 12, 48)
+    grow: int = 9
     enough: float = 0.6
     judged: int = 20
-    patience: int = 110
+    patience: int = 80
     long: int = 110
-    long_share: float = 0.25
-    joined: float = 0.1
+    long_share: float = 0.35
     absent: float = 0.2
     facts: tuple[float, float] = (0.25, 0.7)
     made_up: float = 0.6
     distractors: int = 2
     plain: float = 0.7
     start: str = "copying"
-    kinds: tuple[str, ...] = tuple(READINGS)
-    first: tuple[str, ...] = ("latest", "lab", "dose", "dose_on_day", "day")
+    kinds: tuple[str, ...] = ()
     guide: float = 1.0
     seed: int = 1
-    threads: int = 1
+    threads: int = 2
+    half: bool = True
 
 
 @dataclass(frozen=True, slots=True)

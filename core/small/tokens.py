@@ -21,6 +21,8 @@ from core.files import replacing
 from core.synthetic.lessons import Lesson
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
+BRACKET = "]"
+"""What ends a line's date."""
 SPECIAL = (PAD, "<|im_start|>", END)
 TEMPLATE = (
     "{%- for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
@@ -32,6 +34,7 @@ _PIECES = (
 )
 """How text is cut before BPE; a space belongs to the word or mark after it, never to a number."""
 _VALUE = re.compile(r"\d{1,3}|\.\d{1,2}")
+_DATED = re.compile(r"(?:19|20)\d{2}|-\d{2}")
 _DIGITS = re.compile(r"\d+")
 
 Ids = NDArray[np.int64]
@@ -115,6 +118,14 @@ def told_of(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
     return np.stack([rare, numbers], axis=1)
 
 
+def dates_of(tokenizer: Any) -> NDArray[np.bool_]:
+    """Which tokens are parts of a day as lines begin with it [vocabulary]: a year, "-07"."""
+    found = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    for token, number in tokenizer.get_vocab().items():
+        found[number] = bool(_DATED.fullmatch(token))
+    return found
+
+
 def save_tokenizer(tokenizer: Any, folder: Path, window: int) -> None:
     """Save a tokenizer as the hub does: ``tokenizer.json`` and ``tokenizer_config.json``."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,8 +157,8 @@ def ids(tokenizer: Any, text: str) -> Ids:
 
 
 def answer_ids(tokenizer: Any, answer: str) -> Ids:
-    """What the model is to write: a space, the answer, and the end.
+    """What the model is to write: a line break, the answer, and the end.
 
-    The space makes an answer's first word the same token as in a record; a reader strips it.
+    The break makes an answer's beginning the same token as a line's; a reader strips it.
     """
-    return np.append(ids(tokenizer, " " + answer), tokenizer.token_to_id(END))
+    return np.append(ids(tokenizer, "\n" + answer), tokenizer.token_to_id(END))

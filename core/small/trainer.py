@@ -1,4 +1,4 @@
-"""Trains the small reader, one processor thread, from lessons made as they are needed.
+"""Trains the small reader from lessons made as they are needed, a few beside each other.
 
 Lesson ``number`` of the recipe's seed is always the same, and the state of a training is saved
 whole; so a training that was cut off goes on exactly, to the last bit.
@@ -10,7 +10,8 @@ import json
 import math
 import time
 from collections import deque
-from dataclasses import asdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,29 @@ import torch.nn.functional as F
 
 from core.checkpoints import identity_of, load_training, save_training
 from core.errors import DataError, WorkFailed
-from core.small.batches import encode, foretell, right_answers
-from core.small.network import make_network
+from core.small.batches import beginnings, encode, foretell, right_answers
+from core.small.network import Known, make_network
 from core.small.recipe import Progress, Recipe, Shape, Step
-from core.small.tokens import END, PAD, told_of, train_tokenizer
+from core.small.tokens import BRACKET, END, PAD, dates_of, told_of, train_tokenizer
 from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
 from core.synthetic.lessons.apart import require
+from core.synthetic.lessons.readings import READINGS
 
 BETAS = (0.9, 0.98)
 """AdamW's, with a shorter memory than usual for a training of thousands of steps."""
 TOKENIZER_LESSONS = 300
 """Lessons that the tokenizer is trained on, and that are compared with what is examined."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    """A lesson's gradient (of each parameter), loss, attention to the evidence, and whether each
+    question was answered right."""
+
+    gradient: tuple[torch.Tensor, ...]
+    loss: float
+    found: float
+    right: list[bool]
 
 
 class Trainer:
@@ -44,10 +57,12 @@ class Trainer:
         self.tokenizer = train_tokenizer(first, self.shape.words)
         end, pad = (self.tokenizer.token_to_id(token) for token in (END, PAD))
         vocabulary = self.tokenizer.get_vocab_size()
-        self.model = make_network(
-            self.shape, vocabulary, end, pad, recipe.seed, recipe.start,
-            told_of(self.tokenizer, first[:50]),
-        )  # fmt: skip
+        known = None
+        if recipe.start == "copying":
+            told = told_of(self.tokenizer, first[:50])
+            bracket = self.tokenizer.token_to_id(BRACKET)
+            known = Known(told, dates_of(self.tokenizer), bracket, end)
+        self.model = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, betas=BETAS
         )
@@ -69,12 +84,11 @@ class Trainer:
         plan = LessonPlan(
             lines=span,
             distractors=0 if plain else others,
-            asked=r.asked,
+            asked=r.asked[int(grown)],
             absent=r.absent,
             facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
             made_up=r.made_up,
-            joined=r.joined,
-            kinds=r.kinds if self.all_kinds else r.first,
+            kinds=r.kinds if self.all_kinds else tuple(READINGS),
         )
         return make_lesson(rng, plan)
 
@@ -87,28 +101,45 @@ class Trainer:
         late = min(max(step - half, 0.0) / max(half, 1.0), 1.0)
         return r.rate * (0.55 + 0.45 * math.cos(math.pi * late))
 
-    def _update(self) -> None:
+    def _learn(self, taught: Lesson) -> _Learnt:
+        """What one lesson teaches; lessons of a step are learnt beside each other."""
+        r = self.recipe
+        lesson = encode(self.tokenizer, taught, r.whole)
+        with torch.autocast("cpu", torch.bfloat16, enabled=r.half):
+            foretold = foretell(self.model, lesson)
+        each = F.cross_entropy(
+            foretold.logits.float(), torch.from_numpy(lesson.wanted), reduction="none"
+        )
+        early = torch.from_numpy(beginnings(lesson))
+        # Half the loss is that of beginnings: of the rest, most follows from them.
+        loss = each.mean() + each[early].mean()
+        whole = loss - r.guide * (foretold.found.mean() + foretold.told.mean())
+        gradient = torch.autograd.grad(whole / r.records, list(self.model.parameters()))
+        found = float(foretold.found.detach().exp().mean())
+        right = right_answers(foretold.logits.detach(), lesson)
+        return _Learnt(gradient, float(loss.detach()), found, right)
+
+    def _update(self, pool: ThreadPoolExecutor) -> None:
         r = self.recipe
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(self.step)
-        self.optimizer.zero_grad(set_to_none=True)
-        losses: list[float] = []
-        found: list[float] = []
-        right: list[bool] = []
-        for i in range(r.records):
-            lesson = encode(self.tokenizer, self._lesson(self.step * r.records + i, self.lines))
-            foretold = foretell(self.model, lesson)
-            loss = F.cross_entropy(foretold.logits, torch.from_numpy(lesson.wanted))
-            whole = loss - r.guide * foretold.found.mean()
-            (whole / r.records).backward()
-            losses.append(float(loss.detach()))
-            found.append(float(foretold.found.detach().exp().mean()))
-            right += right_answers(foretold.logits.detach(), lesson)
-        if not all(map(math.isfinite, losses)):
+        first = self.step * r.records
+        lessons = [self._lesson(first + i, self.lines) for i in range(r.records)]
+        # The longest first, so that no thread waits long for another.
+        order = sorted(range(r.records), key=lambda i: -len(lessons[i].lines))
+        begun = {i: pool.submit(self._learn, lessons[i]) for i in order}
+        learnt = [begun[i].result() for i in range(r.records)]
+        if not all(math.isfinite(one.loss) for one in learnt):
             raise WorkFailed(f"training came to a loss that is no number at step {self.step + 1}")
+        for parameter, *parts in zip(
+            self.model.parameters(), *(one.gradient for one in learnt), strict=True
+        ):
+            parameter.grad = torch.stack(parts).sum(0)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.clip)
         self.optimizer.step()
         self.step += 1
+        right = [hit for one in learnt for hit in one.right]
+        losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
         self.judged.append((float(np.mean(losses)), float(np.mean(right)), float(np.mean(found))))
         self._grow()
 
@@ -116,7 +147,7 @@ class Trainer:
         """All kinds of facts, and then longer records, once the present ones are learned."""
         r = self.recipe
         learned = len(self.judged) == r.judged and self._mean(1) > r.enough
-        late = self.all_kinds and self.step - self.grown >= r.patience
+        late = self.step - self.grown >= r.patience * (1 if self.all_kinds else 4)
         if not (learned or late) or (self.all_kinds and self.lines >= r.lines[2]):
             return
         if self.all_kinds:
@@ -142,14 +173,16 @@ class Trainer:
         if checkpoint is not None and checkpoint.exists():
             self.load(checkpoint)
         threads = torch.get_num_threads()
-        torch.set_num_threads(self.recipe.threads)
+        # Lessons are learnt beside each other, each by one thread: the same bits with any number.
+        torch.set_num_threads(1)
+        pool = ThreadPoolExecutor(self.recipe.threads)
         self.model.train()
         begun, before = time.perf_counter(), self.seconds
         first = self.step
         last = min(self.recipe.steps, until if until is not None else self.recipe.steps)
         try:
             while self.step < last:
-                self._update()
+                self._update(pool)
                 spent = time.perf_counter() - begun
                 self.seconds = before + spent
                 if progress is not None and (self.step % 10 == 0 or self.step == last):
@@ -158,6 +191,7 @@ class Trainer:
                 if checkpoint is not None and (self.step % every == 0 or self.step == last):
                     self.save(checkpoint)
         finally:
+            pool.shutdown()
             torch.set_num_threads(threads)
             self.model.eval()
 

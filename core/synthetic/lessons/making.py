@@ -16,7 +16,7 @@ from core.synthetic.lessons.model import NOT_DOCUMENTED, Drawn, Lesson, LessonPl
 from core.synthetic.lessons.readings import READINGS, Days
 from core.synthetic.lessons.stories import filler, story
 from core.synthetic.lessons.tables import topics
-from core.synthetic.lessons.words import Person, chance, pick
+from core.synthetic.lessons.words import Person, chance, loosely, pick
 
 KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
@@ -61,21 +61,35 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
                 i for i in others if days[i] < days[line] or (days[i] == days[line] and i < line)
             ]
         others = others[: len(drawn.others)]
-        texts[line] = drawn.says
-        for i, text in zip(others, drawn.others, strict=False):
-            texts[i] = text
+        rivals = bool(others) and drawn.apart
+        withheld = (rivals or bool(drawn.near)) and chance(rng, plan.withheld)
+        if not withheld:
+            texts[line] = drawn.says
+        if rivals or not withheld:
+            texts |= dict(zip(others, drawn.others, strict=False))
+        if withheld or chance(rng, plan.near):
+            # A line on the same subject that answers nothing.
+            free = _others(rng, line, texts, n, len(drawn.near))
+            texts |= dict(zip(free, drawn.near, strict=False))
+        where = None if withheld else line
         asked += [
-            LessonQuestion(drawn.kind, q, a, line, tuple(sorted(others)))
-            for q, a in dict(drawn.asks).items()
+            LessonQuestion(drawn.kind, question, NOT_DOCUMENTED, where, tuple(sorted(others)))
+            for question in dict.fromkeys(drawn.asks)
         ]
     asked = _asked(rng, p, plan, asked, told, days)
     for i in range(n):
         if i not in texts:
             texts[i] = filler(rng, p)
-    shown = [f"[{days[i].isoformat()}] {texts[i]}" for i in range(n)]
-    if chance(rng, plan.joined):
-        return _joined(rng, shown, days, asked)
-    return Lesson(tuple(shown), tuple(asked))
+    shown = tuple(f"[{days[i].isoformat()}] {texts[i]}" for i in range(n))
+    answered = (
+        replace(
+            one,
+            question=loosely(rng, one.question),
+            answer=NOT_DOCUMENTED if one.line is None else shown[one.line],
+        )
+        for one in asked
+    )
+    return Lesson(shown, tuple(answered))
 
 
 def _days(rng: np.random.Generator, n: int) -> list[date]:
@@ -139,33 +153,5 @@ def _asked(
         if drawn is None:  # every kind is told already: an answered question more
             chosen.append(found[order[len(chosen) % len(order)]])
             continue
-        chosen.append(LessonQuestion(drawn.kind, pick(rng, drawn.asks)[0], NOT_DOCUMENTED, None))
+        chosen.append(LessonQuestion(drawn.kind, pick(rng, drawn.asks), NOT_DOCUMENTED, None))
     return [chosen[int(i)] for i in rng.permutation(len(chosen))]
-
-
-def _joined(
-    rng: np.random.Generator,
-    shown: Sequence[str],
-    days: Sequence[date],
-    asked: Sequence[LessonQuestion],
-) -> Lesson:
-    """The lesson with the lines of a day on one line, as a whole note is under the unit "event"."""
-    lines: list[str] = []
-    moved: list[int] = []
-    for text, day, before in zip(shown, days, (None, *days), strict=False):
-        if day == before:
-            lines[-1] += " " + text.partition("] ")[2]
-        else:
-            lines.append(text)
-        moved.append(len(lines) - 1)
-    asked_anew = tuple(_moved(question, moved) for question in asked)
-    return Lesson(tuple(lines), asked_anew)
-
-
-def _moved(question: LessonQuestion, moved: Sequence[int]) -> LessonQuestion:
-    """A question whose lines have other numbers; a distractor on the evidence's line is none."""
-    if question.line is None:
-        return question
-    line = moved[question.line]
-    others = tuple(sorted({moved[i] for i in question.distractors} - {line}))
-    return replace(question, line=line, distractors=others)

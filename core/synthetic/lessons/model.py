@@ -22,8 +22,9 @@ class LessonPlan:
     another date or value a fact has. asked: questions a lesson has. absent: share of questions
     whose answer the record does not give. facts: share of the lines that facts and their
     distractors take. kinds: names of kinds to ask of (empty: all; see
-    ``lesson.KINDS``). made_up: share of names that exist nowhere. joined: share of lessons in
-    which a whole note stands on one line, as under the published unit.
+    ``lesson.KINDS``). made_up: share of names that exist nowhere. near: share of facts told in a
+    sentence beside which stands another on their subject that answers nothing. withheld: share of
+    facts of which only that stands in the record, and distractors that answer nothing.
     """
 
     lines: tuple[int, int] = (24, 24)
@@ -34,12 +35,14 @@ class LessonPlan:
     facts: float = 0.4
     kinds: tuple[str, ...] = ()
     made_up: float = 0.6
-    joined: float = 0.0
+    near: float = 0.4
+    withheld: float = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class LessonQuestion:
-    """A question of a lesson.
+    """A question of a lesson; its answer is the line that answers it, date and all, word for word
+    (a reader that quotes can be checked), or :data:`NOT_DOCUMENTED`.
 
     ``line`` is the index of the line that answers it, None where the record does not;
     ``distractors`` are lines of the same thing that do not answer it.
@@ -77,10 +80,14 @@ class Lesson:
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A fact before it has a place: what its evidence says, what its distractors say, and ways
-    to ask for it, each with the answer. ``others`` come before the evidence where ``last``."""
+    to ask for it. ``others`` come before the evidence where ``last``; where ``apart`` they answer
+    the question in no record, even where the evidence is missing. Nor do ``near`` lines, which are
+    on the same subject and stand anywhere."""
 
     kind: str
     says: str
-    asks: tuple[tuple[str, str], ...]
+    asks: tuple[str, ...]
     others: tuple[str, ...] = ()
     last: bool = False
+    apart: bool = False
+    near: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from core.synthetic.lessons.words import (
     made_word,
     near_day,
     pick,
+    scraps,
     upper,
     written,
 )
@@ -44,13 +45,10 @@ def _ask(
     sort: str,
     p: Person,
     things: tuple[str, ...],
-    answer: str,
     **more: str,
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[str, ...]:
     forms = wordings()[sort]
-    return tuple(
-        (_say(pick(rng, forms), p, pick(rng, things), **more), answer) for _ in range(ASKS)
-    )
+    return tuple(_say(pick(rng, forms), p, pick(rng, things), **more) for _ in range(ASKS))
 
 
 def _told(rng: np.random.Generator, days: Days) -> list[date]:
@@ -128,8 +126,7 @@ def latest(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> D
     sort = pick(rng, ("coded", "coded", "coded", "noted", "dated"))
     values = _differing(lambda: value(rng, test), len(days))
     says = [_result(rng, p, test, v, d, sort) for v, d in zip(values, days, strict=True)]
-    answer = f"{values[0]} {test.unit} ({days[0].isoformat()})."
-    asks = _ask(rng, "latest", p, test.spoken, answer)
+    asks = _ask(rng, "latest", p, test.spoken)
     return Drawn("latest", says[0], asks, tuple(says[1:]), last=True)
 
 
@@ -143,9 +140,8 @@ def lab(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Draw
         _say(form, p, thing, v=v, u=unit, w=pick(rng, names().clinics), d=d.isoformat())
         for v, d in zip(values, told, strict=True)
     ]
-    answer = f"{values[0]} {unit}".strip() + "."
-    asks = _ask(rng, "on_day", p, test.spoken, answer, u=unit, d=told[0].isoformat())
-    return Drawn("lab", says[0], asks, tuple(says[1:]))
+    asks = _ask(rng, "on_day", p, test.spoken, u=unit, d=told[0].isoformat())
+    return Drawn("lab", says[0], asks, tuple(says[1:]), apart=True)
 
 
 def extreme(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
@@ -154,8 +150,7 @@ def extreme(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> 
     values = _differing(lambda: value(rng, test), len(days))
     values.sort(key=float, reverse=side == "highest")
     says = [_result(rng, p, test, v, d, "coded") for v, d in zip(values, days, strict=True)]
-    answer = f"{values[0]} {test.unit} on {days[0].isoformat()}."
-    return Drawn("extreme", says[0], _ask(rng, side, p, test.spoken, answer), tuple(says[1:]))
+    return Drawn("extreme", says[0], _ask(rng, side, p, test.spoken), tuple(says[1:]))
 
 
 def _amount(rng: np.random.Generator, unit: str) -> str:
@@ -175,7 +170,7 @@ def dose(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Dra
         _say(form, p, shown, v=f"{a} {unit}", f=f, w=pick(rng, names().clinics))
         for a, f in zip(amounts, often, strict=True)
     ]
-    asks = _ask(rng, "dose_asks", p, (name, other), f"{amounts[0]} {unit} {often[0]}.")
+    asks = _ask(rng, "dose_asks", p, (name, other))
     return Drawn("dose", says[0], asks, tuple(says[1:]), last=True)
 
 
@@ -190,8 +185,8 @@ def dose_on_day(rng: np.random.Generator, p: Person, days: Days, made_up: float)
         for a, d in zip(amounts, told, strict=True)
     ]
     more = {"u": unit, "d": told[0].isoformat()}
-    asks = _ask(rng, "dose_day_asks", p, (name,), f"{amounts[0]} {unit}.", **more)
-    return Drawn("dose_on_day", says[0], asks, tuple(says[1:]))
+    asks = _ask(rng, "dose_day_asks", p, (name,), **more)
+    return Drawn("dose_on_day", says[0], asks, tuple(says[1:]), apart=True)
 
 
 def day(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
@@ -201,14 +196,14 @@ def day(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Draw
     while len(told) < len(days):
         told.append(told[-1] - timedelta(days=int(rng.integers(1, 900))))
     says = [_say(form, p, thing, d=d.isoformat(), w=pick(rng, names().clinics)) for d in told]
-    asks = _ask(rng, "day_asks", p, (thing,), f"{told[0].isoformat()}.")
+    asks = _ask(rng, "day_asks", p, (thing,))
     return Drawn("day", says[0], asks, tuple(says[1:]))
 
 
 def present(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
     """Whether something is reported or denied."""
     thing, said = _thing(rng, p, "sign", made_up), pick(rng, ("yes", "no"))
-    asks = _ask(rng, "yes_asks", p, (thing,), f"{said.capitalize()}.")
+    asks = _ask(rng, "yes_asks", p, (thing,))
     return Drawn("present", _say(pick(rng, wordings()[said]), p, thing), asks)
 
 
@@ -221,9 +216,16 @@ def present_on_day(rng: np.random.Generator, p: Person, days: Days, made_up: flo
         _say(form, p, thing, d=d.isoformat(), v=said if i == 0 else other)
         for i, d in enumerate(told)
     ]
-    answer, asked = f"{said.capitalize()}.", told[0].isoformat()
-    asks = _ask(rng, "yes_day_asks", p, (thing,), answer, d=asked)
-    return Drawn("present_on_day", says[0], asks, tuple(says[1:]))
+    asks = _ask(rng, "yes_day_asks", p, (thing,), d=told[0].isoformat())
+    return Drawn("present_on_day", says[0], asks, tuple(says[1:]), apart=True)
+
+
+def message(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
+    """What is known by a name alone and means nothing: it can only be copied."""
+    form, name = pick(rng, wordings()["message"]), made_word(rng)
+    says = upper(form.format(thing=name, v=scraps(rng, 3, 14)))
+    asks = tuple(pick(rng, wordings()["message_asks"]).format(thing=name) for _ in range(ASKS))
+    return Drawn("message", says, asks)
 
 
 READINGS: dict[str, Draw] = {
@@ -235,5 +237,6 @@ READINGS: dict[str, Draw] = {
     "day": day,
     "present": present,
     "present_on_day": present_on_day,
+    "message": message,
 }
 """Kinds of facts with a value, by name."""

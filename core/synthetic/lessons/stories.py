@@ -1,23 +1,26 @@
-"""Facts told in a sentence, and the lines around them, both from tables of wordings.
-
-The answer to a story is its sentence, word for word: a reader that quotes can be checked.
-"""
+"""Facts told in a sentence, and the lines around them, both from tables of wordings."""
 
 from __future__ import annotations
+
+from datetime import date
 
 import numpy as np
 
 from core.synthetic.lessons.model import Drawn
 from core.synthetic.lessons.readings import Days, take_drug, take_test, value
-from core.synthetic.lessons.tables import Topic, fillers, names
+from core.synthetic.lessons.tables import Topic, fillers, names, topics
 from core.synthetic.lessons.words import (
     Person,
     chance,
     made_word,
     pick,
+    scraps,
     upper,
+    written,
 )
 
+ANY_DAY = date(2015, 6, 15)
+"""The day of a line that tells of none."""
 _SPANS = ("five days", "nine weeks", "two winters", "eleven months", "half a year", "one summer")
 _OFTEN = (
     *("on two days a week", "each Tuesday", "at weekends", "every third day"),
@@ -27,7 +30,7 @@ _KIN = ("aunt", "uncle", "cousin", "brother", "sister", "father", "mother", "nei
 
 
 def _words(
-    rng: np.random.Generator, p: Person, topic: Topic, year: int, made_up: float
+    rng: np.random.Generator, p: Person, topic: Topic, day: date, made_up: float
 ) -> dict[str, str]:
     """One drawing of everything a topic's wordings may name."""
     about_drug = any("{drug}" in say for say in topic.says)
@@ -43,8 +46,9 @@ def _words(
         "v": f"{high} {unit} {often}",
         "w": f"{low} {unit} {often}",
         "v2": f"{int(rng.integers(0, 4))}.{int(rng.integers(10))}{int(rng.integers(1, 10))}",
-        "y": str(int(rng.integers(1962, year))),
-        "yy": str(year),
+        "y": str(int(rng.integers(1962, day.year))),
+        "yy": str(day.year),
+        "d": written(rng, day),
         "n": str(int(rng.integers(2, 99))),
         "rel": f"{p.words['his']} {pick(rng, names().relatives)}",
         "first": pick(rng, names().first),
@@ -66,38 +70,43 @@ def _words(
 def story(rng: np.random.Generator, topic: Topic, p: Person, days: Days, made_up: float) -> Drawn:
     """A topic's fact; where it comes ``again``, the latest of some, else one told of the patient
     and perhaps the like of a relative."""
-    words = _words(rng, p, topic, days[0].year, made_up)
+    words = _words(rng, p, topic, days[0], made_up)
     says = upper(pick(rng, topic.says).format_map(words))
     others: list[str] = []
     for day in days[1:]:
-        like = pick(rng, topic.says).format_map(_words(rng, p, topic, day.year, made_up))
+        like = pick(rng, topic.says).format_map(_words(rng, p, topic, day, made_up))
         if topic.again:
             others.append(upper(like))
         elif not others and chance(rng, 0.4):
             others.append(f"{p.words['His']} {pick(rng, _KIN)}: {like[:1].lower()}{like[1:]}")
-    quoted = f"{says.rstrip('.')} ({days[0].isoformat()})." if topic.again else says
-    asks = [(upper(ask.format_map(words)), quoted) for ask in topic.asks]
-    asks += [(upper(ask.format_map(words)), f"Yes. {quoted}") for ask in topic.polar]
+    asks = tuple(upper(ask.format_map(words)) for ask in (*topic.asks, *topic.polar))
     differing = tuple(other for other in others if other != says)
-    return Drawn(topic.kind, says, tuple(asks), differing, last=topic.again)
+    near = tuple(upper(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
+    return Drawn(topic.kind, says, asks, differing, topic.again, not topic.again, near)
 
 
 def filler(rng: np.random.Generator, p: Person) -> str:
     """A line that answers nothing: prose, a heading, a panel of results, a reading."""
     sort = float(rng.random())
-    if sort < 0.09:
+    panel = _panel(rng, p) if 0.09 <= sort < 0.16 else []
+    if sort < 0.09 or len(panel) == 1:
         return pick(rng, fillers()["heads"])
-    if sort < 0.16:
+    if panel:
         month, day, year = rng.integers(1, 13), rng.integers(1, 29), rng.integers(2005, 2023)
         start = pick(rng, ("", "- ", "Values ")) + f"{month:02d}/{day:02d}/{year}"
-        return f"{start}: " + ", ".join(f"{name} {_number(rng)}" for name in _panel(rng, p))
+        return f"{start}: " + ", ".join(f"{name} {_number(rng)}" for name in panel)
     if sort < 0.26:
         test = take_test(rng, p, 0.5)
         return f"{test.name}: {value(rng, test)} {test.unit}".strip()
-    if sort < 0.32:
+    if sort < 0.5:
+        topic = pick(rng, topics())
+        return upper(pick(rng, topic.near).format_map(_words(rng, p, topic, ANY_DAY, 0.5)))
+    if sort < 0.62:
+        return f"{upper(scraps(rng, 3, 16))}."
+    if sort < 0.66:
         many = " ".join(made_word(rng) for _ in range(int(rng.integers(2, 9))))
         return f"{upper(many)}."
-    return upper(pick(rng, fillers()["lines"]).format_map(_words(rng, p, Topic(), 2015, 0.5)))
+    return upper(pick(rng, fillers()["lines"]).format_map(_words(rng, p, Topic(), ANY_DAY, 0.5)))
 
 
 def _panel(rng: np.random.Generator, p: Person) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+_SLOT = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,16 @@ class Names:
 class Topic:
     """What can be told: sentences, questions for it, questions whether it is so, and its lists.
 
-    ``again``: it is a finding that comes again, and the latest is asked for.
+    ``near`` are lines on the same subject that answer nothing. ``again``: it is a finding that
+    comes again, and the latest is asked for.
     """
 
     kind: str = ""
     says: tuple[str, ...] = ()
     asks: tuple[str, ...] = ()
     polar: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
     x: tuple[str, ...] = ("",)
     z: tuple[str, ...] = ("",)
     again: bool = False
@@ -100,6 +106,18 @@ def wordings() -> dict[str, tuple[str, ...]]:
 def fillers() -> dict[str, tuple[str, ...]]:
     """Lines that answer nothing, headings, panels, reasons (``filler.toml``)."""
     return {sort: tuple(rows) for sort, rows in _read("filler.toml").items()}
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> tuple[str, ...]:
+    """Every word of the tables, of three letters or more."""
+    texts = [text for rows in fillers().values() for text in rows]
+    texts += [text for one in topics() for text in (*one.says, *one.near, *one.x, *one.z)]
+    texts += [name for pair in names().drugs for name in pair]
+    found = {
+        word for text in texts for word in re.findall(r"[a-z]{3,}", _SLOT.sub("", text).lower())
+    }
+    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=1)

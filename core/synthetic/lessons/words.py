@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from core.synthetic.lessons.tables import names
+from core.synthetic.lessons.tables import lexicon, names
 
 T = TypeVar("T")
 
@@ -30,6 +30,33 @@ def chance(rng: np.random.Generator, share: float) -> bool:
 def upper(text: str) -> str:
     """``text`` with a capital first letter."""
     return text[:1].upper() + text[1:]
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MARKS = (" ", " ", " ", " ", " ", " ", ", ", "; ", ": ", "/", "-", " (", ") ", " % ")
+_FRAMES = (
+    "According to the chart, {}",
+    "From these notes: {}",
+    "For the review: {}",
+    "{} Please be brief.",
+    "{} Cite the chart.",
+    "Short answer please. {}",
+    "We need to know: {}",
+    "{} (chart review)",
+)
+
+
+def loosely(rng: np.random.Generator, question: str) -> str:
+    """A question as somebody in haste may put it: at times with a word left out, or a few around
+    it, so that no question is known by its exact wording."""
+    if chance(rng, 0.25):
+        said = question.split(" ")
+        lost = int(rng.integers(len(said)))
+        # The longest word is most often the one that tells what is asked for; a number always does.
+        if len(said) > 4 and len(said[lost]) < max(map(len, said)) and said[lost].isalpha():
+            del said[lost]
+        question = upper(" ".join(said))
+    return pick(rng, _FRAMES).format(question) if chance(rng, 0.15) else question
 
 
 def stem(rng: np.random.Generator, syllables: int) -> str:
@@ -58,6 +85,32 @@ def made_word(rng: np.random.Generator) -> str:
 def made_surname(rng: np.random.Generator) -> str:
     """A family name of nobody in the examined cohorts."""
     return stem(rng, 1).capitalize() + pick(rng, names().surname_ends)
+
+
+def scraps(rng: np.random.Generator, least: int, most: int) -> str:
+    """Some words, parts of words, numbers and letters in no order that means anything.
+
+    Whoever quotes these has copied them: a tokenizer cuts them into pieces of every sort.
+    """
+    return "".join(_scrap(rng) for _ in range(int(rng.integers(least, most + 1)))).rstrip(" ,;:/-(")
+
+
+def _scrap(rng: np.random.Generator) -> str:
+    sort, known = float(rng.random()), lexicon()
+    if sort < 0.45:
+        front, back = pick(rng, known), pick(rng, known)
+        word = front[: int(rng.integers(2, 7))] + back[-int(rng.integers(2, 7)) :]
+    elif sort < 0.65:
+        word = pick(rng, known)
+    elif sort < 0.82:
+        form = int(rng.integers(4))
+        word = str(int(rng.integers(1, (10, 100, 1000, 2030)[form])))
+        word += f".{int(rng.integers(0, 100))}" if chance(rng, 0.3) else ""
+    elif sort < 0.92:
+        word = "".join(pick(rng, _LETTERS) for _ in range(int(rng.integers(1, 5)))).upper()
+    else:
+        word = made_word(rng)
+    return word + pick(rng, _MARKS)
 
 
 def near_day(rng: np.random.Generator, day: date, least: int, most: int) -> date:
