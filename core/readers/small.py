@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
@@ -20,6 +21,8 @@ from core.types import Answer, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
+LONGEST = 96
+"""Most tokens of an answer: a line of a record, and not the same word until the window ends."""
 REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
@@ -51,14 +54,15 @@ class Small:
     title: str = "Small reader (Midchart's own, 3.7 million weights)"
     needs: ClassVar[str] = weights.SMALL
 
-    def __init__(self, protocol: Protocol, group: int = 64) -> None:
+    def __init__(self, protocol: Protocol, group: int = 16) -> None:
         self.check(protocol, group)
         self.protocol, self.group = protocol, group
-        self.model = Qwen(protocol, weights.SMALL, WINDOW, "float32", group=group)
+        short = replace(protocol, answer_tokens=min(protocol.answer_tokens, LONGEST))
+        self.model = Qwen(short, weights.SMALL, WINDOW, "float32", group=group)
         self.window = self.model.window
 
     @classmethod
-    def check(cls, protocol: Protocol, group: int = 64) -> None:
+    def check(cls, protocol: Protocol, group: int = 16) -> None:
         """Refuse what cannot be done, without loading anything; raises as :class:`Qwen` does."""
         weights.fingerprint(weights.locate(weights.SMALL))
         Qwen.check(protocol, weights.SMALL, WINDOW, "float32", group=group)
