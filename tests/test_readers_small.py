@@ -10,6 +10,7 @@ import pytest
 
 from core import weights
 from core.errors import MissingModel
+from core.judges.failure import failure_kind
 from core.judges.refusal import is_refusal
 from core.packing import HEAD, TAIL
 from core.protocol import Protocol
@@ -18,7 +19,7 @@ from core.readers.small import REFUSAL, Small, answerable
 from core.small.shipping import verify
 from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, lesson
 from core.text import words
-from core.types import Prompt
+from core.types import ContextLine, Prompt
 
 SHIPPED = Path(weights.__file__).parent / weights.MODELS[weights.SMALL].shipped
 
@@ -78,6 +79,22 @@ def test_it_quotes_the_line_that_answers(reader: Small) -> None:
         ("What is the most recent ferritin?", RECORD[3]),
     ):
         assert reader.read(prompt(RECORD, question)).text == line.lower()
+
+
+def test_it_names_the_line_it_quotes_and_says_where_it_misquotes(reader: Small) -> None:
+    asked = prompt(RECORD, "What is the most recent sodium?")
+    lines = tuple(ContextLine(f"e{i}", line) for i, line in enumerate(RECORD))
+    quoted = reader.read(replace(asked, context=lines))
+    assert (quoted.sources, quoted.how) == (("e1",), "quoted")
+    # The same words, where the context is said to hold other lines.
+    wrong = reader.read(replace(asked, context=lines[2:]))
+    assert (wrong.sources, wrong.how) == ((), "misquoted")
+    kind = failure_kind(asked.question, wrong.text, "141 mmol/L", RECORD[2:], quotes=True)
+    assert kind != "continuation"
+    none = reader.read(replace(prompt(RECORD, "What is the most recent potassium?"), context=lines))
+    assert (none.sources, none.how) == ((), "")
+    cut = reader.read(replace(asked, context=lines, question_survived=False))
+    assert (cut.sources, cut.how) == ((), "")
 
 
 def test_it_says_so_where_the_record_does_not(reader: Small) -> None:

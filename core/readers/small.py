@@ -17,10 +17,13 @@ from core import weights
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
+from core.text import words
 from core.types import Answer, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
+QUOTED, MISQUOTED = "quoted", "misquoted"
+"""How an answer was made: it is a line of the context word for word, or none is like it."""
 LONGEST = 96
 """Most tokens of an answer: a line of a record, and not the same word until the window ends."""
 REFUSAL = (
@@ -97,4 +100,16 @@ class Small:
             else:
                 put.append(index)
         for index, answer in self.model.read_many([prompts[i] for i in put]):
-            yield put[index], answer
+            yield put[index], _sourced(answer, prompts[put[index]])
+
+
+def _sourced(answer: Answer, prompt: Prompt) -> Answer:
+    """An answer with the line it quotes, by its words; "misquoted" where no line is like it.
+
+    Without its question a prompt asks for no quote, and what is written is left as it is.
+    """
+    if not prompt.question_survived or not answer.text.startswith("["):
+        return answer
+    said = words(answer.text)
+    found = [line.sentence_id for line in prompt.context if words(line.text) == said]
+    return replace(answer, sources=tuple(found[:1]), how=QUOTED if found else MISQUOTED)

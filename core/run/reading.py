@@ -151,7 +151,8 @@ def _failure_kind(question: Question, row: Row, prompt: Prompt) -> str | None:
         reference_of(question.gold),
         (line.text for line in prompt.context),
         prompt.question_survived,
-        bool(row["sources"]),
+        # A quote gone wrong is wrong in what it says, and does not carry the record on.
+        bool(row["sources"]) or row.get("how") == "misquoted",
     )
 
 
