@@ -18,7 +18,8 @@ def train_reader(call: argparse.Namespace) -> None:
     from core import api
 
     if call.examine:
-        marks = api.examine_reader(call.patients)
+        chosen = {} if call.seed is None else {"seed": call.seed}
+        marks = api.examine_reader(call.patients, **chosen)
         if call.json:
             json_line(marks)
         else:
@@ -46,7 +47,9 @@ def add(command: Command) -> None:
     made = command("train-reader", train_reader, "train the small reader anew, from nothing")
     made.add_argument("--out", metavar="DIR", help="default: its place in the models folder")
     made.add_argument("--steps", type=int, help="default: the recipe's")
-    made.add_argument("--seed", type=int, help="default: the recipe's")
+    made.add_argument(
+        "--seed", type=int, help="default: the recipe's; of an examination, its patients'"
+    )
     made.add_argument("--threads", type=int, default=2, help="of the processor (default: 2)")
     made.add_argument("--resume", action="store_true", help="go on with a training cut off here")
     made.add_argument(
