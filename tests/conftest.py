@@ -11,6 +11,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,3 +47,11 @@ def loaded_is_no_garbage(collection_is_whole_at_the_end: None) -> None:
     does without: by its last reference)."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of another installation, in which there is nothing yet."""
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "there"

@@ -28,30 +28,8 @@ def place(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="module")
-def cohort(place: Exported) -> Path:
-    return place.cohort
-
-
-@pytest.fixture(scope="module")
-def done(place: Exported) -> str:
-    return place.run
-
-
-@pytest.fixture(scope="module")
-def exported(place: Exported) -> Path:
-    return place.file
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "there"
-
-
-def test_no_text_of_a_record_leaves_by_default(exported: Path, cohort: Path, tmp_path: Path):
-    folder = unpacked(exported, tmp_path / "open")
+def test_no_text_of_a_record_leaves_by_default(place: Exported, tmp_path: Path):
+    folder = unpacked(place.file, tmp_path / "open")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {"prompt", "answer", "lines", "trace"} <= set(manifest["dropped"]["answers"])
     assert "raw" in manifest["dropped"]["verdicts"]
@@ -68,24 +46,24 @@ def test_no_text_of_a_record_leaves_by_default(exported: Path, cohort: Path, tmp
         assert found
         shown += json.dumps(found, default=str)
     assert not re.search("|".join([*DRUGS, "glucose", "at a dose of", "milligram"]), shown, re.I)
-    assert str(cohort) not in shown
+    assert str(place.cohort) not in shown
 
 
 def test_text_leaves_only_by_the_tag_and_is_noted(
-    done: str, cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Exported, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     before = len(audit.lines())
-    assert main(["export", done, "--out", str(tmp_path / "a.zip"), "--with-text"]) == 2
+    assert main(["export", place.run, "--out", str(tmp_path / "a.zip"), "--with-text"]) == 2
     assert "data-use tag" in capsys.readouterr().err
     assert not (tmp_path / "a.zip").exists()
     assert len(audit.lines()) == before
     field, reason = "external_services_allowed", "the tests' own cohort, by agreement"
-    set_data_use(cohort, field, True, reason)
+    set_data_use(place.cohort, field, True, reason)
     try:
-        assert export_run(done, tmp_path / "b")["with_text"] is True
-        assert export_run(done, tmp_path / "c", with_text=False)["with_text"] is False
+        assert export_run(place.run, tmp_path / "b")["with_text"] is True
+        assert export_run(place.run, tmp_path / "c", with_text=False)["with_text"] is False
     finally:
-        set_data_use(cohort, field, False, reason)
+        set_data_use(place.cohort, field, False, reason)
     assert [line["event"] for line in audit.lines()[before:]] == ["tag", "exported", "tag"]
     assert audit.lines()[-2]["rows"] > 0
 
@@ -99,9 +77,9 @@ def test_a_column_nobody_looked_at_is_taken_for_text(schema):
 
 
 def test_the_spec_in_it_gives_the_same_numbers_elsewhere(
-    done: str, exported: Path, cohort: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+    place: Exported, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    folder = unpacked(exported, elsewhere / "open")
+    folder = unpacked(place.file, elsewhere / "open")
     text = (folder / "REPRODUCE.toml").read_text()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["repeat_problem"] == ""
@@ -109,7 +87,7 @@ def test_the_spec_in_it_gives_the_same_numbers_elsewhere(
     assert table["data"] == "tiny"
     assert table["protocol"]["seed"] == table["seed"] == 7
     assert json.loads((folder / "spec.json").read_text())["cohort"]["digest"] in text
-    shutil.copytree(cohort, elsewhere / "cohorts" / "tiny")
+    shutil.copytree(place.cohort, elsewhere / "cohorts" / "tiny")
     again = start(folder / "REPRODUCE.toml")
     wait(again)
     here = report(again)["tables"]
@@ -122,15 +100,15 @@ def test_the_spec_in_it_gives_the_same_numbers_elsewhere(
 
 
 def test_the_html_report_needs_nothing_and_escapes_everything(
-    done: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Exported, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert main(["export", done, "--html", str(tmp_path / "r.html")]) == 0
+    assert main(["export", place.run, "--html", str(tmp_path / "r.html")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "<svg" in page
     assert not re.search(r"<script|https?:|src=|url\(|@import|<link", page)
     hostile = "<script>alert(1)</script>\x1b\"'"
-    found = report(done)
+    found = report(place.run)
     row = {"label": hostile, "n": 3, "accuracy": 0.5, "wilson_low": 0.2, "wilson_high": 0.8}
     shown = report_html(
         {**found, "name": hostile, "warnings": [hostile], "tables": {hostile: [row]}},
@@ -149,14 +127,14 @@ def test_the_estimate_of_an_interval_is_the_column_before_it():
     assert interval_columns(["label", "n"]) is None
 
 
-def test_only_what_is_finished_leaves(done: str, tmp_path: Path):
-    folder = Path(status(done)["folder"])
+def test_only_what_is_finished_leaves(place: Exported, tmp_path: Path):
+    folder = Path(status(place.run)["folder"])
     (folder / "done.json").rename(folder / "aside")
     try:
         with pytest.raises(InputError, match="only a finished run"):
-            export_run(done, tmp_path / "a.zip")
+            export_run(place.run, tmp_path / "a.zip")
     finally:
         (folder / "aside").rename(folder / "done.json")
     (tmp_path / "there.zip").touch()
     with pytest.raises(InputError, match="is there already"):
-        export_run(done, tmp_path / "there.zip")
+        export_run(place.run, tmp_path / "there.zip")

@@ -23,102 +23,78 @@ def place(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="module")
-def cohort(place: Exported) -> Path:
-    return place.cohort
-
-
-@pytest.fixture(scope="module")
-def done(place: Exported) -> str:
-    return place.run
-
-
-@pytest.fixture(scope="module")
-def exported(place: Exported) -> Path:
-    return place.file
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "there"
-
-
 def test_another_installation_gets_the_same_tables_and_only_reads(
-    done: str, exported: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+    place: Exported, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ):
     there = elsewhere
-    monkeypatch.setenv("MIDCHART_DATA", str(exported.parent / "data"))
-    wanted = report(done)
+    monkeypatch.setenv("MIDCHART_DATA", str(place.file.parent / "data"))
+    wanted = report(place.run)
     assert len(wanted["tables"]["accuracy"]) > 0
     monkeypatch.setenv("MIDCHART_DATA", str(there))
-    told = import_run(exported)
-    assert (told["run"], told["cohort"]) == (done, "absent")
-    found = report(done)
+    told = import_run(place.file)
+    assert (told["run"], told["cohort"]) == (place.run, "absent")
+    found = report(place.run)
     for name, table in wanted["tables"].items():
         assert found["tables"][name] == table, name
     assert found == wanted
-    now = status(done)
+    now = status(place.run)
     assert (now["status"], now["imported"], now["data"]) == ("done", True, "tiny")
     with pytest.raises(InputError, match="done on another installation"):
-        resume(done)
+        resume(place.run)
     with pytest.raises(InputError, match="nothing to cancel"):
-        cancel(done)
+        cancel(place.run)
     with pytest.raises(InputError, match="is here already"):
-        import_run(exported)
-    assert all(row["answer"] is None and row["prompt"] is None for row in rows(done, "answers"))
-    modes = {p.stat().st_mode & 0o222 for p in (there / "runs" / done / "items").iterdir()}
+        import_run(place.file)
+    assert all(
+        row["answer"] is None and row["prompt"] is None for row in rows(place.run, "answers")
+    )
+    modes = {p.stat().st_mode & 0o222 for p in (there / "runs" / place.run / "items").iterdir()}
     assert modes == {0}
 
 
-def test_an_import_is_linked_to_the_same_cohort_and_to_no_other(
-    done: str, exported: Path, cohort: Path, elsewhere: Path
-):
+def test_an_import_is_linked_to_the_same_cohort_and_to_no_other(place: Exported, elsewhere: Path):
     here = elsewhere / "cohorts" / "tiny"
-    shutil.copytree(cohort, here)
+    shutil.copytree(place.cohort, here)
     # The data-use tag is no content: it may differ.
     (here / "midchart.toml").unlink(missing_ok=True)
-    told = import_run(exported)
+    told = import_run(place.file)
     assert (told["cohort"], told["data"]) == ("same", str(here))
-    now = status(done)
+    now = status(place.run)
     assert (now["cohort_here"], now["data"]) == ("same", str(here))
 
 
-def test_an_import_says_that_a_cohort_of_its_name_is_another(
-    done: str, exported: Path, cohort: Path, elsewhere: Path
-):
+def test_an_import_says_that_a_cohort_of_its_name_is_another(place: Exported, elsewhere: Path):
     here = elsewhere / "cohorts" / "tiny"
-    shutil.copytree(cohort, here)
+    shutil.copytree(place.cohort, here)
     (here / "ehrs" / "9.xml").write_text("<eventstream/>")
-    told = import_run(exported)
+    told = import_run(place.file)
     assert (told["cohort"], told["data"]) == ("other", "")
-    now = status(done)
+    now = status(place.run)
     assert (now["cohort_here"], now["data"]) == ("other", "tiny")
 
 
-def test_an_export_of_an_import_is_the_same_rows(done: str, exported: Path, elsewhere: Path):
-    import_run(exported)
+def test_an_export_of_an_import_is_the_same_rows(place: Exported, elsewhere: Path):
+    import_run(place.file)
     again = elsewhere / "again"
-    told = export_run(done, again)
+    told = export_run(place.run, again)
     assert told["with_text"] is False
     first = json.loads(
-        unpacked(exported, elsewhere / "first").joinpath("manifest.json").read_text()
+        unpacked(place.file, elsewhere / "first").joinpath("manifest.json").read_text()
     )
     second = json.loads((again / "manifest.json").read_text())
     assert second["rows"] == first["rows"]
     assert second["dropped"] == first["dropped"]
     with pytest.raises(DataUseError, match="no external services"):
-        export_run(done, elsewhere / "text", with_text=True)
+        export_run(place.run, elsewhere / "text", with_text=True)
 
 
 @pytest.mark.parametrize(
     "name",
     ["../evil.txt", "/etc/evil", "items/../../evil.parquet", "items/x.pkl", "lock", "C:evil"],
 )
-def test_no_file_but_an_exports_own_is_unpacked(exported: Path, elsewhere: Path, name: str):
+def test_no_file_but_an_exports_own_is_unpacked(place: Exported, elsewhere: Path, name: str):
     bad = elsewhere.parent / "bad.zip"
-    shutil.copyfile(exported, bad)
+    shutil.copyfile(place.file, bad)
     with zipfile.ZipFile(bad, "a") as archive:
         archive.writestr(name, "evil")
     with pytest.raises(InputError, match="which no export has"):
@@ -127,16 +103,16 @@ def test_no_file_but_an_exports_own_is_unpacked(exported: Path, elsewhere: Path,
     assert not list(elsewhere.parent.rglob("*evil*"))
 
 
-def test_links_and_names_twice_are_refused(exported: Path, elsewhere: Path, tmp_path: Path):
+def test_links_and_names_twice_are_refused(place: Exported, elsewhere: Path, tmp_path: Path):
     bad = tmp_path / "bad.zip"
-    shutil.copyfile(exported, bad)
+    shutil.copyfile(place.file, bad)
     with zipfile.ZipFile(bad, "a") as archive:
         link = zipfile.ZipInfo("report.json.link")
         link.external_attr = 0o120777 << 16
         archive.writestr(link, "/etc/passwd")
     with pytest.raises(InputError, match="a link"):
         import_run(bad)
-    folder = unpacked(exported, tmp_path / "open")
+    folder = unpacked(place.file, tmp_path / "open")
     (folder / "report.json").unlink()
     (folder / "report.json").symlink_to("/etc/hostname")
     with pytest.raises(InputError, match="a link"):
@@ -160,30 +136,34 @@ def test_another_compression_and_a_later_version_are_told_in_one_line(tmp_path, 
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, EOFError, NotImplementedError])
-def test_a_fault_of_our_own_is_not_told_as_a_bad_zip(exported, elsewhere, monkeypatch, fault):
+def test_a_fault_of_our_own_is_not_told_as_a_bad_zip(
+    place: Exported, elsewhere, monkeypatch, fault
+):
     class Broken:
         def update(self, _: bytes) -> None:
             raise fault("ours")
 
     monkeypatch.setattr(importing, "sha256", Broken)
     with pytest.raises(fault, match="ours"):
-        import_run(exported)
+        import_run(place.file)
 
 
-def test_too_much_is_not_unpacked(exported: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
+def test_too_much_is_not_unpacked(
+    place: Exported, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(importing, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="unpacks to more"):
-        import_run(exported)
+        import_run(place.file)
     monkeypatch.undo()
     monkeypatch.setenv("MIDCHART_DATA", str(elsewhere))
     monkeypatch.setattr(importing, "MOST_UNPACKED", 1000)
     with pytest.raises(InputError, match="unpacks to too much"):
-        import_run(exported)
+        import_run(place.file)
     assert nothing_left(elsewhere)
 
 
-def test_a_changed_file_and_a_size_that_lies(exported: Path, elsewhere: Path, tmp_path: Path):
-    folder = unpacked(exported, tmp_path / "open")
+def test_a_changed_file_and_a_size_that_lies(place: Exported, elsewhere: Path, tmp_path: Path):
+    folder = unpacked(place.file, tmp_path / "open")
     events = (folder / "events.jsonl").read_bytes()
     for changed in (events[:-2] + b"x\n", events + b"more", events[:-9]):
         (folder / "events.jsonl").write_bytes(changed)
@@ -209,9 +189,9 @@ def test_a_changed_file_and_a_size_that_lies(exported: Path, elsewhere: Path, tm
     ],
 )
 def test_what_is_not_understood_is_refused_in_one_line(
-    exported: Path, elsewhere: Path, tmp_path: Path, file: str, change: dict[str, object]
+    place: Exported, elsewhere: Path, tmp_path: Path, file: str, change: dict[str, object]
 ):
-    folder = unpacked(exported, tmp_path / "open")
+    folder = unpacked(place.file, tmp_path / "open")
     document = json.loads((folder / file).read_text())
     (folder / file).write_text(json.dumps(document | change))
     if file != "manifest.json":
@@ -223,9 +203,9 @@ def test_what_is_not_understood_is_refused_in_one_line(
 
 
 def test_rows_that_are_no_parquet_or_have_other_columns(
-    exported: Path, elsewhere: Path, tmp_path: Path
+    place: Exported, elsewhere: Path, tmp_path: Path
 ):
-    folder = unpacked(exported, tmp_path / "open")
+    folder = unpacked(place.file, tmp_path / "open")
     answers = folder / "items" / "answers.parquet"
     import pyarrow as arrow
     from pyarrow import parquet
