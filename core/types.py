@@ -249,7 +249,8 @@ class Answer:
     of context sentences it stands on, where the reader knows them. ``reused_tokens`` are those of
     ``prompt_tokens`` that were not read anew; ``seconds`` is from the prompt's turn to its answer;
     ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, while it was made (0: unknown);
-    ``how`` by which of a reader's ways it was made, where it has more than one.
+    ``how`` by which of a reader's ways it was made, where it has more than one; ``quotes``: it
+    means to be a line of its context, date and all, whether or not one is like it.
     """
 
     text: str
@@ -262,6 +263,7 @@ class Answer:
     reused_tokens: int = 0
     peak_mb: float = 0.0
     how: str = ""
+    quotes: bool = False
 
 
 Outcome = Literal["correct", "incorrect", "unparsed", "failed"]

@@ -85,16 +85,16 @@ def test_it_names_the_line_it_quotes_and_says_where_it_misquotes(reader: Small) 
     asked = prompt(RECORD, "What is the most recent sodium?")
     lines = tuple(ContextLine(f"e{i}", line) for i, line in enumerate(RECORD))
     quoted = reader.read(replace(asked, context=lines))
-    assert (quoted.sources, quoted.how) == (("e1",), "quoted")
+    assert (quoted.sources, quoted.quotes) == (("e1",), True)
     # The same words, where the context is said to hold other lines.
     wrong = reader.read(replace(asked, context=lines[2:]))
-    assert (wrong.sources, wrong.how) == ((), "misquoted")
-    kind = failure_kind(asked.question, wrong.text, "141 mmol/L", RECORD[2:], quotes=True)
+    assert (wrong.sources, wrong.quotes) == ((), True)
+    kind = failure_kind(asked.question, wrong.text, "141 mmol/L", RECORD[2:], quotes=wrong.quotes)
     assert kind != "continuation"
     none = reader.read(replace(prompt(RECORD, "What is the most recent potassium?"), context=lines))
-    assert (none.sources, none.how) == ((), "")
+    assert (none.sources, none.quotes) == ((), False)
     cut = reader.read(replace(asked, context=lines, question_survived=False))
-    assert (cut.sources, cut.how) == ((), "")
+    assert (cut.sources, cut.quotes) == ((), False)
 
 
 def test_it_says_so_where_the_record_does_not(reader: Small) -> None:

@@ -8,8 +8,8 @@ function words, without the question's own words, and without the date stamp of 
 2. ``refusal``: it declines to answer (:func:`core.judges.refusal.is_refusal`).
 3. ``continuation``: it carries the record on instead of answering. Its first line, or half of its
    lines, begin with the date stamp of a context line or a heading of the prompt; or its prompt
-   had lost the question and it holds no specific word of the question. A reader that names the
-   line it quotes (the extractive one) quotes and does not continue.
+   had lost the question and it holds no specific word of the question. A reader that means
+   to quote a line (extractive, small) quotes, rightly or wrongly, and does not continue.
 4. ``wrong value``: reference and answer both hold numbers other than dates, and share none.
 5. ``unsupported``: it holds specifics of its own, more of them than of the reference's, and more
    than half of them stand nowhere in the context that the reader was given.
@@ -91,7 +91,7 @@ def failure_kind(
 
     ``reference`` is the reference answer (the evidence where there is none), ``context`` the
     lines that the reader was given, ``question_survived`` whether its prompt still held the
-    question, ``quotes`` whether the reader named the lines it quotes.
+    question, ``quotes`` whether the reader meant to quote a line.
     """
     if not words(answer):
         return "empty"

@@ -73,6 +73,7 @@ class Extractive:
         return Answer(
             line.text,
             sources=(line.sentence_id,),
+            quotes=True,
             prompt_tokens=prompt.tokens,
             output_tokens=count_tokens(line.text),
             seconds=time.perf_counter() - begun,

@@ -22,8 +22,6 @@ from core.types import Answer, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
-QUOTED, MISQUOTED = "quoted", "misquoted"
-"""How an answer was made: it is a line of the context word for word, or none is like it."""
 LONGEST = 96
 """Most tokens of an answer: a line of a record, and not the same word until the window ends."""
 REFUSAL = (
@@ -104,7 +102,7 @@ class Small:
 
 
 def _sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """An answer with the line it quotes, by its words; "misquoted" where no line is like it.
+    """An answer with the line it quotes, by its words; with none where no line is like it.
 
     Without its question a prompt asks for no quote, and what is written is left as it is.
     """
@@ -112,4 +110,4 @@ def _sourced(answer: Answer, prompt: Prompt) -> Answer:
         return answer
     said = words(answer.text)
     found = [line.sentence_id for line in prompt.context if words(line.text) == said]
-    return replace(answer, sources=tuple(found[:1]), how=QUOTED if found else MISQUOTED)
+    return replace(answer, sources=tuple(found[:1]), quotes=True)

@@ -111,10 +111,10 @@ class Reading:
                     "peak_mb": answer.peak_mb or None,
                     "how": answer.how or None,
                 }
-                self._write(asked, row, prompt)
+                self._write(asked, row, prompt, answer.quotes)
                 begun = time.perf_counter()
 
-    def _write(self, asked: Asked, row: Row, prompt: Prompt | None) -> None:
+    def _write(self, asked: Asked, row: Row, prompt: Prompt | None, quotes: bool = False) -> None:
         if prompt is not None:
             row |= {
                 "prompt": prompt.text,
@@ -123,7 +123,7 @@ class Reading:
                 "cut": list(prompt.cut),
                 "question_survived": prompt.question_survived,
                 "evidence_in_prompt": asked.question.holds_evidence(prompt.context),
-                "failure_kind": _failure_kind(asked.question, row, prompt),
+                "failure_kind": _failure_kind(asked.question, row, prompt, quotes),
             }
         identity = (
             entry_text(asked.entry),
@@ -141,7 +141,7 @@ def _group(reader: Reader) -> int:
     return reader.group if isinstance(reader, GroupReader) else 1
 
 
-def _failure_kind(question: Question, row: Row, prompt: Prompt) -> str | None:
+def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) -> str | None:
     """What kind of failure an answer is if a judge says wrong; None without answer or gold."""
     if row["answer"] is None or question.gold is None:
         return None
@@ -151,8 +151,7 @@ def _failure_kind(question: Question, row: Row, prompt: Prompt) -> str | None:
         reference_of(question.gold),
         (line.text for line in prompt.context),
         prompt.question_survived,
-        # A quote gone wrong is wrong in what it says, and does not carry the record on.
-        bool(row["sources"]) or row.get("how") == "misquoted",
+        quotes,
     )
 
 
