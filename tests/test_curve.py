@@ -16,6 +16,7 @@ from core.curve.resample import bootstrap_totals, permuted_totals
 from core.curve.simulate import PUBLISHED_N, even_design
 from core.curve.simulate import answers as made
 from core.curve.study import statistics
+from core.curve.verdict import verdict
 from core.evidence import decile_of, is_middle
 from core.run.curve.tables import published_curve, published_summary
 from core.stats import clustered_bootstrap, holm_adjust
@@ -161,6 +162,17 @@ def test_clusters_without_a_partner_are_held_and_told():
     assert alone.held == 1.0
     assert np.isnan([alone.gap_p, alone.null_gap, alone.difference_p, alone.smallest]).all()
     assert np.isnan([alone.difference, alone.quadratic_p]).all()
+
+
+def test_answers_that_do_not_vary_from_question_to_question_leave_no_bend_to_test():
+    # Of two models one is always right and one always wrong.
+    position = np.random.default_rng(3).random(40)
+    values, models = np.tile([1.0, 0.0], 40), np.tile([0, 1], 40)
+    curve = study(place(values, np.repeat(np.arange(40), 2), np.repeat(position, 2), models),
+                  10, 99, 1)  # fmt: skip
+    assert np.isnan([curve.quadratic, curve.quadratic_p, curve.quadratic_holm]).all()
+    assert (curve.difference, curve.difference_p) == (0.0, 1.0)
+    assert verdict(curve, "clinician").count("these answers allow no test of a bend") == 1
 
 
 @pytest.mark.parametrize("places", [1, 2])

@@ -87,6 +87,15 @@ def test_what_has_no_finite_fit_has_none():
     assert clustered_logistic(x, (np.arange(40) % 2).astype(float), one, label // 20) is None
 
 
+def test_clusters_that_all_fit_exactly_leave_no_spread_to_test():
+    # One of two answers right in every cluster: the fit is exact, its robust errors are rounding.
+    u = np.random.default_rng(0).uniform(-1, 1, 40)
+    x = np.column_stack([np.ones(40), u, u * u])
+    two, label = np.full(40, 2.0), np.arange(40)
+    assert clustered_logistic(x, np.ones(40), two, label) is None
+    assert clustered_logistic(x, np.r_[2.0, np.ones(38), 0.0], two, label) is not None
+
+
 def test_wrong_numbers_are_refused():
     x = np.ones((3, 1))
     with pytest.raises(ValueError, match="0 ≤ right ≤ n"):

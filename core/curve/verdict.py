@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from core.curve.study import ALPHA, Curve
+from core.curve.study import ALPHA, FEWEST_CLUSTERS, Curve
 
 NOUNS = {
     "clinician": "Accuracy by the clinicians' verdict",
@@ -71,8 +71,10 @@ def _contrast(curve: Curve, score: str) -> str:
         text += f"; that is not significant, but {bent} ({bend})"
     elif bend:
         text += f"; neither this nor a bend of the curve ({bend}) is significant"
-    else:
+    elif curve.cluster_count < FEWEST_CLUSTERS:
         text += "; that is not significant, and there are too few questions to test for a bend"
+    else:
+        text += "; that is not significant, and these answers allow no test of a bend"
     return text + "."
 
 

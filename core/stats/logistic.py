@@ -18,6 +18,8 @@ MOST_STEPS = 60
 SMALL_STEP = 1e-9
 FLAT = 30.0
 """Log odds beyond which a fitted share is 0 or 1 for all purposes: the data are separated."""
+LEAST_ERROR = 1e-10
+"""Robust errors up to this are rounding: nothing spreads from cluster to cluster."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,11 +60,12 @@ def clustered_logistic(
 
     ``design`` float [p, k], full rank; ``right`` [p] in 0 … n; ``n`` [p] rows behind each entry;
     ``clusters`` [p], any labels that sort. None where there is no finite fit (one outcome only, or
-    outcomes that the design separates) or fewer clusters than coefficients plus one. Raises
-    ValueError for wrong shapes or shares. The covariance is that of statsmodels' clustered Logit:
-    the sandwich times C/(C − 1) · (N − 1)/(N − k). Source: Liang and Zeger, Biometrika 73 (1986)
-    13–22 (independence estimating equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372
-    (factor and t); Papke and Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
+    outcomes that the design separates), no spread to test (clusters that all fit exactly), or fewer
+    clusters than coefficients plus one. Raises ValueError for wrong shapes or shares. The
+    covariance is that of statsmodels' clustered Logit: the sandwich times C/(C − 1) · (N − 1)/
+    (N − k). Source: Liang and Zeger, Biometrika 73 (1986) 13–22 (independence estimating
+    equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372 (factor and t); Papke and
+    Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
     """
     x = np.ascontiguousarray(np.asarray(design, dtype=np.float64).T)
     y, m = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
@@ -99,7 +102,10 @@ def clustered_logistic(
     sums = np.stack([np.bincount(member, column).astype(np.float64) for column in pull])
     factor = count / (count - 1) * (rows - 1) / (rows - k)
     meat = _gram(sums, np.ones(count))
-    return LogisticFit(b, factor * bread @ meat @ bread, count, int(rows))
+    covariance = factor * bread @ meat @ bread
+    if (np.diag(covariance) <= LEAST_ERROR**2).any():
+        return None
+    return LogisticFit(b, covariance, count, int(rows))
 
 
 def _gram(x: Floats, weights: Floats) -> Floats:
