@@ -143,4 +143,4 @@ def _tables(
     rows = _rows(root, QUESTION_FILE, QUESTION_COLUMNS, skipped, warnings)
     questions = read_questions(rows, records.id_of, skipped, warnings)
     reviewed = _rows(root, RESPONSE_FILE, RESPONSE_COLUMNS, skipped, warnings)
-    return questions, read_responses(reviewed, questions, records.id_of, skipped)
+    return questions, read_responses(reviewed, questions, records.id_of, skipped, warnings)

@@ -44,11 +44,39 @@ class GoldSource:
 
 @dataclass(slots=True)
 class Questions:
-    """All that question tables hold; ``known`` finds an instruction by record and any name."""
+    """All that question tables hold.
+
+    ``known`` finds an instruction by its record and its question, spaces and case aside;
+    ``owners`` finds the record of an instruction. An id belongs to one question on one record.
+    """
 
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     gold: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
     known: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    owners: dict[str, str] = field(default_factory=dict[str, str])
+
+    def enter(self, row: Row, record: str, question: str, warnings: list[str]) -> str:
+        """The id of the instruction that a row is about, which is made where it is not known.
+
+        The id that a row gives is taken where no other question has it; else one is made from it,
+        so that an answer is never held against another patient's or another question's reference.
+        """
+        name = (record, " ".join(question.split()).casefold())
+        id = self.known.get(name)
+        if id is None:
+            given = row.get("instruction_id")
+            id = given or opaque_id(row.get("filename") or record, question)
+            if given and self.owners.get(given) == record:
+                warnings.append(
+                    f"{row.file}:{row.line}: its instruction_id is that of another question of "
+                    "the record — it has one of its own now; give each question one id"
+                )
+            while id in self.owners:
+                id = f"{id}-{opaque_id(record, question)[2:10]}"
+            self.owners[id] = record
+            self.known[name] = id
+            self.instructions.append(_instruction(id, record, question, row))
+        return id
 
 
 def task_type_of(question: str) -> str:
@@ -111,7 +139,6 @@ def read_questions(
     """Instructions and gold sources of question rows; bad rows go to ``skipped``."""
     found = Questions()
     grouped: dict[str, list[Row]] = {}
-    owners: dict[str, str] = {}
     for row in rows:
         question = row.get("question")
         record = record_of(row, id_of)
@@ -123,20 +150,9 @@ def read_questions(
                 row.skip("asks about a record that is not in the cohort — check filename")
             )
             continue
-        given = row.get("instruction_id")
-        names = [(record, f"question {question}")] + ([(record, f"id {given}")] if given else [])
-        id = next((found.known[name] for name in names if name in found.known), "")
-        if not id:
-            id = given or opaque_id(row.get("filename") or record, question)
-            if owners.setdefault(id, record) != record:
-                id = f"{id}-{opaque_id(record, question)[2:10]}"
-            owners[id] = record
-            found.instructions.append(_instruction(id, record, question, row))
-        for name in names:
-            found.known.setdefault(name, id)
-        grouped.setdefault(id, []).append(row)
+        grouped.setdefault(found.enter(row, record, question, warnings), []).append(row)
     for id, group in grouped.items():
-        source = _gold(id, owners[id], group)
+        source = _gold(id, found.owners[id], group)
         if source is not None:
             found.gold[id] = source
     merged = sum(len(group) > 1 for group in grouped.values())
@@ -177,6 +193,7 @@ def read_responses(
     questions: Questions,
     id_of: Callable[[str], str | None],
     skipped: list[Skip],
+    warnings: list[str],
 ) -> tuple[Response, ...]:
     """Model responses of review rows, each joined to its instruction by record and question.
 
@@ -190,14 +207,7 @@ def read_responses(
             what = "names no question" if record else "is about a record that is not in the cohort"
             skipped.append(row.skip(f"{what} — check filename and question"))
             continue
-        given = row.get("instruction_id")
-        id = questions.known.get((record, f"id {given}")) if given else None
-        id = id or questions.known.get((record, f"question {question}"))
-        if id is None:
-            id = given or opaque_id(row.get("filename") or record, question)
-            questions.known[record, f"question {question}"] = id
-            questions.instructions.append(_instruction(id, record, question, row))
-        responses.append(_response(id, row))
+        responses.append(_response(questions.enter(row, record, question, warnings), row))
     return tuple(responses)
 
 
