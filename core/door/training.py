@@ -13,6 +13,9 @@ from core.protocol import parse
 from core.run.gating.training import train_gate
 from core.run.gating.training_plus import train_plus_gate
 
+TOLD = ("pairs", "unread_records", "curve", "test_auroc", "recipe")
+"""What of a gate's card a training tells."""
+
 
 def make_gate(
     data: str | Path,
@@ -43,7 +46,7 @@ def make_gate(
         "n": gate.config.hashing.n,
         "temperature": gate.temperature,
         "split": {part: len(getattr(gate.split, part)) for part in ("train", "validation", "test")},
-        **{name: gate.facts[name] for name in ("pairs", "curve", "test_auroc", "recipe")},
+        **{name: gate.facts[name] for name in TOLD},
     }
 
 
@@ -67,5 +70,5 @@ def make_plus(
         return True
 
     plus = train_plus_gate(cohort, parse(protocol), folder, told)
-    names = ("questions", "losses", "test", "recipe")
+    names = ("questions", "unread_records", "losses", "test", "recipe")
     return {"folder": str(folder.resolve()), **{name: plus.facts[name] for name in names}}

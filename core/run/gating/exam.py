@@ -21,6 +21,7 @@ from core.gate.examples import Asked, pairs, positives
 from core.gate.scorer import Parts, Scorer
 from core.gate.split import Split
 from core.protocol import Protocol
+from core.run.gating.readable import record_of, told_unread
 from core.run.gating.variants import CORRECTED
 from core.text import content_words, sentences
 from core.types import Cohort
@@ -70,13 +71,15 @@ class Answers:
 class Exam:
     """The questions of a split's test patients under a protocol.
 
-    Raises InputError where none of their sentences could be labelled positive.
+    Records that cannot be read are left out: ``unread`` are their ids. Raises InputError where
+    none of their sentences could be labelled positive.
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
         self.k = protocol.k
         self.texts: dict[str, list[str]] = {}
         self.questions: list[Question] = []
+        self.unread = set[str]()
         rules = dataclasses.replace(protocol, **CORRECTED)
         rng = np.random.default_rng([protocol.seed, TEST_DRAW])
         wanted = set(split.test)
@@ -84,7 +87,10 @@ class Exam:
             gold, id = cohort.gold.get(instruction.id), instruction.record_id
             if id not in wanted or gold is None or not gold.answer:
                 continue
-            cut = sentences(cohort.records[id], protocol)
+            record = record_of(cohort, id, self.unread)
+            if record is None:
+                continue
+            cut = sentences(record, protocol)
             texts = self.texts.setdefault(id, [s.text for s in cut])
             asked = Asked(id, instruction.question, gold.answer, texts)
             drawn = pairs([asked], rules, rng)
@@ -111,6 +117,7 @@ class Exam:
             raise InputError(
                 f"{cohort.path}: no sentence of a test patient shares a content word with a "
                 "reference answer; there is nothing to examine a gate on"
+                + told_unread(len(self.unread))
             )
 
     def sit(self, scorer: Scorer) -> Answers:

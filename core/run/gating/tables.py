@@ -114,7 +114,8 @@ def faults(rows: Table) -> Table:
 
 
 def split(rows: Table) -> Table:
-    """Patients, labelled pairs of question and sentence, and positives, each part of the split.
+    """Patients (whose record could be read), labelled pairs of question and sentence, and
+    positives, each part of the split.
 
     Pairs are those of a gate without a published fault in what it learns from, where there is
     one; the patients are the same for all.

@@ -26,6 +26,7 @@ from core.gate.shape import GateConfig
 from core.gate.split import Split, split_patients
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.run.gating.readable import record_of, told_unread
 from core.run.gating.rows import curve_rows
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
@@ -50,8 +51,13 @@ def refuse_untrainable(cohort: Cohort) -> None:
         )
 
 
-def asked_of(cohort: Cohort, record_ids: Iterable[str], protocol: Protocol) -> list[Asked]:
-    """The questions with a reference answer of some patients, with their records' sentences."""
+def asked_of(
+    cohort: Cohort, record_ids: Iterable[str], protocol: Protocol, unread: set[str]
+) -> list[Asked]:
+    """The questions with a reference answer of some patients, with their records' sentences.
+
+    Records that cannot be read are left out, and added to ``unread``.
+    """
     wanted = set(record_ids)
     found: list[Asked] = []
     texts: dict[str, list[str]] = {}
@@ -61,19 +67,24 @@ def asked_of(cohort: Cohort, record_ids: Iterable[str], protocol: Protocol) -> l
             continue
         id = instruction.record_id
         if id not in texts:
-            texts[id] = [s.text for s in sentences(cohort.records[id], protocol)]
+            record = record_of(cohort, id, unread)
+            if record is None:
+                continue
+            texts[id] = [s.text for s in sentences(record, protocol)]
         found.append(Asked(id, instruction.question, gold.answer, texts[id]))
     return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lessons:
-    """A cohort made ready for training: the split, and the pairs of each of its parts."""
+    """A cohort made ready for training: the split, the pairs of each of its parts, and the records
+    that could not be read and have none."""
 
     split: Split
     train: Pairs
     validation: Pairs
     test: Pairs
+    unread: frozenset[str]
 
 
 def split_of(cohort: Cohort, protocol: Protocol) -> Split:
@@ -89,20 +100,25 @@ def split_of(cohort: Cohort, protocol: Protocol) -> Split:
 def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
     """Split a cohort by patients and draw the pairs of each part.
 
-    Raises DataUseError where its tag forbids training, InputError where it has too few patients
-    or no pairs.
+    A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
+    DataUseError where its tag forbids training, InputError where it has too few patients or no
+    pairs.
     """
-    split = split_of(cohort, protocol)
+    split, unread = split_of(cohort, protocol), set[str]()
     drawn = [
-        pairs(asked_of(cohort, ids, protocol), protocol, np.random.default_rng([protocol.seed, i]))
+        pairs(
+            asked_of(cohort, ids, protocol, unread),
+            protocol,
+            np.random.default_rng([protocol.seed, i]),
+        )
         for i, ids in enumerate((split.train, split.validation, split.test))
     ]
     if not len(drawn[0]):
         raise InputError(
             f"{cohort.path}: no sentence shares a content word with a reference answer; "
-            "there is nothing to train a gate on"
+            f"there is nothing to train a gate on{told_unread(len(unread))}"
         )
-    return Lessons(split, *drawn)
+    return Lessons(split, *drawn, frozenset(unread))
 
 
 def train_gate(
@@ -142,6 +158,7 @@ def train_gate(
             )
         },
         "curve": curve_rows(trainer.curve),
+        "unread_records": len(drawn.unread),
         "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
     }  # fmt: skip

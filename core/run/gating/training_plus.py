@@ -23,6 +23,7 @@ from core.gate.plus.words import RecordWords, question_words, record_words
 from core.gate.recipe import PlusRecipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.run.gating.readable import record_of, told_unread
 from core.run.gating.training import refuse_untrainable, split_of
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
@@ -46,15 +47,21 @@ class Asked:
     gold: tuple[int, ...]
 
 
-def asked_of(cohort: Cohort, record_ids: Iterable[str], protocol: Protocol) -> list[Asked]:
-    """The questions of some patients whose evidence was located."""
+def asked_of(
+    cohort: Cohort, record_ids: Iterable[str], protocol: Protocol, unread: set[str]
+) -> list[Asked]:
+    """The questions of some patients whose evidence was located.
+
+    Records that cannot be read are left out, and added to ``unread``.
+    """
     wanted, found = set(record_ids), list[Asked]()
     texts: dict[str, tuple[str, ...]] = {}
     for instruction in cohort.instructions:
         id, gold = instruction.record_id, cohort.gold.get(instruction.id)
-        if id not in wanted or gold is None or not gold.spans:
+        record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
+        if record is None or gold is None or not gold.spans:
             continue
-        cut = sentences(cohort.records[id], protocol)
+        cut = sentences(record, protocol)
         ids = gold_sentence_ids(cut, gold.spans)
         texts.setdefault(id, tuple(s.text for s in cut))
         places = tuple(i for i, s in enumerate(cut) if s.id in ids)
@@ -92,9 +99,13 @@ def train_plus_gate(
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     split = None if every_patient else split_of(cohort, protocol)
     patients = set(cohort.records) if split is None else {*split.train, *split.validation}
-    asked = asked_of(cohort, patients, protocol)
+    unread = set[str]()
+    asked = asked_of(cohort, patients, protocol, unread)
     if not asked:
-        raise InputError(f"{cohort.path}: no evidence was located; there is nothing to train on")
+        raise InputError(
+            f"{cohort.path}: no evidence was located; there is nothing to train on"
+            + told_unread(len(unread))
+        )
     made: dict[str, RecordWords] = {}
     for one in asked:
         if one.record_id not in made:
@@ -116,11 +127,12 @@ def train_plus_gate(
         "versions": versions(),
     }
     if split is not None:
-        hits, n = recall(weights, asked_of(cohort, split.test, protocol), protocol.k)
+        hits, n = recall(weights, asked_of(cohort, split.test, protocol, unread), protocol.k)
         facts |= {
             "split": dataclasses.asdict(split),
             "test": {"k": protocol.k, "hits": hits, "n": n},
         }
+    facts["unread_records"] = len(unread)
     plus = Plus(weights, frozenset(patients), facts)
     save_plus(folder, plus)
     return plus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from core.gate.scorer import Scorer
 from core.gate.split import Split
 from core.protocol import Protocol
 from core.run.gating.exam import Exam
+from core.run.gating.readable import told_unread
 from core.run.gating.rows import (
     VARIANTS,
     calibration_rows,
@@ -101,7 +102,7 @@ class Pass(Trainings[Variant]):
             ],
             "calibration": calibration_rows(first.logits, first.labels, temperature),
             "scores": score_rows(first.logits, first.labels),
-            "split": [_part(name, self.split, pairs) for name, pairs in parts],
+            "split": [_part(name, self.split, pairs, drawn.unread) for name, pairs in parts],
         }
 
     def _drawn(self, protocol: Protocol) -> Lessons:
@@ -109,13 +110,15 @@ class Pass(Trainings[Variant]):
         rules = f"{protocol.gate_positives} {protocol.gate_negatives}"
         if rules not in self._lessons:
             self._lessons[rules] = lessons(self.job.cohort, protocol)
+            if self._lessons[rules].unread:
+                self.job.watch(f"gates are trained{told_unread(len(self._lessons[rules].unread))}")
         return self._lessons[rules]
 
 
-def _part(name: str, split: Split, drawn: Pairs) -> dict[str, Any]:
+def _part(name: str, split: Split, drawn: Pairs, unread: Set[str]) -> dict[str, Any]:
     return {
         "part": name,
-        "patients": len(getattr(split, name)),
+        "patients": len(set(getattr(split, name)) - unread),
         "sentences": len(drawn),
         "positives": int(drawn.label.sum()),
     }
