@@ -117,8 +117,8 @@ def run(call: argparse.Namespace) -> None:
     if call.estimate:
         found = api.consider(Path(call.spec), call.on)
         told, problems = found["told"], found["problems"]
-        if told is not None and told["leaves"]:
-            problems = [one for one in problems if one != told["leaves"]["refused"]]
+        for away in (told["leaves"], told["cluster"]) if told is not None else ():
+            problems = [one for one in problems if not away or one != away["refused"]]
         if told is not None and not (call.json and problems):
             _json(told) if call.json else _estimate(told)
         if problems:
@@ -144,16 +144,22 @@ def _estimate(told: dict[str, Any]) -> None:
     for row in told["judges"]:
         if row["caching"]:
             print(f"{row['label']}: prompt cache {row['caching']}")
-    leaves = told["leaves"]
-    if leaves is None:
+    leaves, cluster = told["leaves"], told["cluster"]
+    if leaves is None and cluster is None:
         print("leaves this machine: nothing")
-        return
-    print(
-        f"leaves this machine: {leaves['what']}, of {leaves['records']:,} records and "
-        f"{leaves['questions']:,} questions, to {', '.join(leaves['hosts'])}"
-    )
-    if leaves["refused"]:
-        print(f"refused as things stand: {leaves['refused']}")
+    if leaves is not None:
+        print(
+            f"leaves this machine: {leaves['what']}, of {leaves['records']:,} records and "
+            f"{leaves['questions']:,} questions, to {', '.join(leaves['hosts'])}"
+        )
+    if cluster is not None:
+        print(
+            f"leaves this machine: {cluster['what']}, to the machines of {cluster['place']} "
+            "(not encrypted unless Ray's TLS is set up there)"
+        )
+    for away in (leaves, cluster):
+        if away is not None and away["refused"]:
+            print(f"refused as things stand: {away['refused']}")
 
 
 def data_use(call: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,6 +129,14 @@ def until(true: Callable[[], object], what: str, patience_s: float = 120.0) -> N
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain until {what}")
         time.sleep(0.02)
+
+
+def has_ray(patch: pytest.MonkeyPatch) -> None:
+    """Ray counts as installed; it is not to be called."""
+    find = importlib.util.find_spec
+    patch.setattr(
+        importlib.util, "find_spec", lambda name: object() if name == "ray" else find(name)
+    )
 
 
 def held(patch: pytest.MonkeyPatch, file: Path, after: int) -> Path:

@@ -16,7 +16,7 @@ from core.run.compose.estimating import estimate
 from core.settings import audit_file, runs_folder
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
-from tests.run_helpers import write_cohort
+from tests.run_helpers import has_ray, write_cohort
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +116,30 @@ def test_the_command_line_estimates_and_changes_tags(cohort, place, capsys):
         "tag"
     ] and not runs_folder().exists()
     assert api.audit_lines()[0]["reason"] == "signed by the data protection officer"
+
+
+def test_what_goes_to_a_cluster_is_told_and_why_it_may_not(cohort, place, capsys, monkeypatch):
+    has_ray(monkeypatch)
+    file = place / "spec.toml"
+    file.write_text(f'kind = "selection"\ndata = "{cohort}"\narms = ["bm25"]\n')
+    call = ["run", str(file), "--estimate", "--on"]
+    assert main([*call, "ray://127.0.0.1:6379"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "leaves this machine: records, prompts and answers, to the machines of ray://127" in shown
+    )
+    assert "refused as things stand: text of records may not go to the machines of" in shown
+    assert "leaves this machine: nothing" not in shown
+    assert main([*call, "ray://head", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["cluster"]
+    assert told["place"] == "ray://head:6379" and "data-use tag of ward" in told["refused"]
+    seen = api.consider(file, "ray://head")
+    assert seen["cluster"] == "ray://head:6379" and seen["problems"] == [told["refused"]]
+    api.set_data_use(cohort, "external_services_allowed", True, "the ward's own cluster, by Ada")
+    assert api.consider(file, "ray://head")["problems"] == []
+    for private in ("ray", "here"):
+        assert main([*call, private]) == 0
+        assert "leaves this machine: nothing" in capsys.readouterr().out
 
 
 def test_the_command_line_tells_all_that_is_missing_in_one_line(cohort, place, capsys, monkeypatch):

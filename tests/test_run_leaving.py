@@ -14,15 +14,15 @@ from core import settings
 from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from core.loaders.data_use import set_data_use
-from core.run import cancel, item, report, resume, rows, start, status, wait
+from core.run import cancel, enqueue, item, report, resume, rows, start, status, wait
 from core.run.control import _children
-from core.run.folder import make_run, take_lock
+from core.run.folder import find_run, make_run, take_lock
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
-from tests.run_helpers import wait_until, write_cohort
+from tests.run_helpers import has_ray, wait_until, write_cohort
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-planted-1", "MIDCHART_SERVED_KEY": "sk-served-planted-2"}
 WHY = "data protection officer, letter of 2 May"
@@ -96,6 +96,39 @@ def test_text_leaves_only_when_the_tag_and_the_spec_both_say_so(place, cohort):
         assert document["spec"]["allow_hosts"] == named
         assert not any(key in str(document) for key in KEYS.values())
     assert no_runs() and [line["event"] for line in audit.lines()] == ["tag"]
+
+
+def test_a_named_cluster_gets_records_only_where_the_tag_says_so(place, cohort, monkeypatch):
+    has_ray(monkeypatch)
+    launched = []
+
+    def launch(folder, lock):
+        launched.append(folder.id)
+        lock.release()
+
+    monkeypatch.setattr("core.run.control.launch", launch)
+    monkeypatch.setattr("core.run.queue.tick", lambda: "")
+    refused = r"machines of ray://\S+: the data-use tag of ward says external_services_allowed = "
+    # On loopback, too, there may be the first of many machines.
+    for on in ("ray://head:6379", "ray://10.0.0.7", "ray://127.0.0.1:6379"):
+        for begin in (start, enqueue):
+            with pytest.raises(EgressRefused, match=refused + "false; do the run here"):
+                begin(spec(cohort), on=on)
+    assert no_runs()
+    run = start(spec(cohort), on="ray")  # a Ray of the run's own is this machine's alone
+    with pytest.raises(EgressRefused, match=refused):
+        resume(run, on="ray://head")
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    resume(run, on="ray://head")
+    assert start(spec(cohort), on="ray://head") == launched[-1]
+    set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
+    with pytest.raises(EgressRefused, match=refused):
+        resume(run)
+    lock = take_lock(find_run(run))
+    with pytest.raises(EgressRefused, match=refused):
+        do_run(find_run(run))  # a worker, which may have waited in the queue, asks again
+    lock.release()
+    assert len(launched) == 3
 
 
 @pytest.mark.parametrize(

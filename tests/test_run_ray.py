@@ -18,6 +18,7 @@ import pytest
 from core import settings
 from core.__main__ import main
 from core.errors import WorkFailed
+from core.loaders.data_use import set_data_use
 from core.run import cancel, resume, rows, start, status, wait
 from core.run.control import _children
 from tests.run_helpers import members_place, spec, wait_until, write_cohort
@@ -57,7 +58,9 @@ def cluster(place):
 
 @pytest.fixture(scope="module")
 def cohort(place: Path) -> Path:
-    return write_cohort(place / "data" / "cohorts" / "tiny", records=6)
+    made = write_cohort(place / "data" / "cohorts" / "tiny", records=6)
+    set_data_use(made, "external_services_allowed", True, "the tests' own cohort and cluster")
+    return made
 
 
 def on(cluster) -> str:

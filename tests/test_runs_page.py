@@ -183,6 +183,12 @@ def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(here, 
     app.text_input(key="compose_cluster").set_value("gpu-1:6379").run()
     leaves = app.table[0].value.iloc[-1, 0].replace("\\", "")
     assert leaves.startswith("records, prompts and answers, to the machines of ray://gpu")
+    assert app.button(key="compose_start").disabled
+    assert "data-use tag of" in words(app).replace("\\", "")
+    cohort = settings.cohorts_folder() / "demo"
+    api.set_data_use(cohort, "external_services_allowed", True, "the ward's own cluster, by Ada")
+    st.cache_data.clear()
+    app.run()
     app.button(key="compose_start").click().run()
     assert started == ["ray://gpu-1:6379"]
     monkeypatch.setattr(

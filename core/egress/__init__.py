@@ -1,11 +1,12 @@
 """The one place where leaving this machine is decided. The answer is no, unless all says yes.
 
 Loopback addresses are free. Anything else needs both the cohort's data-use tag
-(``external_services_allowed``) and the user's explicit word, the host named in the run's spec
-(``allow_hosts``). A run asks before its folder is made and again in its worker; a reader or judge
-cannot open a connection without the :class:`Permit` that this module gives, and every request on
-that connection is held to the permitted address, so that no redirect or link that a server sends
-leads elsewhere. What was permitted is written to the audit file (:mod:`core.egress.audit`).
+(``external_services_allowed``) and the user's explicit word: the host named in the run's spec
+(``allow_hosts``), or the cluster that is to do the work (``--on``). A run asks before its folder is
+made and again in its worker; a reader or judge cannot open a connection without the
+:class:`Permit` that this module gives, and every request on that connection is held to the
+permitted address, so that no redirect or link that a server sends leads elsewhere. What was
+permitted is written to the audit file (:mod:`core.egress.audit`).
 """
 
 from __future__ import annotations
@@ -80,18 +81,29 @@ class Gate:
         if address.local:
             return Permit(address)
         host = address.host
-        if not self.tagged:
-            raise EgressRefused(
-                f"text of records may not go to {host}: the data-use tag of "
-                f"{self.cohort or 'the cohort'} says external_services_allowed = false; use an "
-                "address of this machine, or change the tag with a reason (python -m core data-use)"
-            )
+        self._asked_of_the_tag(host, "use an address of this machine")
         if host not in self.hosts:
             raise EgressRefused(
                 f"text of records may not go to {host} without your word: name it in the spec, "
                 f'allow_hosts = ["{host}"]'
             )
         return Permit(address)
+
+    def join(self, cluster: str) -> None:
+        """Leave to have a run's work done by a cluster that the user named, which is their word.
+
+        Raises EgressRefused where the tag does not allow it. No address of a cluster is local: on
+        loopback, too, there may be the first of many machines.
+        """
+        self._asked_of_the_tag(f"the machines of {cluster}", "do the run here (--on here)")
+
+    def _asked_of_the_tag(self, where: str, instead: str) -> None:
+        if not self.tagged:
+            raise EgressRefused(
+                f"text of records may not go to {where}: the data-use tag of "
+                f"{self.cohort or 'the cohort'} says external_services_allowed = false; {instead}, "
+                "or change the tag with a reason (python -m core data-use)"
+            )
 
 
 CLOSED = Gate()

@@ -16,11 +16,12 @@ from core.errors import InputError, WorkFailed
 from core.judges.model.options import book
 from core.ledger import add_line
 from core.run import queue
-from core.run.cluster.place import read_place
+from core.run.cluster.place import named_cluster, read_place
 from core.run.folder import RunFolder, find_run, make_run, take_lock, writing
 from core.run.launching import children as _children
 from core.run.launching import launch, reap
-from core.run.opening import digest_of
+from core.run.leaving import permit
+from core.run.opening import digest_of, opened
 from core.run.plan import Plan
 from core.run.planning import plan
 from core.run.provenance import weights_used
@@ -43,7 +44,7 @@ def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     instead.
     """
     place = read_place(on)
-    folder = make_run(plan(read_spec(spec)), place=place)
+    folder = make_run(plan(read_spec(spec), named_cluster(place)), place=place)
     launch(folder, take_lock(folder))
     queue.tick()
     return folder.id
@@ -59,7 +60,8 @@ def resume(
     items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
     one: US dollars for the whole run, what it has spent already included. ``on``: another place
     for its work than before ("here", "ray", "ray://HOST:PORT"). Raises InputError where
-    it is running, or where the cohort's files or a reader's weights are not those it began with.
+    it is running, where the cohort's files or a reader's weights are not those it began with, or
+    where the cohort's tag keeps its records from the cluster that is to do the work.
     """
     place = None if on is None else read_place(on)
     folder = find_run(run)
@@ -89,6 +91,9 @@ def resume(
                 f"run {run} began with other weights for its reader {changed[0]!r} than are here "
                 "now; put them back, or start a new run"
             )
+        cluster = named_cluster(folder.place() if place is None else place)
+        if cluster:
+            permit((), opened(begun.data).manifest, (), cluster)
         if budget_usd is not None:
             _set_budget(folder, begun, budget_usd)
         if place is not None:

@@ -83,9 +83,16 @@ def _of(
     return found
 
 
-def permit(found: Sequence[Destination], manifest: Manifest, hosts: Iterable[str]) -> Gate:
-    """The gate of a run, once every destination is permitted; raises EgressRefused."""
+def permit(
+    found: Sequence[Destination], manifest: Manifest, hosts: Iterable[str], cluster: str = ""
+) -> Gate:
+    """The gate of a run, once every destination and the ``cluster`` that works are permitted.
+
+    Raises EgressRefused.
+    """
     gate = gate_of(manifest, hosts)
+    if cluster:
+        gate.join(cluster)
     for destination in found:
         gate.permit(destination.url)
     return gate

@@ -68,8 +68,8 @@ def own_records(job: Job) -> dict[str, list[Instruction]]:
     return {record: those for record, those in asked.items() if job.mine(record)}
 
 
-def plan(spec: Spec) -> dict[str, Any]:
-    """The document ``spec.json`` for a spec.
+def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
+    """The document ``spec.json`` for a spec; ``cluster``: whose machines are to do its work.
 
     Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
     run needs, DataUseError where text of its records would go where it may not.
@@ -79,7 +79,7 @@ def plan(spec: Spec) -> dict[str, Any]:
     cohort = kind.cohort(opened(str(path)), spec)
     instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
-    permit(found, cohort.manifest, spec.allow_hosts)
+    permit(found, cohort.manifest, spec.allow_hosts, cluster)
     items = kind.planned(spec, cohort, instructions)
     return {
         "spec": {

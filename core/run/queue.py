@@ -18,7 +18,7 @@ from core import settings
 from core.errors import InputError
 from core.files import alone
 from core.run import slots, state
-from core.run.cluster.place import read_place
+from core.run.cluster.place import named_cluster, read_place
 from core.run.folder import (
     RunFolder,
     find_run,
@@ -44,7 +44,7 @@ def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     Raises as :func:`core.run.control.start` does.
     """
     place = read_place(on)
-    document = plan(read_spec(spec))
+    document = plan(read_spec(spec), named_cluster(place))
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)

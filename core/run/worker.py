@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import InputError, MidchartError
 from core.run.cluster import work_on
+from core.run.cluster.place import named_cluster
 from core.run.folder import RunFolder, find_run, now, take_lock, write_json
 from core.run.job import Job, Stopped, reason_of
 from core.run.kind import KINDS
@@ -58,7 +59,8 @@ def do_run(folder: RunFolder) -> str:
         cohort = kind.cohort(opened(plan.data), plan)
         asked = chosen(cohort, plan)
         leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
-        egress = permit(leaving, cohort.manifest, plan.allow_hosts)
+        cluster = named_cluster(folder.place())
+        egress = permit(leaving, cohort.manifest, plan.allow_hosts, cluster)
         note(folder.id, cohort.manifest.name, leaving, kind.patients(cohort, asked))
         job = Job(
             plan,

@@ -20,10 +20,15 @@ _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<p
 
 
 def read_place(text: str) -> str:
-    """A place in its one spelling: "", "ray" or "ray://HOST:PORT".
+    """A place as :func:`spelled` spells it; raises MissingModel where Ray is not installed."""
+    place = spelled(text)
+    if place and importlib.util.find_spec("ray") is None:
+        raise MissingModel(f"a run on Ray needs the package ray; get it with: {INSTALL}")
+    return place
 
-    Raises InputError for anything else, MissingModel where Ray is not installed.
-    """
+
+def spelled(text: str) -> str:
+    """A place in its one spelling: "", "ray" or "ray://HOST:PORT"; raises InputError."""
     if text in ("", HERE):
         return ""
     place = text
@@ -35,13 +40,19 @@ def read_place(text: str) -> str:
                 f"a run is done on 'here', 'ray' or 'ray://HOST:PORT', not on {text!r}"
             )
         place = f"ray://{found['host']}:{port}"
-    if importlib.util.find_spec("ray") is None:
-        raise MissingModel(f"a run on Ray needs the package ray; get it with: {INSTALL}")
     return place
 
 
+def named_cluster(place: str) -> str:
+    """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
+
+    One whose first machine is this one may have others, so its address does not tell.
+    """
+    return "" if place in ("", LOCAL) else place
+
+
 def on_loopback(place: str) -> bool:
-    """Whether a place is a Ray of this machine that nobody else can reach."""
+    """Whether this machine's loopback is all that is needed to reach a place."""
     return place == LOCAL or place.startswith(("ray://127.0.0.1:", "ray://localhost:"))
 
 

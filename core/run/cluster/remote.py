@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from core.judges import JUDGES
+from core.run.cluster.place import named_cluster
 from core.run.cluster.rows import PortionRows
 from core.run.folder import find_run
 from core.run.job import Job, Stopped, reason_of
@@ -82,7 +83,7 @@ class RayWorker:
             lambda done, failed: not folder.cancel.exists(),
             folder.path,
             lambda text: self._box.put((NOTE, text, {})),
-            permit(leaving, cohort.manifest, plan.allow_hosts),
+            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.place())),
         )
 
     def work(self, portions: Sequence[str], there: Rows) -> Generator[list[Message]]:

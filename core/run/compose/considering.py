@@ -13,7 +13,7 @@ from typing import Any
 
 from core import settings
 from core.errors import MidchartError
-from core.run.cluster.place import on_loopback, read_place
+from core.run.cluster.place import named_cluster, read_place, spelled
 from core.run.compose.estimating import estimate
 from core.run.compose.presets import read_toml
 from core.run.members import gathering
@@ -30,27 +30,30 @@ def consider(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str, 
     """
     told: dict[str, Any] | None = None
     problems: list[str] = []
+    place = ""
+    try:
+        place = spelled(on)
+        read_place(on)
+    except MidchartError as error:
+        problems.append(str(error))
     with gathering() as missing:
         try:
             if isinstance(source, Path):
-                told = estimate(source)
+                told = estimate(source, named_cluster(place))
             else:
-                told = estimate(read_toml(source) if isinstance(source, str) else dict(source))
+                table = read_toml(source) if isinstance(source, str) else dict(source)
+                told = estimate(table, named_cluster(place))
         except MidchartError as error:
             problems.append(str(error))
     problems += missing
-    if told is not None and told["leaves"] and told["leaves"]["refused"]:
-        problems.append(told["leaves"]["refused"])
-    place = ""
-    try:
-        place = read_place(on)
-    except MidchartError as error:
-        problems.append(str(error))
+    for away in ("leaves", "cluster"):
+        if told is not None and told[away] and told[away]["refused"]:
+            problems.append(told[away]["refused"])
     problems += _folder()
     return {
         "problems": list(dict.fromkeys(problems)),
         "told": told,
-        "cluster": "" if not place or on_loopback(place) else place,
+        "cluster": named_cluster(place),
     }
 
 

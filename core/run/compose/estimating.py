@@ -64,14 +64,15 @@ class Lengths:
         return min(kept + frame, max(window - protocol.answer_tokens, frame))
 
 
-def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
-    """What the run of a spec will do.
+def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str, Any]:
+    """What the run of a spec will do; ``cluster``: whose machines are to do its work.
 
     ``items``, ``instructions``, ``records``; ``readers`` and ``judges``, each with its label,
     calls and tokens, a judge that is a language ``model`` with its price; ``calls`` of readers and
     such judges, ``tokens`` and ``cost_usd`` in all (null where a price is not known); ``hosts``,
     every server called; ``leaves``, what would leave this machine (null: nothing), with
-    ``refused``, why it may not as things stand; ``weights`` it needs; ``time``, the seconds it
+    ``refused``, why it may not as things stand; ``cluster``, the same for the machines of a named
+    one; ``weights`` it needs; ``time``, the seconds it
     takes (null: unknown) and by what. Raises as starting it does, but for what may not leave.
     """
     spec = read_spec(source)
@@ -97,6 +98,7 @@ def estimate(source: str | Path | dict[str, Any]) -> dict[str, Any]:
         "cost_usd": None if None in costs else sum(costs),
         "hosts": [destination.shown() for destination in found],
         "leaves": _leaves(found, cohort, spec, patients, len(instructions)),
+        "cluster": _cluster(cluster, cohort),
         "weights": _weights(spec),
         "time": expected(spec, path, items),
     }
@@ -203,6 +205,18 @@ def _leaves(
         "encrypted": all(destination.encrypted for destination in away),
         "refused": refused,
     }
+
+
+def _cluster(cluster: str, cohort: Cohort) -> dict[str, Any] | None:
+    """What goes to the machines of a cluster that does the work; None where there is none."""
+    if not cluster:
+        return None
+    refused = ""
+    try:
+        permit((), cohort.manifest, (), cluster)
+    except EgressRefused as error:
+        refused = str(error)
+    return {"place": cluster, "what": "records, prompts and answers", "refused": refused}
 
 
 def _weights(spec: Spec) -> list[dict[str, Any]]:
