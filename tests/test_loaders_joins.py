@@ -86,3 +86,46 @@ def test_an_id_on_two_questions_of_a_record_keeps_both(folder: Path):
     places = [w.split(": ")[0] for w in cohort.warnings if "instruction_id" in w]
     assert places == [f"{QUESTIONS}:3", f"{RESPONSES}:3"]
     assert not any("several annotators" in w for w in cohort.warnings)
+
+
+def test_a_filename_is_the_file_and_not_another_patients_id(folder: Path):
+    write(folder, "p1.xml", "p2", "Another patient.")
+    write(folder, "file2.XML", "p4", "Shares a stem.")
+    table(
+        folder,
+        "p1.xml\tWho?\tAnother patient.\tAnother\t\t",
+        "ehrs/file1.xml\tWho?\tHe sleeps.\tHe\t\t",
+        "file2.XML\tWho?\t\tShared\t\t",
+        "file2\tWho?\tA second patient.\tSecond\t\t",
+    )
+    cohort = open_cohort(folder)
+    told = {cohort.gold[i.id].answer: i.record_id for i in cohort.instructions}
+    assert told == {"Another": "p2", "He": "p1", "Shared": "p4"}
+    assert [(s.file, s.line) for s in cohort.skipped] == [(QUESTIONS, 5)], "file2 is two files"
+    assert cohort.records["p1"].events[0].text == ONE, "a record's id stays its own"
+    told = [w.split(" — ")[0] for w in cohort.warnings if "its name is" in w]
+    assert told == [
+        "ehrs/file2.XML: its name is the person_id of ehrs/file2.xml",
+        "ehrs/p1.xml: its name is the person_id of ehrs/file1.xml",
+    ]
+
+
+def test_a_person_id_stands_before_a_filename(folder: Path):
+    write(folder, "p1.xml", "p2", "Another patient.")
+    table(
+        folder,
+        "\tWho?\t\tx\tp1",
+        head="filename\tquestion\tevidence\tclinician_response\tperson_id",
+    )
+    assert [i.record_id for i in open_cohort(folder).instructions] == ["p1"]
+
+
+def test_a_file_that_cannot_be_read_is_no_other_patient(folder: Path):
+    (folder / "ehrs" / "p1.xml").write_text("<html/>")
+    write(folder, "again.xml", "p1", ONE)
+    table(folder, "p1.xml\tWho?\t\tx\t\t", "file1.xml\tWhen?\t\tx\t\t")
+    cohort = open_cohort(folder)
+    assert cohort.instructions == ()
+    reasons = {s.line: s.reason for s in cohort.skipped if s.file == QUESTIONS}
+    assert list(reasons) == [2, 3], "neither file holds a record of the cohort"
+    assert any("ehrs/p1.xml: its name is" in w for w in cohort.warnings)

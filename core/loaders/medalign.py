@@ -97,7 +97,7 @@ def _records(
     files: Sequence[Path], root: Path, skipped: list[Skip], warnings: list[str]
 ) -> LazyRecords:
     readers: dict[str, Callable[[], tuple[Record, list[str]]]] = {}
-    aliases: dict[str, str] = {}
+    aliases: dict[str, str | None] = {}
     origin: dict[str, str] = {}
     for file in files:
         name = shown(file, root)
@@ -106,22 +106,37 @@ def _records(
             check_root(tag, name)
         except DataError as error:
             skipped.append(skip_of(error))
+            _name(aliases, file, None)
             continue
         id = attributes.get("person_id", "").strip() or file.stem
         if id in readers:
             reason = f"has the person_id of {origin[id]} — keep one of the two"
             skipped.append(Skip(name, None, reason))
+            _name(aliases, file, id if id == file.stem else None)
             continue
         readers[id] = partial(read_record, file, name, id)
         origin[id] = name
-        aliases[file.stem] = id
+        _name(aliases, file, id)
     if not readers:
         first = skipped[0] if skipped else Skip(root.name, None, "holds no record")
         if len(files) == 1:
             raise DataError(first.file, first.line, first.reason)
         reason = f"none of its {len(files)} record files can be read"
         raise DataError(root.name, None, reason, f"the first: {first.file}: {first.reason}")
+    for file in files:
+        other = origin.get(file.stem)
+        if other is not None and aliases[file.name] != file.stem:
+            warnings.append(
+                f"{shown(file, root)}: its name is the person_id of {other} — a table's filename "
+                "means the file, its person_id the record; check that they agree"
+            )
     return LazyRecords(readers, aliases, skipped, warnings)
+
+
+def _name(aliases: dict[str, str | None], file: Path, id: str | None) -> None:
+    """Enter a file's names; a stem that two files share is neither's."""
+    aliases[file.name] = id
+    aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
 
 
 def _rows(
@@ -141,6 +156,6 @@ def _tables(
     root: Path, records: LazyRecords, skipped: list[Skip], warnings: list[str]
 ) -> tuple[Questions, tuple[Response, ...]]:
     rows = _rows(root, QUESTION_FILE, QUESTION_COLUMNS, skipped, warnings)
-    questions = read_questions(rows, records.id_of, skipped, warnings)
+    questions = read_questions(rows, records, skipped, warnings)
     reviewed = _rows(root, RESPONSE_FILE, RESPONSE_COLUMNS, skipped, warnings)
-    return questions, read_responses(reviewed, questions, records.id_of, skipped, warnings)
+    return questions, read_responses(reviewed, questions, records, skipped, warnings)

@@ -183,7 +183,7 @@ class PlainNotes:
                     rows += read_table(file, file.name, QUESTION_COLUMNS, skipped, warnings)
                 except DataError as error:
                     skipped.append(skip_of(error))
-        questions = read_questions(rows, records.id_of, skipped, warnings)
+        questions = read_questions(rows, records, skipped, warnings)
         return Cohort(
             path=str(place),
             format=self.name,

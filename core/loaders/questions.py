@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
 
+from core.loaders.records import LazyRecords
 from core.loaders.tables import Row
 from core.types import Instruction, Response, Skip
 
@@ -114,15 +114,10 @@ def opaque_id(filename: str, question: str) -> str:
     return f"q-{made.hexdigest()}"
 
 
-def record_of(row: Row, id_of: Callable[[str], str | None]) -> str | None:
+def record_of(row: Row, records: LazyRecords) -> str | None:
     """The record a row is about, by its person_id or by its filename with or without an ending."""
-    filename = row.get("filename")
-    name = PurePath(filename.replace("\\", "/")).name
-    for candidate in (row.get("person_id"), filename, name, PurePath(name).stem):
-        found = id_of(candidate) if candidate else None
-        if found is not None:
-            return found
-    return None
+    found = records.id_of(row.get("person_id"))
+    return records.of_file(row.get("filename")) if found is None else found
 
 
 def _annotator(row: Row) -> int:
@@ -132,7 +127,7 @@ def _annotator(row: Row) -> int:
 
 def read_questions(
     rows: Iterable[Row],
-    id_of: Callable[[str], str | None],
+    records: LazyRecords,
     skipped: list[Skip],
     warnings: list[str],
 ) -> Questions:
@@ -141,7 +136,7 @@ def read_questions(
     grouped: dict[str, list[Row]] = {}
     for row in rows:
         question = row.get("question")
-        record = record_of(row, id_of)
+        record = record_of(row, records)
         if not question:
             skipped.append(row.skip("has no question — fill in the column question"))
             continue
@@ -191,7 +186,7 @@ def _gold(id: str, record: str, rows: Sequence[Row]) -> GoldSource | None:
 def read_responses(
     rows: Iterable[Row],
     questions: Questions,
-    id_of: Callable[[str], str | None],
+    records: LazyRecords,
     skipped: list[Skip],
     warnings: list[str],
 ) -> tuple[Response, ...]:
@@ -202,7 +197,7 @@ def read_responses(
     """
     responses: list[Response] = []
     for row in rows:
-        record, question = record_of(row, id_of), row.get("question")
+        record, question = record_of(row, records), row.get("question")
         if record is None or not question:
             what = "names no question" if record else "is about a record that is not in the cohort"
             skipped.append(row.skip(f"{what} — check filename and question"))

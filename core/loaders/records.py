@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from core.errors import DataError, UnknownName
@@ -24,13 +25,14 @@ class LazyRecords(Mapping[str, Record]):
     """Record id → Record, parsed on access; other names of a record are accepted as well.
 
     ``readers``: id → function that reads the record and its warnings. ``aliases``: other name
-    (a file's stem) → id. Looking up a name that is neither raises UnknownName.
+    (a file's name or stem) → id, or None for a file that holds no record of the cohort. Looking up
+    a name that is neither raises UnknownName.
     """
 
     def __init__(
         self,
         readers: Mapping[str, Callable[[], tuple[Record, list[str]]]],
-        aliases: Mapping[str, str],
+        aliases: Mapping[str, str | None],
         skipped: list[Skip],
         warnings: list[str],
     ) -> None:
@@ -44,6 +46,19 @@ class LazyRecords(Mapping[str, Record]):
     def id_of(self, name: str) -> str | None:
         """The record's id for its id or another of its names; None where there is none."""
         return name if name in self._readers else self._aliases.get(name)
+
+    def of_file(self, filename: str) -> str | None:
+        """The id of the record in a file, named with or without its folder and ending.
+
+        What is a file's name is that file, also where it is another record's id; what is none may
+        be a record's id.
+        """
+        name = PurePath(filename.replace("\\", "/")).name
+        forms = (filename, name, PurePath(name).stem)
+        for form in forms:
+            if form in self._aliases:
+                return self._aliases[form]
+        return next((form for form in forms if form in self._readers), None)
 
     def __getitem__(self, name: str) -> Record:
         id = self.id_of(name)
