@@ -255,7 +255,7 @@ def test_a_whole_run_with_served_reader_and_three_judges_shows_no_key(place, coh
 @pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_a_batch_is_taken_up(place, cohort, claude, site):
     claude.looks = 10**9
-    judges = [{"name": "claude", "base_url": claude.url, "batch": True, "poll": 0.1}]
+    judges = [{"name": "claude", "base_url": claude.url, "batch": True, "poll": 1}]
     run = start(spec(cohort, site, judges))
     until = time.monotonic() + 30
     while not (claude.batches and status(run)["note"]) and time.monotonic() < until:

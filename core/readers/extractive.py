@@ -14,6 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from core.embedding import MINILM, Embedder, cosines, shared
+from core.errors import InputError
+from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
@@ -32,7 +34,7 @@ class Extractive:
     """The nearest context line by MiniLM cosine; ties go to the earlier line.
 
     ``window`` is in tokens of :func:`core.text.count_tokens`, the paper's reader's length. Raises
-    MissingModel when the weights are not here.
+    InputError for one without room for a question, MissingModel when the weights are not here.
     """
 
     name: str = "extractive"
@@ -43,6 +45,12 @@ class Extractive:
     def __init__(
         self, protocol: Protocol, window: int = 32_768, embedder: Embedder | None = None
     ) -> None:
+        least = count_tokens(HEAD + MIDDLE + TAIL) + protocol.answer_tokens + 1
+        if type(window) is not int or window < least:
+            raise InputError(
+                f"'window' of the reader 'extractive' is a whole number of tokens from {least}: "
+                "below, no question has room beside the answer"
+            )
         self.protocol = protocol
         self.window = window
         self.embedder = embedder if embedder is not None else shared(self.needs)

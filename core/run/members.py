@@ -1,7 +1,7 @@
 """Readers and judges of a spec: a name, or a table with a name and options.
 
-Every option's name is checked against the member's own constructor, and its value by the member
-itself, before anything is written. A member may offer two class methods for that:
+Every option's name and type are checked against the member's own constructor, and its value by the
+member itself, before anything is written. A member may offer two class methods for that:
 
 ``check(protocol, **options)`` refuses what cannot be done on this machine (weights, a package, a
 key) without loading anything; a member without it is made once where it has options.
@@ -99,12 +99,34 @@ def named_table(
         if key not in taken:
             valid = {*besides, *taken}
             raise UnknownName(f"option of the {registry.family} {name!r}", key, valid)
+    usual = inspect.signature(factory).parameters
     for key, option in options.items():
+        told = f"option {key!r} of the {registry.family} {name!r} is {option!r}"
         if not isinstance(option, str | int | float) and not (
             key == "reader" and isinstance(option, Mapping)
         ):
-            raise SpecError(f"option {key!r} of the {registry.family} {name!r} is {option!r}")
+            raise SpecError(told)
+        takes = _refused(option, usual[key].default)
+        if takes:
+            raise SpecError(f"{told}; it takes {takes}")
     return name, factory, options
+
+
+def _refused(option: Any, usual: Any) -> str:
+    """What an option takes, where its value has another type than the constructor's default.
+
+    A word in place of false would count as true, and fail or cost money only while the run goes.
+    """
+    for type_, words in (
+        (bool, "true or false"),
+        (int, "a whole number"),
+        (float, "a number"),
+        (str, "a text in quotes"),
+    ):
+        if type(usual) is type_:
+            fits = type(option) is type_ or (type_ is float and type(option) is int)
+            return "" if fits else words
+    return ""
 
 
 def try_options(

@@ -40,6 +40,7 @@ class Options:
     url: str = ""
     base_url: str = CLAUDE
     batch: bool = False
+    poll: float = 30.0
     budget_usd: float = 0.0
     price_in: float = 0.0
     price_out: float = 0.0
@@ -99,6 +100,11 @@ def check_claude(judge: str, chosen: Options) -> None:
     price = chosen.price
     if chosen.budget_usd < 0 or not chosen.budget_usd < 1e9:
         raise InputError(f"'budget_usd' of the judge {judge!r} is US dollars, 0 for no limit")
+    if not 1 <= chosen.poll < 86_400:
+        raise InputError(f"'poll' of the judge {judge!r} is a number of seconds from 1")
+    for name, dollars in (("price_in", chosen.price_in), ("price_out", chosen.price_out)):
+        if not 0 <= dollars < 1e6:
+            raise InputError(f"{name!r} of the judge {judge!r} is US dollars per million tokens")
     if chosen.budget_usd and price is None:
         raise InputError(
             f"no price of {chosen.model} is known, so a budget cannot be kept: give the judge "
