@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.gate.recipe import PlusRecipe, Recipe
+from core.gate.recipe import Aborted, Epoch, PlusRecipe, Recipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import report, status
@@ -94,3 +94,36 @@ def test_a_cohort_of_which_nothing_can_be_read_teaches_nothing(folder: Path, tmp
         with pytest.raises(InputError, match="records could not be read") as told:
             refused()
         assert "\n" not in str(told.value)
+
+
+def reworded(folder: Path) -> None:
+    """Ask every question in other words: as many pairs come of it, of other texts."""
+    file = folder / "clinician-instruction-responses.tsv"
+    head, *lines = file.read_text().splitlines()
+    column = head.split("\t").index("question")
+    for i, line in enumerate(lines):
+        cells = line.split("\t")
+        cells[column] += " Say so briefly."
+        lines[i] = "\t".join(cells)
+    file.write_text("\n".join([head, *lines]) + "\n")
+
+
+def test_a_training_that_was_cut_off_begins_anew_where_the_cohort_was_edited(
+    folder: Path, tmp_path: Path
+):
+    recipe, gate = Recipe(epochs=2), tmp_path / "g"
+    with pytest.raises(Aborted):
+        train_gate(open_cohort(str(folder)), Protocol(), gate, lambda *_: False, recipe=recipe)
+    assert len(list(gate.glob("training-*"))) == 1
+    reworded(folder)
+    cohort, told = open_cohort(str(folder)), list[int]()
+
+    def progress(epoch: Epoch, epochs: int) -> bool:
+        told.append(epoch.epoch)
+        return True
+
+    again = train_gate(cohort, Protocol(), gate, progress, recipe=recipe)
+    fresh = train_gate(cohort, Protocol(), tmp_path / "fresh", recipe=recipe)
+    assert told == [1, 2]
+    assert all((again.weights[name] == fresh.weights[name]).all() for name in fresh.weights)
+    assert not list(gate.glob("training-*"))

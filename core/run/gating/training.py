@@ -131,9 +131,10 @@ def train_gate(
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
 
-    ``progress`` is told after each epoch and may stop it (Aborted); a
-    training that was cut off goes on from the checkpoint it left in ``folder``. The temperature
-    is fitted on the validation patients. Raises as :func:`lessons` does.
+    ``progress`` is told after each epoch and may stop it (Aborted); a training of the same pairs
+    that was cut off goes on from the checkpoint it left in ``folder``, one of other pairs (the
+    cohort was edited) begins anew. The temperature is fitted on the validation patients. Raises
+    as :func:`lessons` does.
     """
     from core.gate.trainer import Trainer  # loads torch
 
@@ -142,7 +143,12 @@ def train_gate(
     recipe = recipe or Recipe(seed=protocol.seed)
     trainer = Trainer(config, drawn.train, drawn.validation, recipe)
     identity = digest(
-        repr(config), repr(recipe), repr(protocol), cohort.path, str(len(drawn.train))
+        repr(config),
+        repr(recipe),
+        repr(protocol),
+        repr(drawn.split),
+        _content(drawn.train),
+        _content(drawn.validation),
     )
     checkpoint = folder / f"training-{identity[:12]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
@@ -166,8 +172,15 @@ def train_gate(
     temperature = fit_temperature(validated, drawn.validation.label)
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
     save_gate(folder, gate)
-    checkpoint.unlink()
+    for left in folder.glob("training-*.safetensors"):  # those of other pairs as well
+        left.unlink(missing_ok=True)
     return gate
+
+
+def _content(drawn: Pairs) -> str:
+    """A hash of pairs: their texts, which belong together, and their labels."""
+    rows = np.stack([drawn.question, drawn.sentence, drawn.label.astype(np.int64)])
+    return digest(digest(*drawn.questions), digest(*drawn.sentences), rows.tobytes().hex())
 
 
 def house_cohort() -> Path | None:
