@@ -1,7 +1,8 @@
 """Tables of questions and responses, row by row, each row knowing its line in the file.
 
 Cells may be quoted and hold line breaks, so a row's line is counted in the file's own lines, as
-an editor shows them. A row that does not fit its header is skipped with its line.
+an editor shows them. A row that does not fit its header, or whose quotes are astray, is skipped
+with its line.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from core.errors import DataError
 from core.loaders.files import read_text
+from core.loaders.quoting import parse_rows
 from core.types import Skip
 
 LONGEST_CELL = 2**31 - 1
@@ -56,32 +58,47 @@ def read_table(
     """
     if csv.field_size_limit() < LONGEST_CELL:
         csv.field_size_limit(LONGEST_CELL)
-    reader = csv.reader(io.StringIO(read_text(path, name), newline=""), delimiter=delimiter)
-    header = [cell.strip() for cell in next(reader, [])]
+    lines = list(io.StringIO(read_text(path, name), newline=""))
+    top = next(parse_rows(lines, delimiter), None)
+    header = [cell.strip() for cell in top.cells] if top else []
     check_columns(header, required, name)
     needed = max((header.index(column) for column in required), default=-1) + 1
     rows: list[Row] = []
-    line = reader.line_num + 1
+    doubtful: list[int] = []
+    line = after = top.last if top else 0
     try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                if not needed <= len(cells) <= len(header):
-                    reason = f"has {len(cells)} columns where the header names {len(header)}"
-                    skipped.append(Skip(name, line, reason + " — quote cells that hold tabs"))
-                else:
-                    if any("\n" in cell and "\t" in cell for cell in cells):
-                        warnings.append(
-                            f"{name}:{line}: a cell holds line breaks and tabs — "
-                            "check for a quote that is not closed"
-                        )
-                    full = cells + [""] * (len(header) - len(cells))
-                    rows.append(Row(name, line, dict(zip(header, full, strict=True))))
-            line = reader.line_num + 1
+        for row in parse_rows(lines, delimiter, after, len(header)):
+            cells, line = row.cells, row.last
+            if row.torn:
+                skipped.append(Skip(name, row.first, _torn(row.last - row.first)))
+            elif not any(cell.strip() for cell in cells):
+                continue
+            elif not needed <= len(cells) <= len(header):
+                what = {"\t": "tabs", ",": "commas"}.get(delimiter, delimiter)
+                reason = f"has {len(cells)} columns where the header names {len(header)}"
+                skipped.append(Skip(name, row.first, f"{reason} — quote cells that hold {what}"))
+            else:
+                tabs = delimiter == "\t" and any("\n" in c and "\t" in c for c in cells)
+                if row.doubtful or tabs:
+                    doubtful.append(row.first)
+                full = cells + [""] * (len(header) - len(cells))
+                rows.append(Row(name, row.first, dict(zip(header, full, strict=True))))
     except csv.Error as error:
         skipped.append(
-            Skip(name, line, f"cannot be read on from here ({error}) — mend the quoting")
+            Skip(name, line + 1, f"cannot be read on from here ({error}) — mend the quoting")
+        )
+    if doubtful:
+        warnings.append(
+            f"{name}:{doubtful[0]}: {len(doubtful):,} rows hold what looks like a row of its own "
+            "in a cell — check for a quote that is not closed"
         )
     return rows
+
+
+def _torn(more: int) -> str:
+    also = f", with {more:,} lines after it," if more else ""
+    reason = "has a quote that is not closed, or not doubled inside a cell"
+    return f"{reason} — the row{also} is left out; mend the quote"
 
 
 def check_columns(header: Sequence[str], required: Sequence[str], name: str) -> None:

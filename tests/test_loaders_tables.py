@@ -1,0 +1,84 @@
+"""Tables whose quotes are astray: what they swallowed is told, and what is whole is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.loaders.open import open_cohort
+from core.loaders.quoting import parse_rows
+from core.loaders.tables import read_table
+from core.types import Skip
+
+HEAD = "patient_id,time,text\n"
+
+
+def read(folder: Path, body: str) -> tuple[dict[int, str], dict[int | None, str], list[str]]:
+    path = folder / "notes.csv"
+    path.write_bytes((HEAD + body).encode())
+    skipped: list[Skip] = []
+    warnings: list[str] = []
+    rows = read_table(path, "notes.csv", ("patient_id", "text"), skipped, warnings, ",")
+    kept = {row.line: f"{row.get('patient_id')}: {row.cells['text']}" for row in rows}
+    return kept, {s.line: s.reason for s in skipped}, warnings
+
+
+def test_an_open_quote_costs_its_own_row_alone(tmp_path: Path):
+    kept, skipped, warnings = read(
+        tmp_path, '1,2020-01-01,A\n2,2020-01-01,"B\n3,2020-01-01,C\n4,,D'
+    )
+    assert kept == {2: "1: A", 4: "3: C", 5: "4: D"}
+    assert list(skipped) == [3] and "a quote that is not closed" in skipped[3]
+    assert warnings == []
+
+
+def test_what_an_open_quote_took_in_is_left_out_where_it_may_be_prose(tmp_path: Path):
+    body = '1,2020-01-01,A\n2,2020-01-01,"Felt ill,\nwith fever, cough, chills\n\n3,2020-01-01,C\n'
+    kept, skipped, _ = read(tmp_path, body)
+    assert kept == {2: "1: A"}
+    assert list(skipped) == [3] and "with 3 lines after it" in skipped[3]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_file_that_ends_inside_quotes(tmp_path: Path, end: str):
+    kept, skipped, _ = read(tmp_path, f'1,,"A"\n2,,"cut off{end}')
+    assert kept == {2: "1: A"} and list(skipped) == [3]
+    kept, skipped, _ = read(tmp_path, f'1,,A\n"{end}')
+    assert kept == {2: "1: A"} and list(skipped) == [3]
+    kept, skipped, _ = read(tmp_path, f'1,,A\n2,,"whole"{end}')
+    assert kept == {2: "1: A", 3: "2: whole"} and skipped == {}
+
+
+def test_an_open_quote_that_the_next_row_closes(tmp_path: Path):
+    kept, skipped, _ = read(tmp_path, '1,,"A\n2,,"B"\n3,,"C\nD"\n')
+    assert kept == {3: "2: B", 4: "3: C\nD"} and list(skipped) == [2]
+    kept, skipped, _ = read(tmp_path, '1,,"A\n2,,"B\n3,,"C\nD"\n')
+    assert kept == {4: "3: C\nD"} and list(skipped) == [2], "no patient gets another's text"
+
+
+def test_a_row_inside_a_cell_is_told(tmp_path: Path):
+    kept, skipped, warnings = read(tmp_path, '1,,"A\n2,,B"\n3,,"Fever,\ncough, chills, pain"\n')
+    assert (list(kept), skipped) == ([2, 4], {})
+    (warning,) = warnings
+    assert warning.startswith("notes.csv:2: 1 rows hold what looks like a row")
+
+
+def test_the_patients_after_an_open_quote_load(tmp_path: Path):
+    read(tmp_path, '1,2020-01-01,"A\n2,2020-01-01,B\n')
+    cohort = open_cohort(tmp_path / "notes.csv")
+    assert list(cohort.records) == ["2"]
+    assert [(s.file, s.line) for s in cohort.skipped] == [("notes.csv", 2)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text('a,"\n ', max_size=9), max_size=6))
+def test_every_line_is_in_one_row_in_order(pieces: list[str]):
+    lines = "\n".join(pieces).splitlines(keepends=True)
+    at = 0
+    for row in parse_rows(lines, ",", 0, 2):
+        assert row.first == at + 1 <= row.last
+        at = row.last
+    assert at == len(lines)
