@@ -17,13 +17,15 @@ from core.errors import DataUseError, InputError
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.run import cancel, consider, report, report_csv, resume, slots, start, status, wait
-from core.run.folder import find_run, run_ids
+from core.run.folder import find_run, make_run, run_ids
 from core.run.forecast.rows import prediction_files, read_columns, stages
 from core.run.forecast.spec import most_of
 from core.run.forecast.tables import summary
 from core.run.forecast.verdict import finding, in_words
 from core.run.forecast.work import items
-from core.run.spec import parse_spec
+from core.run.planning import plan
+from core.run.spec import parse_spec, read_spec
+from core.run.worker import do_run
 from core.stats import ranking_areas
 from tests.forecasts import write_cohort
 from tests.run_helpers import wait_until
@@ -255,6 +257,16 @@ def test_what_the_published_run_did_otherwise_is_off_and_each_alone(place: Path)
 
 
 @pytest.mark.slow
+def test_a_tag_that_forbids_training_since_the_run_was_planned_is_obeyed(place: Path) -> None:
+    write_cohort(place / "closing")
+    folder = make_run(plan(read_spec({**SPEC, "data": str(place / "closing")})))
+    tag = place / "closing" / "midchart.toml"
+    tag.write_text(tag.read_text().replace("training_allowed = true", "training_allowed = false"))
+    with pytest.raises(DataUseError, match="does not allow training"):
+        do_run(folder)
+    assert not list(folder.path.glob("items/*")) and not (folder.path / "training").exists()
+
+
 def test_a_variant_on_a_split_of_its_own_is_compared_with_none(place: Path) -> None:
     id = start({
         **SPEC, "data": str(place / "labs"), "baselines": [], "seeds": [1],

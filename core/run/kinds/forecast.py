@@ -38,18 +38,14 @@ class ForecastRun(Kind):
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         found = items(spec.options, cohort)
-        if not cohort.manifest.training_allowed:
-            raise DataUseError(
-                f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
-                "EHRSHOT's agreement permits it on your own machine: set training_allowed in its "
-                "midchart.toml (page Data, with a reason)"
-            )
+        _refuse_untrainable(cohort)
         return len(found)
 
     def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
         return [one.name for one in items(plan.options, cohort)]
 
     def execute(self, job: Job) -> None:
+        _refuse_untrainable(job.cohort)  # the tag may have changed since the run was planned
         Pass(job).run()
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
@@ -76,3 +72,12 @@ class ForecastRun(Kind):
                 "a small training part favours counts over sequence models"
             )
         return told
+
+
+def _refuse_untrainable(cohort: Cohort) -> None:
+    if not cohort.manifest.training_allowed:
+        raise DataUseError(
+            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
+            "EHRSHOT's agreement permits it on your own machine: set training_allowed in its "
+            "midchart.toml (page Data, with a reason)"
+        )
