@@ -165,3 +165,41 @@ def test_plain_notes_as_text_files(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no format"):
         open_cohort(tmp_path / "empty")
+
+
+def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("PatientID,time,text\nP1,2020-01-01,A\n")
+    (tmp_path / "b.jsonl").write_text('{"patient_id": "P2",\n{"patient_id": "P2", "text": "B"}\n')
+    late = json.dumps({"text": "word " * 20_000, "patient_id": "P3"})
+    (tmp_path / "c.NDJSON").write_text(late)
+    (tmp_path / "d.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    for folder in ("P4/older", "P5"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "P4" / "2020-01-01.TXT").write_text("D")
+    (tmp_path / "P4" / "older" / "2019-01-01.txt").write_text("E")
+    (tmp_path / "P5" / "notes.csv").write_text("patient_id,text\nP5,F\n")
+    cohort = open_cohort(tmp_path)
+    assert list(cohort.records) == ["P4", "P2", "P3"], "folders sort before small letters"
+    assert [e.text for e in cohort.records["P4"].events] == ["D"]
+    assert {(s.file, s.line): s.reason.split(" — ")[0] for s in cohort.skipped} == {
+        ("P4/older", None): "holds text files too deep",
+        ("P5/notes.csv", None): "is a table in a sub-folder",
+        ("a.csv", 1): "lacks the columns patient_id",
+        ("b.jsonl", 1): "is not one JSON object",
+        ("d.jsonl", None): "has no line that names patient_id and text",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("n.jsonl", '{"broken"\n{"patient_id": "P1", "text": "A"}\n'),
+        ("n.jsonl", json.dumps({"text": "word " * 20_000, "patient_id": "P1"})),
+        ("P1/n.TXT", "A"),
+    ],
+)
+def test_plain_notes_are_recognised_by_any_good_part(tmp_path: Path, name: str, content: str):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    assert list(open_cohort(tmp_path).records) == ["P1"]

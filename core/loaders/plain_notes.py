@@ -2,7 +2,8 @@
 
 In a folder of text files each file is a patient, and each sub-folder of text files is a patient
 whose notes are its files in the order of their names; a name that opens with an ISO date dates
-its note. Questions come from any ``.tsv`` beside them, in MedAlign's column names, ``filename``
+its note. A table that names no patient_id and text, or lies where none is read, is skipped by
+name. Questions come from any ``.tsv`` beside them, in MedAlign's column names, ``filename``
 being the patient_id (with or without an ending).
 """
 
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.build import Raw, build_record
 from core.loaders.clock import parse_time
-from core.loaders.files import read_text, shown, skip_of
+from core.loaders.files import data_error, read_text, shown, skip_of
 from core.loaders.gold import LazyGold
 from core.loaders.manifest import cohort_root, read_manifest
 from core.loaders.questions import QUESTION_COLUMNS, read_questions
@@ -30,6 +32,9 @@ from core.types import Cohort, Manifest, Record, Skip
 
 NEEDED = ("patient_id", "text")
 _LINES = {".jsonl", ".ndjson"}
+_TABLES = {".csv", *_LINES}
+LOOKED_AT = 64
+"""Lines of a JSONL that are looked at to tell whether it holds notes; loading reads all."""
 _ABOUT = {"readme", "license", "licence", "copying", "changelog", "notice", "requirements"}
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T_ ](\d{2})[-:.]?(\d{2}))?")
 
@@ -40,13 +45,14 @@ def _head(path: Path) -> str:
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file is a CSV or JSONL that names patient_id and text."""
-    if not path.is_file() or path.suffix.lower() not in {".csv", *_LINES}:
+    """Whether a file is a CSV or JSONL that names patient_id and text, one of its first lines."""
+    if not path.is_file() or path.suffix.lower() not in _TABLES:
         return False
-    first = next((line for line in _head(path).splitlines() if line.strip()), "")
     if path.suffix.lower() == ".csv":
+        first = next((line for line in _head(path).splitlines() if line.strip()), "")
         return set(NEEDED) <= {cell.strip().strip('"') for cell in first.split(",")}
-    return all(f'"{column}"' in first for column in NEEDED)
+    with path.open("rb") as file:
+        return any(not isinstance(_cells(line), str) for line in islice(file, LOOKED_AT))
 
 
 def _is_note(path: Path) -> bool:
@@ -88,12 +94,20 @@ class _Notes:
         self.source.setdefault(patient, row.file)
 
     def read_table(self, path: Path, name: str) -> None:
-        """Enter all rows of a CSV or JSONL."""
+        """Enter all rows of a CSV or JSONL; raises DataError where it has no such rows."""
         if path.suffix.lower() == ".csv":
             for row in read_table(path, name, NEEDED, self.skipped, self.warnings, ","):
                 self.add(row)
         else:
-            for row in _json_rows(read_text(path, name), name, self.skipped):
+            bad: list[Skip] = []
+            rows = list(_json_rows(read_text(path, name), name, bad))
+            if not rows:
+                raise DataError(
+                    name, None, "has no line that names patient_id and text",
+                    "one JSON object a line, with both",
+                )  # fmt: skip
+            self.skipped.extend(bad)
+            for row in rows:
                 self.add(row)
 
     def read_note(self, path: Path, name: str, patient: str) -> None:
@@ -129,16 +143,22 @@ def _json_rows(text: str, name: str, skipped: list[Skip]) -> Iterator[Row]:
     for line, content in enumerate(text.split("\n"), 1):
         if not content.strip():
             continue
-        try:
-            found: Any = json.loads(content)
-        except (json.JSONDecodeError, RecursionError):
-            skipped.append(Skip(name, line, "is not one JSON object — one object a line"))
-            continue
-        if not isinstance(found, dict) or not set(NEEDED) <= found.keys():
-            skipped.append(Skip(name, line, "lacks patient_id or text — name both"))
-            continue
-        cells = {str(k): "" if v is None else str(v) for k, v in found.items()}
-        yield Row(name, line, cells)
+        cells = _cells(content)
+        if isinstance(cells, str):
+            skipped.append(Skip(name, line, cells))
+        else:
+            yield Row(name, line, cells)
+
+
+def _cells(line: str | bytes) -> dict[str, str] | str:
+    """The cells of a JSONL line, or why it has none."""
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return "is not one JSON object — one object a line"
+    if not isinstance(found, dict) or not set(NEEDED) <= found.keys():
+        return "lacks patient_id or text — name both"
+    return {str(k): "" if v is None else str(v) for k, v in found.items()}
 
 
 def _record(patient: str, raw: list[Raw], source: str) -> tuple[Record, list[str]]:
@@ -157,8 +177,8 @@ class PlainNotes:
         place = Path(path)
         if place.is_file():
             return _is_note(place) or _is_table(place)
-        inside = [*place.glob("*"), *place.glob("*/*.txt")]
-        return any(_is_table(file) or _is_note(file) for file in inside)
+        inside = [*place.glob("*"), *place.glob("*/*")]
+        return any(_is_note(f) or (f.parent == place and _is_table(f)) for f in inside)
 
     def load(self, path: str) -> Cohort:
         """Read all notes and questions; raises DataError where there is not one note."""
@@ -196,21 +216,27 @@ class PlainNotes:
         )
 
 
-def _enter(notes: _Notes, file: Path, root: Path) -> None:
+def _enter(notes: _Notes, file: Path, root: Path, patient: str | None = None) -> None:
+    """Enter a file of the cohort, or of the folder of ``patient``; what fails is skipped."""
+    name = shown(file, root)
     try:
-        if file.is_dir() and not _is_note(file):
-            for note in sorted(n for n in file.glob("*.txt") if _is_note(n)):
-                _enter_note(notes, note, shown(note, root), file.name)
-        elif _is_note(file):
-            _enter_note(notes, file, shown(file, root), file.stem)
-        elif _is_table(file):
-            notes.read_table(file, shown(file, root))
-    except DataError as error:
-        notes.skipped.append(skip_of(error))
-
-
-def _enter_note(notes: _Notes, file: Path, name: str, patient: str) -> None:
-    try:
-        notes.read_note(file, name, patient)
+        if _is_note(file):
+            notes.read_note(file, name, patient or file.stem)
+        elif file.is_dir():
+            inside = sorted(file.iterdir())
+            if patient is None:
+                for part in inside:
+                    _enter(notes, part, root, file.name)
+            elif any(_is_note(part) for part in inside):
+                reason = "holds text files too deep — put them in the patient's own folder"
+                notes.skipped.append(Skip(name, None, reason))
+        elif file.suffix.lower() in _TABLES:
+            if patient is None:
+                notes.read_table(file, name)
+            else:
+                reason = "is a table in a sub-folder — put it in the cohort's own folder"
+                notes.skipped.append(Skip(name, None, reason))
+    except OSError as error:
+        notes.skipped.append(skip_of(data_error(error, name)))
     except DataError as error:
         notes.skipped.append(skip_of(error))
