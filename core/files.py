@@ -37,3 +37,9 @@ def alone(lock: Path) -> Generator[None]:
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # given back when the file is closed
         yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if need be, and see that a file can be written in it; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()

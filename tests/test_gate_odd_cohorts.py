@@ -3,17 +3,26 @@ word, files edited between two trainings, folders that cannot be written."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core import api, settings
+from core.__main__ import main
+from core.door import training as door
 from core.errors import InputError
+from core.gate.checkpoint import Gate
+from core.gate.plus.checkpoint import Plus
 from core.gate.recipe import Aborted, Epoch, PlusRecipe, Recipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import report, status
 from core.run.folder import make_run
+from core.run.gating import training, training_plus
 from core.run.gating.exam import Exam
 from core.run.gating.training import lessons, split_of, train_gate
 from core.run.gating.training_plus import train_plus_gate
@@ -21,6 +30,7 @@ from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
 from tests import gate_cohort
+from tests.gates import random_gate, random_plus
 
 SPLIT_OF = ("train", "validation", "test")
 
@@ -127,3 +137,71 @@ def test_a_training_that_was_cut_off_begins_anew_where_the_cohort_was_edited(
     assert told == [1, 2]
     assert all((again.weights[name] == fresh.weights[name]).all() for name in fresh.weights)
     assert not list(gate.glob("training-*"))
+
+
+def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_path: Path):
+    cohort = open_cohort(str(folder))
+    asked = next(
+        i
+        for i in cohort.instructions
+        if i.record_id in split_of(cohort, Protocol()).train and cohort.gold[i.id].spans
+    )
+    odd = dataclasses.replace(asked, question="???")
+    instructions = tuple(odd if i is asked else i for i in cohort.instructions)
+    split = split_of(cohort, Protocol())
+    held = {*split.train, *split.validation}
+    whole = training_plus.asked_of(cohort, held, Protocol(), set())
+    plus = train_plus_gate(
+        dataclasses.replace(cohort, instructions=instructions),
+        Protocol(),
+        tmp_path,
+        recipe=PlusRecipe(epochs=1, dim=8),
+    )
+    assert plus.facts["questions"] == len(whole) - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["demo", "--patients", "2", "--events-per-patient", "30"],
+        ["demo", "--laboratory", "meds", "--patients", "3"],
+        ["train-gate", "odd"],
+        ["train-gate", "odd", "--plus"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_in_one_line_before_any_work(
+    folder: Path,
+    call: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(training, "lessons", None)  # calling either would be a TypeError
+    monkeypatch.setattr(training_plus, "asked_of", None)
+    assert main([*call, "--out", "/dev/null/x"]) == 2
+    printed = capsys.readouterr()
+    told = [line for line in printed.err.splitlines() if "cannot be written" in line]
+    assert printed.out == "" and len(told) == 1 and "/dev/null/x: cannot be written (" in told[0]
+    assert "Traceback" not in printed.err
+
+
+def test_each_protocol_has_a_place_of_its_own_in_the_cache(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def places(trained: Gate | Plus, make: Callable[..., dict[str, Any]]) -> list[Path]:
+        def noted(*given: Any) -> Gate | Plus:
+            return trained
+
+        monkeypatch.setattr(door, "train_gate", noted)
+        monkeypatch.setattr(door, "train_plus_gate", noted)
+        tables = ({}, {"order": "relevance"}, {"preset": "published"}, {"seed": 7}, {"seed": 8})
+        return [Path(make(folder, protocol=table)["folder"]) for table in tables]
+
+    usual = api.cohort_key(api.open_data(folder))
+    facts = dict.fromkeys((*door.TOLD, "questions", "losses", "test"))
+    gates = places(dataclasses.replace(random_gate(), facts=facts), api.make_gate)
+    plus = places(dataclasses.replace(random_plus(), facts=facts), api.make_plus)
+    for made, name in ((gates, usual), (plus, f"{usual}-plus")):
+        # What changes nothing of what a gate learns is the corrected one's place, as ever.
+        assert made[0] == made[1] == settings.cache_folder() / "gates" / name
+        assert len(set(made)) == 4
+    assert not set(gates) & set(plus)

@@ -16,7 +16,7 @@ import numpy as np
 from core import settings
 from core.errors import InputError
 from core.evidence import gold_sentence_ids
-from core.files import alone
+from core.files import alone, make_folder
 from core.gate.plus.checkpoint import STEM, Plus, save_plus
 from core.gate.plus.features import PlusWeights, ready, scores
 from core.gate.plus.words import RecordWords, question_words, record_words
@@ -27,13 +27,15 @@ from core.run.gating.readable import record_of, told_unread
 from core.run.gating.training import refuse_untrainable, split_of
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
-from core.text import sentences
+from core.text import sentences, words
 from core.types import Cohort
 
 HOUSE = "plus-1"
 """Changes whenever the house's gate would come out otherwise."""
 HOUSE_PATIENTS, HOUSE_EVENTS, HOUSE_SEED = 160, 250, 9001
 UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
+PLUS_FIELDS = (*UNIT_FIELDS, "seed", "k")
+"""What of a protocol the card of a gate trained on a cohort depends on."""
 Told = Callable[[int, int], bool]
 
 
@@ -50,7 +52,7 @@ class Asked:
 def asked_of(
     cohort: Cohort, record_ids: Iterable[str], protocol: Protocol, unread: set[str]
 ) -> list[Asked]:
-    """The questions of some patients whose evidence was located.
+    """The questions of some patients whose evidence was located, and that have a word.
 
     Records that cannot be read are left out, and added to ``unread``.
     """
@@ -59,7 +61,7 @@ def asked_of(
     for instruction in cohort.instructions:
         id, gold = instruction.record_id, cohort.gold.get(instruction.id)
         record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
-        if record is None or gold is None or not gold.spans:
+        if record is None or gold is None or not gold.spans or not words(instruction.question):
             continue
         cut = sentences(record, protocol)
         ids = gold_sentence_ids(cut, gold.spans)
@@ -91,7 +93,8 @@ def train_plus_gate(
     """Train QCCS plus on a cohort's training patients and write it to ``folder``.
 
     ``every_patient``: train on all of them (a cohort made for training). Raises DataUseError
-    where the cohort's tag forbids training, InputError where no evidence could be located.
+    where the cohort's tag forbids training, InputError where no evidence could be located,
+    OSError where ``folder`` cannot be written.
     """
     from core.gate.plus.trainer import Example, train_plus  # loads torch
 
@@ -100,6 +103,7 @@ def train_plus_gate(
     split = None if every_patient else split_of(cohort, protocol)
     patients = set(cohort.records) if split is None else {*split.train, *split.validation}
     unread = set[str]()
+    make_folder(folder)
     asked = asked_of(cohort, patients, protocol, unread)
     if not asked:
         raise InputError(
