@@ -14,6 +14,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.loaders.check import check_cohort
 from core.loaders.labelled import StoredRecords
 from core.loaders.open import open_cohort
+from core.run.folder import writing
 from core.types import (
     Cohort,
 )
@@ -119,12 +120,13 @@ def prepare_demo(
     """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``).
 
     In the default place the laboratory cohort is made beside it, in ``demo-laboratory``; its
-    counts are ``laboratory`` of what is told.
+    counts are ``laboratory`` of what is told. Raises InputError where it cannot be written.
     """
     from core.synthetic.cohort import make_clinical
 
     folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
-    made = make_clinical(folder, patients, events_per_patient, seed, progress)
+    with writing(folder):
+        made = make_clinical(folder, patients, events_per_patient, seed, progress)
     if out is None:
         made["laboratory"] = prepare_laboratory(seed=seed)
     return made
@@ -140,13 +142,14 @@ def prepare_laboratory(
 ) -> dict[str, Any]:
     """Make the synthetic laboratory cohort at ``out`` (default ``data/cohorts/demo-laboratory``).
 
-    Sizes that are None are the small cohort's own.
+    Sizes that are None are the small cohort's own. Raises InputError where it cannot be written.
     """
     from core.synthetic.laboratory import EVENTS, PATIENTS, make_laboratory
 
     folder = Path(out) if out is not None else settings.cohorts_folder() / "demo-laboratory"
     size = (patients or PATIENTS, events_per_patient or EVENTS)
-    return make_laboratory(folder, layout, *size, seed, progress)
+    with writing(folder):
+        return make_laboratory(folder, layout, *size, seed, progress)
 
 
 def unread(data: str | Path) -> str:

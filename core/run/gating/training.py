@@ -17,7 +17,7 @@ import numpy as np
 
 from core import settings
 from core.errors import DataUseError, InputError
-from core.files import alone
+from core.files import alone, make_folder
 from core.gate.checkpoint import CARD, Gate, save_gate
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
 from core.gate.measures import auroc, fit_temperature, known
@@ -134,10 +134,12 @@ def train_gate(
     ``progress`` is told after each epoch and may stop it (Aborted); a training of the same pairs
     that was cut off goes on from the checkpoint it left in ``folder``, one of other pairs (the
     cohort was edited) begins anew. The temperature is fitted on the validation patients. Raises
-    as :func:`lessons` does.
+    as :func:`lessons` does, and OSError where ``folder`` cannot be written.
     """
     from core.gate.trainer import Trainer  # loads torch
 
+    split_of(cohort, protocol)  # refuses before anything is made
+    make_folder(folder)
     drawn = lessons(cohort, protocol)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or Recipe(seed=protocol.seed)
@@ -151,7 +153,6 @@ def train_gate(
         _content(drawn.validation),
     )
     checkpoint = folder / f"training-{identity[:12]}.safetensors"
-    folder.mkdir(parents=True, exist_ok=True)
     trainer.run(progress, checkpoint)
     facts: Mapping[str, Any] = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
