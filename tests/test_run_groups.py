@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.loaders.open import open_cohort
 from core.run import cancel, report, resume, rows, start, status, wait
 from core.run.control import _children
+from core.run.entries import ArmEntry
+from core.run.evidence import Question
 from core.run.groups import outcomes
+from core.run.job import Stopped
+from core.run.selecting import select
 from tests.run_helpers import held, members_place, spec, until, wait_until, write_cohort
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
@@ -120,6 +126,35 @@ def test_every_item_has_one_outcome_whatever_a_group_gives(order, error):
     for index, outcome in found:
         assert outcome.startswith(f"answer {index}" if index in good else "failed: ")
         assert "record" not in outcome
+
+
+def test_what_is_asked_to_stop_has_not_failed():
+    closed = []
+
+    def begin():
+        try:
+            yield 0, "answer 0"
+            raise Stopped
+        finally:
+            closed.append(True)
+
+    going = outcomes(begin, 3, lambda reason: f"failed: {reason}")
+    assert next(going) == (0, "answer 0")
+    with pytest.raises(Stopped):
+        next(going)
+    assert closed == [True]
+
+
+def test_an_arm_that_is_asked_to_stop_while_it_selects_has_not_failed(cohort: Path):
+    class Waits:
+        def select(self, record, instruction, budget):
+            raise Stopped
+
+    opened = open_cohort(cohort)
+    question = Question(opened.instructions[0], opened, None, {}, None)
+    job = SimpleNamespace(arm=lambda entry: Waits())
+    with pytest.raises(Stopped):
+        select(job, ArmEntry("waits", 20, 5, None), question)
 
 
 def test_closing_closes_the_group():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 from core.errors import WorkFailed
-from core.run.job import reason_of
+from core.run.job import Stopped, reason_of
 
 T = TypeVar("T")
 
@@ -22,6 +22,7 @@ def outcomes(
 
     An item without an outcome gets ``failed(reason)`` at the end: the reason of the error that
     broke the group off, or that it was forgotten. Closing this closes what ``begin()`` gave.
+    Raises Stopped: what was asked to stop has not failed, and its items get no outcome.
     """
     missing = set(range(n))
     reason = "the group ended without an outcome for this item"
@@ -33,6 +34,8 @@ def outcomes(
                 raise WorkFailed(f"item {index} of a group of {n} came twice or is none of it")
             missing.remove(index)
             yield index, outcome
+    except Stopped:
+        raise
     except Exception as error:  # noqa: BLE001 - becomes the reason of what is missing
         reason = reason_of(error)
     finally:

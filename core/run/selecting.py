@@ -6,7 +6,7 @@ import time
 
 from core.run.entries import ArmEntry
 from core.run.evidence import Question
-from core.run.job import Job, Row, reason_of
+from core.run.job import Job, Row, Stopped, reason_of
 from core.run.rows import SELECTIONS, blank, kept_rows, line_rows, wording
 from core.types import Selection
 
@@ -14,7 +14,8 @@ from core.types import Selection
 def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | None, Row]:
     """A selection and the columns that tell of it; None and a reason where it failed.
 
-    ``key``, ``item`` and ``time`` are left to the caller.
+    ``key``, ``item`` and ``time`` are left to the caller. Raises Stopped: an arm whose reader waits
+    may be asked to stop, which is no failure.
     """
     row: Row = {
         **blank(SELECTIONS),
@@ -26,6 +27,8 @@ def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | N
     begun = time.perf_counter()
     try:
         selection = job.arm(entry).select(question.record(), question.instruction, entry.budget)
+    except Stopped:
+        raise
     except Exception as error:  # noqa: BLE001 - becomes the row's reason
         row |= {"status": "failed", "reason": reason_of(error)}
         return None, row
