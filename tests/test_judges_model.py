@@ -158,6 +158,8 @@ def test_what_is_unparsed_keeps_the_judges_words(server):
     server.stop_reason = "max_tokens"
     verdict = claude(server).judge(*items()[0])
     assert verdict.outcome == "failed" and "larger 'max_tokens'" in verdict.reason
+    # It is to be paid all the same: Haiku writes two tokens, at 5 dollars a million.
+    assert verdict.usage.output_tokens == 2 and verdict.usage.cost_usd > 2 * 5 / 1e6
 
 
 @limits(deadline=None)

@@ -290,3 +290,26 @@ def test_a_budget_stops_a_run_and_a_larger_one_lets_it_go_on(place, cohort, clau
     wait(run)
     assert status(run)["failed"] == 0
     assert len(claude.requests) == 16 > asked  # the verdicts that were there were not asked again
+    (told,) = report(run)["tables"]["spent"]
+    in_rows = sum(row["cost_usd"] for row in rows(run, "verdicts"))
+    assert told["spent_usd"] == pytest.approx(told["rows_usd"]) == pytest.approx(in_rows)
+    assert told["elsewhere_usd"] == told["aside_usd"] == 0
+
+
+def test_money_for_calls_that_came_to_nothing_is_told(place, cohort, claude, site):
+    claude.says, claude.stop_reason = lambda prompt: "", "max_tokens"  # paid for, and wordless
+    judge = {"name": "claude", "base_url": claude.url, "concurrency": 1}
+    run = do(spec(cohort, site, [judge], limit=2))
+    tables = report(run)["tables"]
+    (first,) = tables["spent"]
+    failed = [row["cost_usd"] for row in tables["costs"] if row["judge"]]
+    assert first["spent_usd"] == pytest.approx(sum(failed)) and sum(failed) > 0
+    assert {row["status"] for row in rows(run, "verdicts")} == {"failed"}
+    claude.says, claude.stop_reason = says, "end_turn"
+    resume(run)
+    wait(run)
+    (told,) = report(run)["tables"]["spent"]
+    # The same four prompts again, two tokens written each time: what the first four cost is lost.
+    assert told["rows_usd"] == pytest.approx(first["spent_usd"])
+    assert told["elsewhere_usd"] == pytest.approx(first["spent_usd"])
+    assert told["spent_usd"] == pytest.approx(2 * first["spent_usd"])

@@ -16,7 +16,7 @@ from core.judges.model.yes_no import BLIND, ONE_WORD, SIGHTED, evidence_of, fill
 from core.judges.refusal import is_refusal
 from core.protocol import Protocol
 from core.text import words
-from core.types import Answer, Gold, Instruction, Verdict
+from core.types import Answer, Gold, Instruction, Usage, Verdict
 
 Item = tuple[Instruction, Gold, Answer]
 
@@ -75,7 +75,9 @@ class LanguageJudge:
 def _verdict(said: Said | MidchartError, answer: Answer) -> Verdict:
     refusal = is_refusal(answer.text)
     if not isinstance(said, Said):
-        return Verdict("failed", refusal, reason=str(said))
+        # A call that came to no word may have to be paid all the same.
+        used: Usage | None = getattr(said, "usage", None)
+        return Verdict("failed", refusal, reason=str(said), usage=used)
     if said.declined:
         return Verdict("unparsed", refusal, "(the model's service declined)", usage=said.usage)
     return Verdict(read_yes_no(said.text), refusal, said.text, usage=said.usage)

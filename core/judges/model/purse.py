@@ -45,6 +45,12 @@ class Purse:
             elif line.get("event") == "budget" and self.budget:
                 self.budget = line["usd"]  # raised when the run was taken up again
 
+    @property
+    def aside(self) -> float:
+        """US dollars set aside for calls whose cost is not known yet, or never will be."""
+        with self._changed:
+            return sum(self._aside.values())
+
     def forfeit(self, kept: Container[str] = ()) -> None:
         """Count what a killed worker had set aside as spent, but for the claims in ``kept``."""
         with self._changed:

@@ -14,7 +14,7 @@ from core.run.tables.accuracy import (
 )
 from core.run.tables.agreement import agreement, self_agreement
 from core.run.tables.common import Table
-from core.run.tables.costs import costs
+from core.run.tables.costs import costs, spent
 from core.run.tables.facts import facts
 from core.run.tables.failures import failure_kinds, failures
 from core.run.tables.hits import faults, hit_effect, hit_miss
@@ -42,6 +42,7 @@ def stage2(store: RowStore, plan: Plan) -> dict[str, Table]:
             "failure_kinds": failure_kinds(ask, plan),
             "faults": faults(ask, plan),
             "costs": costs(ask, plan),
+            "spent": spent(ask, plan, store.folder.parent),
         }
     tables["k_sweep"] = k_sweep(plan, tables["accuracy"])
     tables["hit_effect"] = hit_effect(tables["hit_miss"])

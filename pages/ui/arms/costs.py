@@ -22,7 +22,7 @@ def costs(chosen: Chosen) -> None:
     """Totals in words, calls by arm, and what the prompts held and lost."""
     frame = results.frame_of({"tables": chosen.tables}, "costs")
     if len(frame):
-        st.write(_sentence(frame))
+        st.write(_sentence(frame, _unseen(chosen)))
         read, said = frame[frame["judge"].isna()], frame[frame["judge"].notna()]
         for rows, who in ((read, "reader"), (said, "judge")):
             if rows.empty:
@@ -55,7 +55,13 @@ def costs(chosen: Chosen) -> None:
         )
 
 
-def _sentence(frame: pd.DataFrame) -> str:
+def _unseen(chosen: Chosen) -> float:
+    """US dollars that judges spent on calls that no row tells of."""
+    spent = results.frame_of({"tables": chosen.tables}, "spent")
+    return float(spent["elsewhere_usd"].astype(float).sum()) if len(spent) else 0.0
+
+
+def _sentence(frame: pd.DataFrame, unseen: float) -> str:
     read, said = frame[frame["judge"].isna()], frame[frame["judge"].notna()]
     dollars = frame["cost_usd"].astype(float)
     words = (
@@ -68,7 +74,10 @@ def _sentence(frame: pd.DataFrame) -> str:
             f"; judges judged {int(said['n'].sum()):,} times in "
             f"{results.span_of(said['seconds'].sum())}"
         )
-    money = f"US\\${dollars.sum():,.2f} in all" if dollars.notna().any() else "nothing was paid"
+    paid = dollars.notna().any() or unseen > 0
+    money = f"US\\${dollars.sum() + unseen:,.2f} in all" if paid else "nothing was paid"
+    if unseen >= 0.00005:
+        money += f", US\\${unseen:,.4f} of it for calls that came to no verdict and stand in no row"
     return f"{words}; {money}."
 
 
