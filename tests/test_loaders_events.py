@@ -134,6 +134,19 @@ def test_bad_labels_and_splits_are_counted_by_reason(tmp_path):
     assert "1 patients of the splits have no event" in warned
 
 
+def test_torn_lines_of_labels_are_counted_and_lines_are_told_where_they_are_sure(tmp_path):
+    torn = "1,2011-01-01\n1,2011-01-02,x,1,more\n1,2011-01-03,x,maybe\n"
+    for labels, lines in (
+        (LABELS + torn, {"2 lines are not a row of the table": 6, "1 labels": None}),
+        (LABELS + "x,2011-01-01,x,1\n\n", {"1 labels": 6}),
+        (LABELS + "\nx,2011-01-01,x,1\n", {"1 labels": None}),
+    ):
+        found = check(write_ehrshot(tmp_path / str(len(labels)), labels=labels))
+        told = {s["reason"].split(" have")[0].split(" — ")[0]: s["line"] for s in found["skipped"]}
+        assert told == lines
+        assert found["labels"]["lab_anemia"]["n"] == 4
+
+
 @pytest.mark.parametrize(
     ("value", "grade"),
     [("0", 0), ("3", 3), ("1.0", 1), ("True", 1), ("false", 0), ("severe", 3), (" Normal", 0)],
@@ -151,6 +164,7 @@ def test_boolean_labels_and_absent_columns(tmp_path):
     found = check(folder)
     assert found["labels"]["anemia"]["positive"] == 2
     assert "1 labels have no readable value" in found["skipped"][0]["reason"]
+    assert found["skipped"][0]["line"] is None, "Parquet has no lines"
     none = write_meds(tmp_path / "n", boolean_value=None, integer_value=None)
     found = check(none)
     assert found["labels"] == {}

@@ -45,11 +45,11 @@ def _columns_sql(header: list[str]) -> str:
     return "{" + listed + "}"
 
 
-def _csv_sql(file: Path, header: list[str], rejects: bool) -> str:
-    kept = "store_rejects=true, rejects_limit=1000000" if rejects else "ignore_errors=true"
+def _csv_sql(file: Path, header: list[str]) -> str:
     return (
         f"read_csv({sql_files([file])}, header=true, auto_detect=false, delim=',', quote='\"', "
-        f"escape='\"', columns={_columns_sql(header)}, {kept})"
+        f"escape='\"', columns={_columns_sql(header)}, store_rejects=true, "
+        "rejects_limit=1000000)"
     )
 
 
@@ -67,7 +67,7 @@ def _events(file: Path, root: Path) -> RawTable:
         "SELECT try_cast(patient_id AS BIGINT) AS p, epoch_us(try_cast(start AS TIMESTAMP)) AS t, "
         "nullif(start, '') IS NOT NULL AND try_cast(start AS TIMESTAMP) IS NULL AS bad, code, "
         f"{real} AS v, CASE WHEN {number} IS NULL THEN nullif(value, '') END AS x, "
-        f"{optional['u']} AS u, {optional['k']} AS k FROM {_csv_sql(file, header, True)}"
+        f"{optional['u']} AS u, {optional['k']} AS k FROM {_csv_sql(file, header)}"
     )
     return RawTable(name, select, (file,), time_needed=True, csv=True)
 
@@ -104,9 +104,10 @@ def _labels(file: Path, root: Path, skipped: list[Skip], warnings: list[str]) ->
     return read_labels(
         "SELECT try_cast(patient_id AS BIGINT) AS p, "
         "epoch_us(try_cast(prediction_time AS TIMESTAMP)) AS t, "
-        f"{text_value('value')} AS y FROM {_csv_sql(file, header, False)}",
+        f"{text_value('value')} AS y FROM {_csv_sql(file, header)}",
         name,
         skipped,
+        csv=file,
     )
 
 
