@@ -114,7 +114,7 @@ def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]
                 continue
             pieces.extend(_cut_long(text, start, end, longest))
         if held is not None:
-            pieces.append(held)
+            pieces.extend(_cut_long(text, *held, longest))
     return pieces
 
 

@@ -40,6 +40,13 @@ def test_pieces_cover_every_visible_character_once(text, longest):
         assert "\n" not in text[start:end]
 
 
+def test_a_long_line_of_numbers_is_cut_whether_or_not_a_blank_ends_it():
+    text = " ".join(map(str, range(200)))
+    pieces = [text[a:b] for a, b in cut_note(text)]
+    assert [count_tokens(piece) for piece in pieces] == [64, 64, 64, 8]
+    assert [text[a:b] for a, b in cut_note(text + " ")] == pieces
+
+
 def test_abbreviations_and_numbers_end_no_sentence():
     text = "Dr. Lee saw the pt. Given 2.5 mg of labetalol. Pressure fell.\n3. Stop aspirin."
     assert [text[a:b] for a, b in cut_note(text)] == [
