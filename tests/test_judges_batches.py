@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -172,6 +173,32 @@ def test_a_batch_whose_id_was_lost_with_the_worker_is_found_again(server, tmp_pa
     server.looks = 1
     assert right(dict(judge(server, other).judge_many(items(2))))
     assert len(submitted(server)) == 2 and not BatchBook(path).lost
+
+
+@pytest.mark.parametrize("later_s", [0, 300])
+def test_a_lost_batch_is_not_taken_for_another_runs(server, tmp_path, later_s):
+    server.looks = 1
+    list(judge(server, tmp_path / "another").judge_many(items(7, start=50)))
+    server.looks = 10**9
+
+    def watch(text):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(judge(server, tmp_path, watch=watch).judge_many(items(7)))
+    file = book(tmp_path, "claude")
+    kept = [line for line in file.read_text().splitlines() if '"asked"' not in line]
+    file.write_text("\n".join(kept) + "\n")
+    mine = server.batches["msgbatch_2"]
+    mine["left"] = 1
+    mine["made"] += timedelta(seconds=later_s)  # by the clocks, the other run's may be nearer
+    found = dict(judge(server, tmp_path).judge_many(items(7)))
+    assert right(found) and len(found) == 7 and len(submitted(server)) == 2
+    lines = list(read_lines(file))
+    (spent,) = [line["usd"] for line in lines if line["event"] == "spent"]
+    assert spent == pytest.approx(sum(v.usage.cost_usd for v in found.values()))
+    assert ("mistaken" in {line["event"] for line in lines}) is bool(later_s)
+    assert not BatchBook(file).lost and not BatchBook(file).open
 
 
 def test_a_submission_in_doubt_is_not_sent_twice(server, tmp_path):

@@ -2,11 +2,12 @@
 
 What is under way is noted in the run's folder before it is waited for: first the intent, then the
 batch's id. A run that is taken up again collects the batches it finds there before it asks for
-more; a batch whose id was lost with the worker is looked for among the account's latest.
+more; a batch whose id was lost with the worker is looked for among the account's latest, and is
+ours where its results carry our claim.
 
-A request's ``custom_id`` is the hash of its prompt and a count, so what comes back is ours by
-content: no result can land on another question's answer. A result is noted as taken once its
-verdict is written.
+A request's ``custom_id`` is the hash of its prompt, its batch's claim and a count, so what comes
+back is ours by content: no result can land on another question's answer. A result is noted as
+taken once its verdict is written.
 """
 
 from __future__ import annotations
@@ -63,8 +64,10 @@ class Batches:
             wanted.setdefault(request.digest, deque()).append(index)
         try:
             self._find_lost()
-            for batch in list(self.book.open):
-                yield from self._collect(batch, wanted)
+            while self.book.open:
+                for batch in list(self.book.open):
+                    yield from self._collect(batch, wanted)
+                self._find_lost()  # where what was found was another run's
             while left := _left(wanted):
                 chosen = self._affordable(requests, left)
                 claim = self.purse.set_aside(self._most(requests, chosen))
@@ -108,7 +111,7 @@ class Batches:
             if tempered:
                 parameters["temperature"] = 0
             # A count that starts anew in each batch would give two results one name.
-            custom = f"{digest}-{claim[:8]}-{count[digest]}"
+            custom = f"{digest}-{_mark(claim)}-{count[digest]}"
             asked.append({"custom_id": custom, "params": parameters})
         self.book.asking(claim, len(asked))
 
@@ -137,31 +140,44 @@ class Batches:
             since = datetime.fromtimestamp(intent["at"], UTC) - SKEW
             found = self.caller.call(lambda since=since: self._latest(since))
             known = self.book.known
-            ours = [b for b in found if b[0] not in known and b[1] == intent["n"]]
-            if ours:
-                self.book.asked(claim, ours[-1][0], intent["n"], self.api.temperature)
+            near = [
+                (abs(at - intent["at"]), id)
+                for id, n, at in found
+                if n == intent["n"] and id not in known and (claim, id) not in self.book.mistaken
+            ]
+            if near:
+                _, batch = min(near)
+                self.book.asked(claim, batch, intent["n"], self.api.temperature, found=True)
             else:
                 self.book.dropped(claim)
                 self.purse.settle(claim, 0.0)
 
-    def _latest(self, since: datetime) -> list[tuple[str, int]]:
-        """Ids and sizes of the account's batches made since then, newest first."""
-        found: list[tuple[str, int]] = []
+    def _latest(self, since: datetime) -> list[tuple[str, int, float]]:
+        """Ids, sizes and times (seconds since 1970) of the account's batches made since then."""
+        found: list[tuple[str, int, float]] = []
         try:
             for batch in self.api.client.messages.batches.list(limit=100):
                 if batch.created_at < since:
                     break
                 counts = batch.request_counts.model_dump()
-                found.append((batch.id, sum(n for n in counts.values() if type(n) is int)))
+                size = sum(n for n in counts.values() if type(n) is int)
+                found.append((batch.id, size, batch.created_at.timestamp()))
         except Exception as error:  # noqa: BLE001 - every failure is worded in one place
             raise self.api.worded(error) from None
         return found
 
     def _collect(self, batch: str, wanted: Wanted) -> Generator[Outcome]:
-        """Wait for a batch and give what is wanted of it."""
+        """Wait for a batch and give what is wanted of it.
+
+        One that was found and holds none of our claim is another run's: it is left, unpaid.
+        """
         line = self.book.open[batch]
         self._wait(batch, line["n"])
         results = self.caller.call(lambda: self._results(batch, line["n"]))
+        mark = f"-{_mark(line['claim'])}-"
+        if line.get("found") and not any(mark in id for id, _ in results):
+            self.book.not_ours(line["claim"], batch)
+            return
         read = [(id, self._read(result, line["tempered"])) for id, result in results]
         self.purse.settle(line["claim"], sum(cost for _, (_, cost) in read))
         for id, (outcome, _) in read:
@@ -246,6 +262,11 @@ def create_once(caller: Caller, create: Callable[[], str]) -> str:
             raise
 
     return caller.call(careful)
+
+
+def _mark(claim: str) -> str:
+    """What tells a claim in the names of its batch's results."""
+    return claim[:8]
 
 
 def _left(wanted: Wanted) -> list[int]:
