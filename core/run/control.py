@@ -18,6 +18,7 @@ from core.ledger import add_line
 from core.run import queue
 from core.run.cluster.place import named_cluster, read_place
 from core.run.folder import RunFolder, find_run, make_run, take_lock, writing
+from core.run.gating.pinned import refuse_others
 from core.run.launching import children as _children
 from core.run.launching import launch, reap
 from core.run.leaving import permit
@@ -60,8 +61,8 @@ def resume(
     items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
     one: US dollars for the whole run, what it has spent already included. ``on``: another place
     for its work than before ("here", "ray", "ray://HOST:PORT"). Raises InputError where
-    it is running, where the cohort's files or a reader's weights are not those it began with, or
-    where the cohort's tag keeps its records from the cluster that is to do the work.
+    it is running, where the cohort's files, a reader's weights or an arm's gate are not those it
+    began with, or where the cohort's tag keeps its records from the cluster that is to do the work.
     """
     place = None if on is None else read_place(on)
     folder = find_run(run)
@@ -94,6 +95,7 @@ def resume(
         cluster = named_cluster(folder.place() if place is None else place)
         if cluster:
             permit((), opened(begun.data).manifest, (), cluster)
+        refuse_others(folder.path, begun.arms, begun.protocol)
         if budget_usd is not None:
             _set_budget(folder, begun, budget_usd)
         if place is not None:

@@ -8,6 +8,7 @@
     events.jsonl     started, progress, cancelled, failed, finished
     log.txt          what the worker printed: places of faults, never text of a record
     judging/         what judges that cost money spent and asked for, a file a judge
+    gates.json       the gate of each arm that has one, by hash (core.run.gating.pinned)
     lock             held (flock) by the worker while it lives
     cancel           somebody asked to stop;  cancelled  the worker obeyed
     queued.json      it waits: its place, and whether it wants a GPU (core.run.queue)

@@ -19,7 +19,8 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.run.entries import READER, ArmEntry
-from core.run.gating.house import arm_options
+from core.run.gating.house import HOUSE, arm_options
+from core.run.gating.pinned import pin
 from core.run.members import MemberEntry
 from core.run.plan import Plan
 from core.seams import Arm, Judge, Reader
@@ -175,7 +176,8 @@ class Job:
         return found
 
     def arm(self, entry: ArmEntry) -> Arm:
-        """The arm of an entry; the oracle is pinned to the cohort's located evidence."""
+        """The arm of an entry; the oracle is pinned to the cohort's located evidence, and an arm
+        with a gate to the gate that it had at its first use in the run."""
 
         def pinned(instruction: Instruction) -> tuple[Span, ...]:
             gold = self.cohort.gold.get(instruction.id)
@@ -187,7 +189,10 @@ class Job:
                 options["pinned"] = pinned
             if READER in options:
                 options[READER] = self._reader(MemberEntry.read(options[READER]))
-            return ARMS.build(entry.name, self.protocol, **options)
+            arm = ARMS.build(entry.name, self.protocol, **options)
+            if entry.name in HOUSE:
+                pin(self.folder, entry, options["gate"])
+            return arm
 
         return self.member("arm", entry.label, make)
 

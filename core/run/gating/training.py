@@ -195,17 +195,25 @@ def _digest(path: str, state: tuple[int, ...]) -> str:
     return content_digest(Path(path))
 
 
+def house_gate_place(protocol: Protocol) -> Path:
+    """Where the house's gate lies, or will."""
+    demo = house_cohort()
+    if demo is None:
+        return _house_folder(protocol, "made")
+    state = tuple(sorted(p.stat().st_mtime_ns for p in demo.rglob("*") if p.is_file()))
+    return _house_folder(protocol, _digest(str(demo), state))
+
+
 def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
     """The folder of the gate trained on the demo cohort under a protocol, trained if need be.
 
     Where the demo cohort is not in the data folder, it is made anew in a temporary place; the
     same gate comes of it.
     """
-    demo = house_cohort()
+    demo, target = house_cohort(), house_gate_place(protocol)
     if demo is None:
         from core.synthetic.cohort import make_clinical
 
-        target = _house_folder(protocol, "made")
         with alone(target.with_suffix(".lock")):
             if not (target / CARD).exists():
                 with tempfile.TemporaryDirectory() as place:
@@ -213,8 +221,6 @@ def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
                     cohort = open_cohort(str(Path(place) / "demo"))
                     train_gate(cohort, protocol, target, progress)
         return target
-    state = tuple(sorted(p.stat().st_mtime_ns for p in demo.rglob("*") if p.is_file()))
-    target = _house_folder(protocol, _digest(str(demo), state))
     if (target / CARD).exists():
         return target
     with alone(target.with_suffix(".lock")):

@@ -142,10 +142,15 @@ def train_plus_gate(
     return plus
 
 
+def house_plus_place(protocol: Protocol) -> Path:
+    """Where the house's QCCS plus lies, or will."""
+    fields = repr([(name, getattr(protocol, name)) for name in UNIT_FIELDS])
+    return settings.cache_folder() / "gates" / digest(HOUSE, fields)[:16]
+
+
 def house_plus(protocol: Protocol, progress: Told | None = None) -> Path:
     """The folder of the house's QCCS plus, trained if need be."""
-    fields = repr([(name, getattr(protocol, name)) for name in UNIT_FIELDS])
-    target = settings.cache_folder() / "gates" / digest(HOUSE, fields)[:16]
+    target = house_plus_place(protocol)
     card = target / f"{STEM}.json"
     if card.exists():
         return target
