@@ -221,6 +221,28 @@ def test_metadata_may_be_missing(tmp_path):
     assert found["labels"]["anemia"]["n"] == 4
 
 
+def test_split_rows_without_an_id_or_a_split_are_counted(tmp_path):
+    folder = write_meds(tmp_path / "m")
+    rows = {"subject_id": ["1", None, "x", "3"], "split": ["train", "train", "tuning", None]}
+    parquet.write_table(pa.table(rows), folder / "metadata" / "subject_splits.parquet")
+    cohort = open_cohort(str(folder))
+    assert labelled(cohort).splits == {1: 0}
+    (skip,) = cohort.skipped
+    assert skip.reason.startswith("3 rows have no patient id that is a whole number, or no split")
+    splits = SPLITS + "train,--4\ntrain,99999999999999999999\n"
+    found = check(write_ehrshot(tmp_path / "c", splits=splits))
+    assert found["skipped"][0]["reason"].startswith("2 rows have no patient id")
+    assert found["labels"]["lab_anemia"]["n"] == 4
+
+
+def test_folders_stand_in_for_splits_beside_events_without_an_id(tmp_path):
+    (tmp_path / "train").mkdir()
+    table = {"subject_id": [1, None], "time": pa.nulls(2, pa.timestamp("us")), "code": ["A", "B"]}
+    parquet.write_table(pa.table(table), tmp_path / "train" / "0.parquet")
+    cohort = open_cohort(str(tmp_path))
+    assert labelled(cohort).splits == {1: 0}
+
+
 def test_a_shard_that_is_no_parquet_leaves_the_others(tmp_path):
     folder = write_meds(tmp_path / "m")
     (folder / "data" / "a" / "1.parquet").write_bytes(b"PAR1 no")

@@ -8,6 +8,7 @@ Pickled features that come with the release are refused, never opened.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -84,7 +85,7 @@ def _splits(file: Path, root: Path, skipped: list[Skip], warnings: list[str]) ->
     wrong: list[int] = []
     for row in rows:
         written, split = row.get("omop_person_id"), row.get("split")
-        if not written.lstrip("-").isdecimal():
+        if not re.fullmatch("-?[0-9]{1,19}", written) or abs(int(written)) >= 2**63:
             wrong.append(row.line)
         elif found.setdefault(int(written), split) != split:
             twice.add(int(written))

@@ -121,14 +121,22 @@ def _splits(
     try:
         if file.is_file():
             _check(_types([file]), ("subject_id", "split"), name)
-            rows = columns(f"SELECT subject_id AS p, split::VARCHAR AS s FROM {_parquet([file])}")
+            rows = columns(
+                "SELECT try_cast(subject_id AS BIGINT) AS p, split::VARCHAR AS s "
+                f"FROM {_parquet([file])}"
+            )
             return _once(rows["p"].tolist(), rows["s"].tolist(), name, skipped)
         named = {f: part for f in events for part in f.relative_to(root).parts if part in SPLITS}
         found: dict[int, str] = {}
         for split in SPLITS:
             mine = [f for f in events if named.get(f) == split]
             if mine:
-                ids = columns(f"SELECT DISTINCT subject_id AS p FROM {_parquet(mine)}")["p"]
+                # Rows without an id are told where the events are read.
+                number = "try_cast(subject_id AS BIGINT)"
+                ids = columns(
+                    f"SELECT DISTINCT {number} AS p FROM {_parquet(mine)} "
+                    f"WHERE {number} IS NOT NULL"
+                )["p"]
                 found |= dict.fromkeys(map(int, ids), split)
     except (duckdb.Error, DataError) as error:
         reason = str(error) if isinstance(error, DataError) else f"{name}: {said(error)}"
@@ -140,13 +148,19 @@ def _splits(
 
 
 def _once(
-    ids: Sequence[int], splits: Sequence[str], name: str, skipped: list[Skip]
+    ids: Sequence[int | None], splits: Sequence[str | None], name: str, skipped: list[Skip]
 ) -> dict[int, str]:
     found: dict[int, str] = {}
     twice: set[int] = set()
-    for id, split in zip(map(int, ids), map(str, splits), strict=True):
-        if found.setdefault(id, split) != split:
+    wrong = 0
+    for id, split in zip(ids, splits, strict=True):
+        if id is None or split is None:
+            wrong += 1
+        elif found.setdefault(id, split) != split:
             twice.add(id)
+    if wrong:
+        reason = f"{wrong:,} rows have no patient id that is a whole number, or no split"
+        skipped.append(Skip(name, None, f"{reason} — left out"))
     if twice:
         reason = f"{len(twice):,} patients are in two splits — they are in none now"
         skipped.append(Skip(name, None, reason))
