@@ -117,6 +117,15 @@ def test_longhealths_bad_parts_are_told(tmp_path: Path):
         open_cohort(path)
 
 
+@pytest.mark.parametrize("other", ['{"a": {"b": 1}}', "[1]"])
+def test_a_longhealth_folder_is_known_by_any_of_its_files(tmp_path: Path, other: str):
+    (tmp_path / "about.json").write_text(other)
+    (tmp_path / "lh.JSON").write_text('{"p": {"texts": {"t": "x"}, "questions": []}}')
+    cohort = open_cohort(tmp_path)
+    assert (cohort.format, list(cohort.records)) == ("longhealth", ["p"])
+    assert [s.file for s in cohort.skipped] == ["about.json"]
+
+
 def test_plain_notes_as_csv_with_questions(tmp_path: Path):
     (tmp_path / "notes.csv").write_bytes(
         b"\xef\xbb\xbfpatient_id,time,text\r\nP1,2020-01-02,Later note\r\n"

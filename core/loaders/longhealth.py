@@ -171,7 +171,9 @@ def _question(
 
 
 def _json_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.glob("*.json"))
+    if path.is_file():
+        return [path]
+    return sorted(p for p in path.iterdir() if p.suffix.lower() == ".json")
 
 
 @LOADERS.register("longhealth")
@@ -188,7 +190,8 @@ class LongHealth:
                 with file.open("rb") as opened:
                     if re.match(rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{', opened.read(400)):
                         opened.seek(0)
-                        return b'"texts"' in opened.read(1 << 16)
+                        if b'"texts"' in opened.read(1 << 16):
+                            return True
         return False
 
     def load(self, path: str) -> Cohort:
