@@ -234,7 +234,40 @@ def test_a_run_that_judges_nothing_has_the_views_it_can_fill(made, here):
 
 
 def test_an_unknown_run_in_the_address_falls_back(here):
-    assert opened(run="nonsense").selectbox(key="run").value == here
+    app = opened(run="nonsense")
+    assert app.selectbox(key="run").value == here
+    assert "What this link names is not here; the first one is shown." in words(app)
+
+
+def test_kinds_in_the_cohorts_own_words_are_a_list_and_in_no_address(here, monkeypatch):
+    real = state.report
+    pixel = "![x](https://pixel.example/p)"
+
+    def report(run):
+        found = real(run)
+        rows = [
+            {**row, "domain": domain}
+            for row in found["tables"]["accuracy"] if row["band"] == "overall"
+            for domain in (pixel, "gut <b>")
+        ]  # fmt: skip
+        return {**found, "tables": {**found["tables"], "domain": rows}}
+
+    monkeypatch.setattr(state, "report", report)
+    app = opened(run=here, view="Kinds", by="domain")
+    assert app.selectbox(key="kind_domain").options == [pixel, "gut <b>"]
+    app.selectbox(key="kind_domain").select("gut <b>").run()
+    assert not app.exception
+    address = str(dict(app.query_params))
+    assert "gut" not in address and "pixel" not in address and app.query_params["kind"]
+    (chart,) = app.get("plotly_chart")
+    assert "gut <b>" not in chart.proto.spec and "gut &lt;b&gt;" in chart.proto.spec
+
+
+def test_agreement_with_people_is_a_link_away(here):
+    app = opened(run=here, view="Judges")
+    assert "Agreement with people is on the Review page, under Agreement." in words(app)
+    (link,) = [one.proto for one in app.get("page_link") if "people" in one.proto.label]
+    assert link.query_string == f"run={here}&view=Agreement"
 
 
 def test_a_run_at_work_is_said_to_be_partial(here, monkeypatch):

@@ -125,6 +125,10 @@ def test_a_forest_holds_hostile_labels_as_text():
 
 def test_names_at_line_ends_never_collide():
     assert charts_arms.spread([0.0, 1.0, 30.0], 6.0) == [0.0, 6.0, 30.0]
+    # 100, 106 and 112 would stand above the axis, where Plotly draws no name: down from 102.
+    assert charts_arms.spread([50.0, 100.0, 100.0, 100.0], 6.0) == [50.0, 90.0, 96.0, 102.0]
+    # 27 names 6 apart need 156 of the span's 104: they share it, 4 apart.
+    assert charts_arms.spread([100.0] * 27, 6.0) == [-2.0 + 4 * i for i in range(27)]
 
 
 def test_numbers_in_words():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,8 +10,9 @@ import streamlit as st
 
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms.pick import Chosen, pick
+from pages.ui.patient import choose
 from pages.ui.shared import forest as charts_forest
-from pages.ui.shared import results, tables, theme
+from pages.ui.shared import linked, results, tables, theme
 
 TYPES = {"R": "R · look up", "Rn": "Rn · reason", "S": "S · summarise"}
 STRATA = {"task_type": "task type", "domain": "domain"}
@@ -30,7 +32,7 @@ def kinds(chosen: Chosen) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         by = pick("By", known, "by", STRATA)
         frame = chosen.frame(by)
-        value = pick("Kind", results.choices(frame, by), f"kind_{by}", TYPES, abreast=True)
+        value = _kind(chosen.name, by, results.choices(frame, by))
     rows = frame[frame[by] == value]
     lines = charts_forest.shares(rows[rows["n"] > 0], "accuracy", "patient_low", "patient_high")
     what = f"accuracy on {TYPES.get(value, value)}, {chosen.judge}"
@@ -45,6 +47,21 @@ def kinds(chosen: Chosen) -> None:
     st.caption(
         "Each cell: per cent [95 % interval, by patient]; n in the head of its column. "
         + (RULE if by == "task_type" else "")
+    )
+
+
+def _kind(run: str, by: str, values: Sequence[str]) -> str:
+    """One kind of question. The cohort's own words are told in a list, and go to no address."""
+    if len(values) < 2 or set(values) <= set(TYPES):
+        return pick("Kind", values, f"kind_{by}", TYPES, abreast=True)
+    return linked.one(
+        "kind",
+        "Kind",
+        values,
+        lambda value: TYPES.get(value, value),
+        key=f"kind_{by}",
+        token=lambda value: choose.token(run, f"{by}/{value}"),
+        width=260,
     )
 
 

@@ -12,6 +12,8 @@ import plotly.graph_objects as go
 from pages.ui.shared import marks, results, theme
 from pages.ui.shared.forest import ROW, number
 
+Span = tuple[float, float]
+
 APART = 0.07
 """How far apart the lines of a band chart stand, in bands."""
 
@@ -48,7 +50,7 @@ def _lines(
                 x=[i + shift for i in range(len(rows))],
                 y=shares,
                 mode="lines+markers",
-                name=name,
+                name=marks.safe(name),
                 showlegend=False,
                 line={"color": look.colour, "dash": look.dash, "width": 2},
                 marker={"symbol": look.symbol, "size": 9, "color": look.colour},
@@ -87,7 +89,7 @@ def by_band(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> 
         label: frame[frame["label"] == label].set_index("band").reindex(bands) for label in labels
     }
     _lines(figure, frames, value, low, high, theme.apart(labels))
-    figure.update_yaxes(title=what)
+    figure.update_yaxes(title=marks.safe(what))
     counts = frame[frame["label"] == labels[0]].set_index("band")["n"]
     figure.update_xaxes(
         title="where the evidence lies in the record, %",
@@ -109,7 +111,7 @@ def by_k(frames: dict[str, pd.DataFrame], value: str, low: str, high: str, what:
         looks[name] = theme.Look(colours[place % 4], theme.SYMBOLS[place], theme.DASHES[place % 4])
     _lines(figure, frames, value, low, high, looks)
     ks = next(iter(frames.values()))["k"]
-    figure.update_yaxes(title=what)
+    figure.update_yaxes(title=marks.safe(what))
     figure.update_xaxes(
         title="k, sentences kept beside the most recent events",
         tickvals=list(range(len(ks))),
@@ -121,11 +123,20 @@ def by_k(frames: dict[str, pd.DataFrame], value: str, low: str, high: str, what:
     return figure
 
 
-def spread(heights: list[float], gap: float = 6.0) -> list[float]:
-    """Heights in ascending order, moved up so that none stands closer than ``gap`` to the last."""
+def spread(heights: list[float], gap: float = 6.0, span: Span = (-2.0, 102.0)) -> list[float]:
+    """Heights in ascending order, moved so that none stands closer than ``gap`` to the next.
+
+    They are moved up, and where that would leave ``span`` down again: Plotly does not draw a name
+    that stands outside the axis. Where there are too many for the gap they share the span evenly.
+    """
+    low, high = span
+    gap = min(gap, (high - low) / max(len(heights) - 1, 1))
     moved: list[float] = []
     for height in heights:
         moved.append(height if not moved else max(height, moved[-1] + gap))
+    for place in reversed(range(len(moved))):
+        moved[place] = min(moved[place], high)
+        high = moved[place] - gap
     return moved
 
 
@@ -162,7 +173,7 @@ def hit_and_miss(frame: pd.DataFrame, low: str, high: str, what: str) -> go.Figu
             said = "–" if isnan(share) else f"{100 * share:.0f} %"
             words[label].append(f"{said} (n {0 if isnan(n) else int(n)})")
     figure.update_layout(height=96 + ROW * max(len(labels), 2))
-    figure.update_xaxes(range=[-3, 103], ticksuffix=" %", title=what, zeroline=False)
+    figure.update_xaxes(range=[-3, 103], ticksuffix=" %", title=marks.safe(what), zeroline=False)
     figure.update_yaxes(
         tickvals=[len(labels) - i for i in range(len(labels))],
         ticktext=[

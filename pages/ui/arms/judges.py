@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui import state
+from pages.ui import navigation, state
 from pages.ui.arms import questions as questions_view
 from pages.ui.arms.pick import Chosen, pick
 from pages.ui.patient import choose
@@ -32,8 +32,9 @@ def judges(chosen: Chosen) -> None:
     if whole.empty:
         st.info(
             "Agreement needs two judges; this run has one. A spec may name several, a blind and a "
-            "sighted one among them, and people on the Review page are judges too."
+            "sighted one among them."
         )
+        _people(chosen)
         _itself(chosen)
         return
     pairs = {f"{row['first']} and {row['second']}": row for row in whole.to_dict("records")}
@@ -68,8 +69,20 @@ def judges(chosen: Chosen) -> None:
         "answers called right κ is near 0 however well two judges agree; AC1 is not, and positive "
         "agreement says what there is on the answers called right."
     )
+    _people(chosen)
     _itself(chosen)
     _parted(chosen, str(one["first"]), str(one["second"]))
+
+
+def _people(chosen: Chosen) -> None:
+    """Where the judges stand beside people."""
+    st.caption("Agreement with people is on the Review page, under Agreement.")
+    navigation.link(
+        "review",
+        "See how far people agree with these judges",
+        icon=":material/arrow_forward:",
+        query_params={"run": chosen.run["run"], "view": "Agreement"},
+    )
 
 
 def _sentence(row: dict[str, object]) -> str:

@@ -90,7 +90,7 @@ def forest(
     if zero:
         figure.add_vline(x=0, line={"color": shade.faint, "width": 1.5, "dash": "dot"})
     figure.update_layout(height=70 + ROW * max(len(lines), 2))
-    figure.update_xaxes(range=list(span), title=what, ticksuffix=suffix, zeroline=False)
+    figure.update_xaxes(range=list(span), title=marks.safe(what), ticksuffix=suffix, zeroline=False)
     figure.update_yaxes(
         tickvals=[height[id(line)] for line in lines],
         ticktext=[
