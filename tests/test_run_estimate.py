@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 
 import pytest
 
 from core import api
 from core.__main__ import main
+from core.arms import ARMS
 from core.errors import MissingKey
 from core.judges.model.options import HAIKU
 from core.ledger import read_lines
+from core.protocol import Protocol
 from core.run import rows, start, wait
 from core.run.compose.estimating import estimate
+from core.run.compose.summaries import writing
+from core.run.entries import ArmEntry
 from core.settings import audit_file, runs_folder
+from core.text import sentences
+from core.types import Budget, Event, Instruction, Record
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
 from tests.run_helpers import has_ray, write_cohort
+from tests.writers import Writer
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +71,42 @@ def test_an_estimate_is_near_what_the_run_then_does(cohort):
     )
     assert told["cost_usd"] == judge["cost_usd"] and rule["cost_usd"] == 0
     assert told["leaves"] is None and all(host["local"] for host in told["hosts"])
+
+
+@pytest.mark.parametrize(
+    ("n", "chunk", "window", "tokens"),
+    [
+        (70, 30, 4000, None), (3000, 30, 1400, None), (3000, 10, 1400, None),
+        (900, 300, 1400, None), (900, 30, 4000, 500),
+    ],
+)  # fmt: skip
+def test_what_summaries_take_is_near_what_the_arm_asks(n, chunk, window, tokens, place):
+    protocol = Protocol()
+    start = datetime(2015, 1, 1)
+    texts = [f"reading{i} was {i % 7} of 10 units on the ward" for i in range(n)]
+    events = tuple(
+        Event(i, start + timedelta(days=i), "observation", text=text)
+        for i, text in enumerate(texts)
+    )
+    pieces = sentences(record := Record("p1", events, f"{n} readings"), protocol)
+    reader = Writer(window=window, words=40)
+    arm = ARMS.build("map_reduce", protocol, reader=reader, events=chunk)
+    arm.select(record, Instruction("i1", "p1", "What was it?"), Budget(tokens=tokens))
+    entry = ArmEntry("map_reduce", 20, 5, tokens, {"events": chunk, "reader": {}})
+    told = writing(entry, protocol, window, [(n, n, sum(p.tokens for p in pieces))], 4, 40)
+    assert 0.8 < told.calls / len(reader.prompts) < 1.25
+    assert 0.7 < told.read / sum(prompt.tokens for prompt in reader.prompts) < 1.4
+
+
+def test_the_calls_of_an_arms_own_reader_are_told(cohort):
+    """Two records of 20 events, four to a chunk: five calls each, however many questions."""
+    served = {"name": "served", "url": "http://127.0.0.1:9/v1", "model": "m"}
+    arm = {"name": "map_reduce", "reader": served, "events": 4}
+    told = estimate({"kind": "selection", "data": str(cohort), "arms": ["bm25", arm]})
+    (row,) = told["readers"]
+    assert row["calls"] == told["calls"] == 2 * 5 and row["label"].startswith("served")
+    assert "for the arm map_reduce" in row["label"]
+    assert row["read_tokens"] > 2 * 20 * 3 and told["tokens"] > row["read_tokens"]
 
 
 def test_what_would_leave_is_told_with_why_it_may_not(cohort):

@@ -20,8 +20,9 @@ from core.judges import JUDGES
 from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
+from core.run.compose.summaries import writing
 from core.run.compose.timing import expected
-from core.run.entries import ArmEntry
+from core.run.entries import READER, ArmEntry
 from core.run.kind import KINDS
 from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
@@ -45,13 +46,14 @@ CHARACTERS = 4.0
 @dataclass(frozen=True, slots=True)
 class Lengths:
     """Of the sampled records and their questions: tokens of all units, units, tokens of the
-    latest events, and characters of questions and evidence."""
+    latest events, characters of questions and evidence; (events, units, tokens) of each record."""
 
     total: float
     units: float
     latest: float
     question: float
     evidence: float
+    records: tuple[tuple[int, int, int], ...] = ()
 
     def prompt(self, entry: ArmEntry, window: int, protocol: Protocol) -> float:
         """Tokens of a prompt over an arm entry's selection."""
@@ -67,13 +69,13 @@ class Lengths:
 def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str, Any]:
     """What the run of a spec will do; ``cluster``: whose machines are to do its work.
 
-    ``items``, ``instructions``, ``records``; ``readers`` and ``judges``, each with its label,
-    calls and tokens, a judge that is a language ``model`` with its price; ``calls`` of readers and
-    such judges, ``tokens`` and ``cost_usd`` in all (null where a price is not known); ``hosts``,
-    every server called; ``leaves``, what would leave this machine (null: nothing), with
-    ``refused``, why it may not as things stand; ``cluster``, the same for the machines of a named
-    one; ``weights`` it needs; ``time``, the seconds it
-    takes (null: unknown) and by what. Raises as starting it does, but for what may not leave.
+    ``items``, ``instructions``, ``records``; ``readers`` (those that arms work with, too) and
+    ``judges``, each with its label, calls and tokens, a judge that is a language ``model`` with its
+    price; ``calls`` of readers and such judges, ``tokens`` and ``cost_usd`` in all (null where a
+    price is not known); ``hosts``, every server called; ``leaves``, what would leave this machine
+    (null: nothing), with ``refused``, why it may not as things stand; ``cluster``, the same for the
+    machines of a named one; ``weights`` it needs; ``time``, the seconds it takes (null: unknown)
+    and by what. Raises as starting it does, but for what may not leave.
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
@@ -82,6 +84,8 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     readers = [_reader(spec, entry, instructions, lengths) for entry in spec.readers]
+    own = [entry for entry in spec.arms if READER in entry.options]
+    readers += [_arms_reader(spec, entry, instructions, lengths) for entry in own]
     judges = [_judge(spec, entry, instructions, lengths) for entry in spec.judges]
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     patients = kind.patients(cohort, instructions)
@@ -114,6 +118,7 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
     total: list[float] = []
     units: list[float] = []
     latest: list[float] = []
+    each: list[tuple[int, int, int]] = []
     sampled = set(_spread(instructions))
     for id in sampled:
         try:
@@ -124,6 +129,7 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
         events = sorted({piece.span.event for piece in pieces})[-protocol.recency :]
         recent = set(events if protocol.recency else [])
         total.append(sum(tokens))
+        each.append((len({piece.span.event for piece in pieces}), len(tokens), sum(tokens)))
         units.append(len(tokens))
         latest.append(sum(p.tokens for p in pieces if p.span.event in recent))
     asked = [i for i in instructions if i.record_id in sampled]
@@ -135,6 +141,7 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
         fmean(latest or [0.0]),
         fmean([float(len(i.question)) for i in instructions] or [0.0]),
         fmean(evidence or [0.0]),
+        tuple(each),
     )
 
 
@@ -149,6 +156,28 @@ def _reader(
         "calls": calls,
         "read_tokens": round(sum(prompts) * len(instructions)),
         "written_tokens": round(calls * spec.protocol.answer_tokens * ANSWER),
+    }
+
+
+def _arms_reader(
+    spec: Spec, arm: ArmEntry, instructions: Sequence[Instruction], lengths: Lengths
+) -> dict[str, Any]:
+    """What an arm has its own reader write of each record, whatever is asked of it."""
+    entry = MemberEntry.read(arm.options[READER])
+    one = writing(
+        arm,
+        spec.protocol,
+        int(entry.options.get("window") or WINDOW),
+        lengths.records,
+        lengths.question / CHARACTERS,
+        spec.protocol.answer_tokens * ANSWER,
+    )
+    n = len({instruction.record_id for instruction in instructions})
+    return {
+        "label": f"{entry.label}, for the arm {arm.label}",
+        "calls": round(one.calls * n),
+        "read_tokens": round(one.read * n),
+        "written_tokens": round(one.written * n),
     }
 
 
