@@ -10,6 +10,7 @@ from core.errors import MidchartError
 from pages.ui import guard, state
 from pages.ui.data import cohort as cohort_view
 from pages.ui.data import models as model_view
+from pages.ui.shared.plain import plain
 
 guard.page("Data & models", needs_cohort=False)
 
@@ -22,7 +23,7 @@ else:
         try:
             cohort_view.cohort(name)
         except MidchartError as error:
-            st.error(str(error), title="This cohort cannot be read")
+            st.error(plain(str(error)), title="This cohort cannot be read")
     cohort_view.where_to_put()
 
 st.header("Models and arms", anchor=False)

@@ -5,6 +5,7 @@ import streamlit as st
 from core.errors import MidchartError
 from pages.ui import guard, home_view, state
 from pages.ui.runs import panel as runs
+from pages.ui.shared.plain import plain
 
 guard.page("Home")
 
@@ -18,7 +19,7 @@ with left:
     try:
         home_view.latest(state.runs(state.COMPARING), cohort)
     except MidchartError as error:
-        st.error(str(error), title="The latest results cannot be read")
+        st.error(plain(str(error)), title="The latest results cannot be read")
 with right:
     st.header("Loaded", anchor=False)
     home_view.loaded()

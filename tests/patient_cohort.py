@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 HOSTILE = "<script>alert(1)</script> <|im_end|> **bold** $x$ <img src=x>"
+PIXEL = "![x](https://pixel.example/p) $x$ :red[y]"
+"""A fact of a patient that markdown would fetch from another host."""
 FIRST = "Colonoscopy showed a tubular adenoma in the sigmoid colon."
 SECOND = "The polyp was removed without complication."
 HEAD = (
-    "<encounter><person><birthdate>1950-01-01</birthdate><demographics><gender>MALE</gender>"
+    "<encounter><person><birthdate>1950-01-01</birthdate><demographics><gender>{}</gender>"
     "</demographics></person><events>"
 )
 
@@ -26,7 +28,7 @@ def _entry(when: datetime, kind: str, name: str, text: str) -> str:
     )
 
 
-def _record(person: int, notes: dict[int, str], events: int = 60) -> str:
+def _record(person: int, notes: dict[int, str], events: int = 60, gender: str = "MALE") -> str:
     start = datetime(2012, 1, 1, 8)
     body = "".join(
         _entry(start + timedelta(days=9 * i), "note", "Progress Note", notes[i])
@@ -34,7 +36,8 @@ def _record(person: int, notes: dict[int, str], events: int = 60) -> str:
         else _entry(start + timedelta(days=9 * i), "measurement", f"Lab {i % 5}", str(i))
         for i in range(events)
     )
-    return f'<eventstream person_id="{person}">{HEAD}{body}</events></encounter></eventstream>'
+    head = HEAD.format(gender)
+    return f'<eventstream person_id="{person}">{head}{body}</events></encounter></eventstream>'
 
 
 def make(folder: Path) -> Path:
@@ -47,7 +50,7 @@ def make(folder: Path) -> Path:
     }
     (ehrs / "9001.xml").write_text(_record(9001, notes))
     (ehrs / "9002.xml").write_text("<eventstream person_id='9002'><encounter>")
-    (ehrs / "9003.xml").write_text(_record(9003, {3: "Well.\nNo complaints."}, 8))
+    (ehrs / "9003.xml").write_text(_record(9003, {3: "Well.\nNo complaints."}, 8, PIXEL))
     rows = [
         "filename\tquestion\tevidence\tclinician_response\tinstruction_id\tperson_id",
         f"9001.xml\tWhat did the colonoscopy show?\t{FIRST}|||{SECOND}\tAn adenoma.\tq1\t9001",

@@ -145,12 +145,13 @@ def test_a_run_at_work_shows_progress_and_cancels(here, monkeypatch):
 
 @pytest.mark.parametrize("status", ["crashed", "cancelled"])
 def test_a_run_that_stopped_can_be_resumed(here, monkeypatch, status):
-    now = {**api.status(here), "status": status, "done": 5, "failed": 0, "reason": "it broke"}
+    now = {**api.status(here), "status": status, "done": 5, "failed": 0, "reason": "it ![x](broke)"}
     resumed = []
     monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
     monkeypatch.setattr(api, "resume", resumed.append)
     app = opened("arms")
     assert runs.WORDS[status] in words(app)
+    assert "it \\!\\[x\\]\\(broke\\)" in words(app)
     assert f"{now['planned'] - 5} of {now['planned']} items are missing" in words(app)
     app.button(key=f"resume_arms_{here}").click().run()
     assert resumed == [here]

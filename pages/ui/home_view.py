@@ -13,6 +13,7 @@ from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import demo
 from pages.ui.runs import panel as runs
 from pages.ui.shared import results, tables
+from pages.ui.shared.plain import plain
 
 
 def ways_in() -> str:
@@ -54,7 +55,7 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     run = finished[0]
     report = state.report(run)
     frame, judge = headline(report)
-    st.markdown(f"**{cohort_view.plain(run['name'])}**")
+    st.markdown(f"**{plain(run['name'])}**")
     runs.line(run, report)
     by = f" and accuracy of each arm by the judge {judge}" if judge else " by each arm"
     columns = {
@@ -69,7 +70,7 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
         height="content",
     )
     reader = (results.choices(results.frame_of(report, "accuracy"), "reader") or [""])[0]
-    told = f"Read by {reader}, judged by {judge}; intervals" if judge else "Intervals"
+    told = f"Read by {plain(reader)}, judged by {plain(judge)}; intervals" if judge else "Intervals"
     counted = "answers" if judge else "questions"
     more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
     st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more}")
@@ -117,12 +118,12 @@ def loaded() -> None:
     for name, path, problem in state.cohorts():
         with st.container(border=True):
             with st.container(horizontal=True, horizontal_alignment="distribute"):
-                st.markdown(f"**{cohort_view.plain(name)}**", width="content")
+                st.markdown(f"**{plain(name)}**", width="content")
                 if not problem:
                     manifest = api.open_data(path).manifest
                     st.badge(cohort_view.short_tag(manifest), color="gray")
             if problem:
-                st.warning(problem)
+                st.warning(plain(problem))
                 continue
             opened = api.open_data(path)
             if opened.labels and not opened.instructions:

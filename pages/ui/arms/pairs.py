@@ -10,6 +10,7 @@ from pages.ui.arms import words as arms_words
 from pages.ui.arms.pick import Chosen, pick
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
 P_COLUMNS = {
@@ -70,7 +71,7 @@ def _readers(chosen: Chosen) -> None:
         rows = frame[frame["reader"] == reader]
         first = str(rows["baseline"].iloc[0])
         st.subheader("Another reader, arm by arm", anchor=False)
-        st.caption(f"{reader} against {first}, arm by arm; above 0 favours {reader}.")
+        st.caption(plain(f"{reader} against {first}, arm by arm; above 0 favours {reader}."))
         tables.table(
             results.pair_columns(rows),
             f"{chosen.name}-{reader}-readers",

@@ -15,6 +15,7 @@ from pages.ui import state
 from pages.ui.arms import words as arms_words
 from pages.ui.runs import panel
 from pages.ui.shared import marks, results
+from pages.ui.shared.plain import looks_marked
 
 ABREAST = 3
 """Choices that stand side by side; more go into a list."""
@@ -68,12 +69,14 @@ def pick(
 ) -> str:
     """A visible choice kept in the URL; nothing is drawn where there is nothing to choose.
 
-    Many choices go into a list, unless they are to stand ``abreast`` all the same.
+    Many choices go into a list, unless they are to stand ``abreast`` all the same. So do choices
+    that markdown could read as more than words (an imported run names its own readers): a list
+    shows them as they are.
     """
     if len(options) < 2:
         return options[0] if options else ""
     shown = (lambda value: words.get(value, value)) if words else str
-    if len(options) > ABREAST and not abreast:
+    if (len(options) > ABREAST and not abreast) or any(looks_marked(shown(o)) for o in options):
         return st.selectbox(
             label, options, key=key, bind="query-params", format_func=shown, width=260
         )

@@ -13,6 +13,7 @@ from pages.ui.arms.pick import Chosen, pick
 from pages.ui.runs import demo
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 MOST_LINES = 4
 """Lines that one band chart can hold and still be told apart."""
@@ -127,6 +128,7 @@ def bands(chosen: Chosen) -> None:
         labels,
         selection_mode="multi",
         default=theme.leading(labels, MOST_LINES),
+        format_func=plain,
         key="lines",
         persist_state="session",
     )

@@ -11,8 +11,8 @@ import streamlit as st
 from pages.ui.curve import charts as charts_curve
 from pages.ui.curve import words as curve_words
 from pages.ui.curve.data import Choice, Tables
-from pages.ui.data import cohort as cohort_view
 from pages.ui.shared import tables, theme
+from pages.ui.shared.plain import plain
 
 MOST = 12
 """Groups that are drawn; the table has them all."""
@@ -52,7 +52,7 @@ def groups(name: str, key: str, choice: Choice, many: Tables) -> None:
         height="content" if len(summary) <= MOST else 460,
     )
     if len(many.failures):
-        without = ", ".join(cohort_view.plain(v) for v in many.failures["value"])
+        without = ", ".join(plain(v) for v in many.failures["value"])
         st.caption(f"Without a curve, as no answer has both score and position: {without}.")
     st.caption(
         "The p values of groups are not corrected for looking at several. Every point of these "
@@ -84,7 +84,7 @@ def _panel(
     rows = curves[curves["value"] == value]
     row = summary[summary["value"] == value].iloc[0]
     badge = f" :orange-badge[{curve_words.SIMULATED}]" if row["simulated"] else ""
-    st.markdown(f"**{cohort_view.plain(value)}** n = {int(row['n']):,}{badge}")
+    st.markdown(f"**{plain(value)}** n = {int(row['n']):,}{badge}")
     theme.show(
         _figure(key, replace(choice, value=""), value, theme.dark(), rows),
         charts_curve.alt(rows, f"{curve_words.MEASURES[choice.score]}, {value}"),

@@ -13,13 +13,13 @@ from pages.ui import navigation, state
 from pages.ui.arms import pick as arms_pick
 from pages.ui.curve import heatmap as curve_heatmap
 from pages.ui.curve import view as curve_view
-from pages.ui.data import cohort as cohort_view
 from pages.ui.patient import choose
 from pages.ui.runs import begin as runs_begin
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
 from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 SPEC = navigation.FOLDER.parent / "docs" / "needles.toml"
 KIND = "needles"
@@ -110,7 +110,7 @@ def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> N
     st.subheader("The same fact by depth and length", anchor=False)
     facets(rows, who)
     st.caption(
-        f"{cohort_view.plain(who)}. Each cell: per cent told right; its n and 95 % interval "
+        f"{plain(who)}. Each cell: per cent told right; its n and 95 % interval "
         "(Wilson) on hover and in the table. Depth: where in the record the fact stands, 0 % is "
         "its beginning."
     )

@@ -18,8 +18,8 @@ from pages.ui.curve import pick as curve_pick
 from pages.ui.curve import point as curve_point
 from pages.ui.curve import words as curve_words
 from pages.ui.curve.data import Choice, Tables
-from pages.ui.data import cohort as cohort_view
 from pages.ui.shared import marks, tables, theme
+from pages.ui.shared.plain import plain
 
 FIGURES = 64
 """Large curves kept as figures."""
@@ -47,7 +47,7 @@ def observed() -> None:
         try:
             cohort = api.open_data(name)
         except MidchartError as error:
-            st.error(str(error), title="This cohort cannot be read")
+            st.error(plain(str(error)), title="This cohort cannot be read")
             return
         if not cohort.responses:
             without_responses(name)
@@ -56,7 +56,7 @@ def observed() -> None:
         try:
             known = curve_data.choices(key, cohort)
         except InputError as error:
-            st.info(str(error))
+            st.info(plain(str(error)))
             return
         choice = curve_pick.options()
         value = curve_pick.group(name, choice.by, known["strata"][choice.by])
@@ -64,7 +64,7 @@ def observed() -> None:
     shown = curve_data.one(key, cohort, choice)
     if shown.curve.empty:
         why = "; ".join(shown.failures["reason"]) if len(shown.failures) else "no answer"
-        st.info(f"There is no curve to draw: {cohort_view.plain(why)}.")
+        st.info(f"There is no curve to draw: {plain(why)}.")
     else:
         with first:
             verdict(shown.text)
@@ -86,7 +86,7 @@ def without_responses(name: str) -> None:
         st.subheader("No responses in this cohort", anchor=False)
         st.markdown(
             f"The curve needs answers of models, judged by clinicians, that came with "
-            f"**{cohort_view.plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
+            f"**{plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
             "Without them, position can be studied by a needle run, which places a made-up fact "
             "at every depth of the same record: choose Needles above."
         )
@@ -136,7 +136,7 @@ def whole(name: str, key: str, cohort: api.Cohort, choice: Choice, shown: Tables
     paper = paper_of(choice)
     heading(
         f"{what[:1].upper()}{what[1:]} by position of the evidence"
-        + (f": {cohort_view.plain(choice.value)}" if choice.value else ""),
+        + (f": {plain(choice.value)}" if choice.value else ""),
         shown.simulated,
     )
     left, right = st.columns((3, 2), gap="medium")

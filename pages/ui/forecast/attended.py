@@ -15,10 +15,10 @@ import streamlit as st
 
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data.cohort import plain
 from pages.ui.forecast import attended_chart
 from pages.ui.forecast import words as forecast_words
 from pages.ui.shared import tables, theme
+from pages.ui.shared.plain import plain
 
 MOST = 6
 """Variants beside each other: as many as the experiment has attentions."""

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.data.cohort import plain
 from pages.ui.forecast import charts as charts_forecast
 from pages.ui.forecast import words as forecast_words
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 MOST = 4
 """Variants in one chart of lines: as many as there are colours."""

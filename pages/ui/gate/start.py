@@ -10,9 +10,9 @@ import streamlit as st
 
 from core import api
 from pages.ui import navigation, state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs.begin import begin
 from pages.ui.shared import tables
+from pages.ui.shared.plain import plain
 
 SPEC = navigation.FOLDER.parent / "docs" / "gate.toml"
 KIND = "gate"
@@ -58,7 +58,7 @@ def cards() -> None:
         st.selectbox("Checkpoint", list(names), key="checkpoint", persist_state="page", width=420)
     ]
     if chosen["problem"]:
-        st.error(chosen["problem"], title="This gate cannot be used")
+        st.error(plain(chosen["problem"]), title="This gate cannot be used")
         return
     _card(chosen)
 
@@ -94,7 +94,7 @@ def _card(card: dict[str, Any]) -> None:
         "Loss": recipe.get("loss", "–"),
         "Epochs": recipe.get("epochs", "–"),
         "Seed": recipe.get("seed", "–"),
-        "Cohort": cohort_view.plain(str(cohort.get("name", "–"))),
+        "Cohort": str(cohort.get("name", "–")),
         "Digest of the cohort": str(cohort.get("digest", "–"))[:16],
         "Made": card["made"],
         "Folder": card["folder"],
@@ -124,4 +124,4 @@ def _card(card: dict[str, Any]) -> None:
         )
         protocol = facts.get("protocol", {})
         odd = {k: v for k, v in protocol.items() if k.startswith(("hash", "gate_"))}
-        st.caption(" · ".join(f"{k.replace('_', ' ')}: {v}" for k, v in odd.items()))
+        st.caption(" · ".join(plain(f"{k.replace('_', ' ')}: {v}") for k, v in odd.items()))

@@ -11,6 +11,7 @@ from pages.ui.gate import charts as gate_charts
 from pages.ui.gate import words as gate_words
 from pages.ui.runs import panel
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 
 def pick_variant(frame: pd.DataFrame, key: str) -> str:
@@ -65,7 +66,7 @@ def _besides(besides: pd.DataFrame, measures: list[str]) -> None:
             _forest(besides, "name", name, f"besides_{name}")
     words = gate_words.question_words(besides)
     if words:
-        st.write(words)
+        st.write(plain(words))
 
 
 def _published(run: dict[str, Any], report: dict[str, Any]) -> None:

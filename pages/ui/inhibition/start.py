@@ -10,8 +10,8 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import navigation
-from pages.ui.data.cohort import plain
 from pages.ui.runs import begin as start
+from pages.ui.shared.plain import plain
 
 KIND = "inhibition"
 SPECS = {"Quick look": "inhibition_quick.toml", "The whole comparison": "inhibition.toml"}

@@ -9,9 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.ui.data.cohort import plain
 from pages.ui.inhibition import charts, words
 from pages.ui.shared import forest, results, tables, theme
+from pages.ui.shared.plain import plain
 
 BANDS = "Bands: 95 % over seeds and records drawn anew."
 SHARES = ("accuracy", "ci_low", "ci_high", "share", "training_accuracy", "depth")

@@ -19,6 +19,7 @@ from core.errors import MidchartError
 from pages.ui import state
 from pages.ui.patient import state as patient_state
 from pages.ui.shared import linked
+from pages.ui.shared.plain import plain
 
 TYPED = "typed"
 """The choice "type a question" among the cohort's own."""
@@ -76,15 +77,15 @@ def _cohort() -> api.Cohort:
     if not known:
         for name, _, problem in state.cohorts():
             if problem:
-                st.error(problem, title=f"Cohort {name} cannot be opened")
+                st.error(plain(problem), title=f"Cohort {plain(name)} cannot be opened")
             else:
-                st.info(f"{name} holds labels to forecast, no questions to ask of a record.")
+                st.info(f"{plain(name)} holds labels to forecast, no questions to ask of a record.")
         st.stop()
     name = state.pick_cohort() if len(known) > 1 else known[0]
     try:
         return api.open_data(name)
     except MidchartError as error:
-        st.error(str(error), title="This cohort cannot be read")
+        st.error(plain(str(error)), title="This cohort cannot be read")
         st.stop()
 
 
@@ -184,7 +185,7 @@ def choose() -> Choice:
     try:
         record = patient_state.record(key, cohort, record_id)
     except MidchartError as error:
-        st.error(str(error), title="This record cannot be read")
+        st.error(plain(str(error)), title="This record cannot be read")
         st.stop()
     instruction = _instruction(cohort, record, asked)
     judges = tuple(n for n, _, problem in state.members("judge") if not problem)

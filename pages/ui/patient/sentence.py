@@ -15,6 +15,7 @@ from pages.ui.patient.choose import Choice
 from pages.ui.patient.score_charts import Strip
 from pages.ui.patient.score_data import WALK_EVIDENCE, WALK_KEPT, WALK_RANK, WALK_RECORD
 from pages.ui.shared import marks, tables
+from pages.ui.shared.plain import plain
 
 SHOWN_TERMS = 10
 
@@ -122,10 +123,10 @@ def panel(
         body = head + explain_marks.html_of(sentence.text, why) + legend
         st.html(f"<style>{CSS}{explain_marks.CSS}</style>" + marks.block(body))
         if problem:
-            st.caption(problem)
+            st.caption(plain(problem))
         elif why is not None:
             st.text(explain_marks.sum_words(why, float(strip.arm.values[at])))
-            st.caption(why.note)
+            st.caption(plain(why.note))
         if st.button(
             "Open its entry in the record", key="patient_sentence_entry", type="tertiary",
             icon=":material/open_in_new:",

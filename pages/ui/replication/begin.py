@@ -11,10 +11,10 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data.cohort import plain
 from pages.ui.runs import panel
 from pages.ui.runs.demo import SPEC
 from pages.ui.shared import tables
+from pages.ui.shared.plain import plain
 
 HERE = ("extractive", "small", "qwen")
 """Readers that answer on this machine, in the order in which they are offered."""
@@ -58,8 +58,8 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
     st.caption(
         " ".join(map(plain, problems))
         or f"{arms} arms × the questions of {plain(cohort)} under {len(made)} protocols, read by "
-        f"{reader}, judged offline, one run after the other; gates are trained anew where a fault "
-        "is about them. Nothing leaves this machine."
+        f"{plain(reader)}, judged offline, one run after the other; gates are trained anew where a "
+        "fault is about them. Nothing leaves this machine."
     )
     for row in stopped:
         panel.resume(row, f"replication_{row['name']}")

@@ -12,6 +12,7 @@ from pages.ui import state
 from pages.ui.arms.pick import pick
 from pages.ui.replication import charts
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 FIRST = ("qccs", "bm25")
 KINDS = {
@@ -35,7 +36,7 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
         {**row, "title": titles[row["run"]]["title"], "did": titles[row["run"]]["did"]}
         for row in state.waterfall(there, label, judge)
     ]
-    st.subheader(f"What each fault costs {results.label(label)}", anchor=False)
+    st.subheader(f"What each fault costs {plain(results.label(label))}", anchor=False)
     if len(there) < len(runs):
         st.info("Not every step has finished: a bar tells the difference to the step above it, "
                 "with every fault between them gone.", icon=":material/hourglass_top:")  # fmt: skip
@@ -93,9 +94,9 @@ def verdict(rows: list[dict[str, Any]], label: str, reader: str, judge: str) -> 
         if row[column] is not None
     ]
     return (
-        f"**{results.label(label)}** is right on "
+        f"**{plain(results.label(label))}** is right on "
         + ", ".join(said)
-        + f" (read by {reader}, judged by {judge})."
+        + f" (read by {plain(reader)}, judged by {plain(judge)})."
     )
 
 

@@ -10,8 +10,8 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs.panel import duration
+from pages.ui.shared.plain import plain
 
 GOES_ON = "It can be cancelled and goes on where it stopped."
 STAYS = "Nothing leaves this machine."
@@ -47,16 +47,16 @@ def begin(
         type="primary" if primary else "secondary",
         icon=":material/play_arrow:",
         disabled=bool(problems),
-        help=cohort_view.plain(problems[0]) if problems else None,
+        help=plain(problems[0]) if problems else None,
     ):
         try:
             api.enqueue(made)
         except MidchartError as error:
-            st.error(cohort_view.plain(str(error)), title="The run could not be started")
+            st.error(plain(str(error)), title="The run could not be started")
         else:
             st.rerun()
     if problems:
-        st.caption(" ".join(cohort_view.plain(problem) for problem in problems))
+        st.caption(" ".join(plain(problem) for problem in problems))
     else:
         stays = STAYS if told["told"] and told["told"]["leaves"] is None else ""
         st.caption(" ".join(part for part in (about, _time(told["told"]), GOES_ON, stays) if part))

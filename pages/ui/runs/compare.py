@@ -8,10 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui import state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import pick
 from pages.ui.runs.differences import differences
 from pages.ui.shared import results, tables
+from pages.ui.shared.plain import plain
 
 
 def compare() -> None:
@@ -29,7 +29,7 @@ def compare() -> None:
         st.caption(
             "  \n".join(
                 f"{f'run {place}' if place else 'baseline'}: "
-                f"**{cohort_view.plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
+                f"**{plain(known[run]['name'])}**, {known[run]['kind']}, {run}"
                 for place, run in enumerate(chosen)
             )
         )
@@ -39,7 +39,7 @@ def compare() -> None:
     found = state.compare_runs([known[run] for run in chosen])
     names = {row["run"]: row["name"] for row in found["runs"]}
     for note in found["notes"]:
-        st.warning(cohort_view.plain(note))
+        st.warning(plain(note))
     st.subheader("What differs in their results", anchor=False)
     _results(found, names)
     st.subheader("What differs in their specs", anchor=False)
@@ -101,7 +101,7 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
     )
     # What is the same in every row is said once, below: a narrow screen has room for the numbers.
     same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
-    told = [f"{c} {cohort_view.plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
+    told = [f"{c} {plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
     shown = shown.drop(columns=same)
     tables.table(
         shown,

@@ -13,9 +13,9 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import estimate as runs_estimate
 from pages.ui.runs import form as runs_form
+from pages.ui.shared.plain import plain
 
 WATCH = "Watch"
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
@@ -81,7 +81,7 @@ def _form() -> None:
     try:
         table = api.read_toml(st.session_state[TEXT])
     except MidchartError as error:
-        st.warning(f"{cohort_view.plain(str(error))} Mend it as TOML.")
+        st.warning(f"{plain(str(error))} Mend it as TOML.")
         return
     changed = runs_form.form(table, f"compose_{st.session_state[ROUND]}")
     if changed != table:
@@ -96,7 +96,7 @@ def _before(text: str) -> None:
     if seen["told"] is not None:
         runs_estimate.told(seen["told"], seen["cluster"])
     if seen["problems"]:
-        listed = "".join(f"\n- {cohort_view.plain(problem)}" for problem in seen["problems"])
+        listed = "".join(f"\n- {plain(problem)}" for problem in seen["problems"])
         st.warning(listed, title="It cannot start yet")
     waiting = [run for run in state.runs() if state.active(run)]
     st.button(
@@ -111,7 +111,7 @@ def _before(text: str) -> None:
     )
     refused = st.session_state.pop(REFUSED, "")
     if refused:
-        st.error(cohort_view.plain(refused), title="The run could not be started")
+        st.error(plain(refused), title="The run could not be started")
     with st.expander("The same on the command line"):
         st.caption("Save this as a file and run it; `--estimate` tells the same as here.")
         st.code(text, language="toml", wrap_lines=True)

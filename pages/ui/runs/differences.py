@@ -8,8 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui.data import cohort as cohort_view
 from pages.ui.shared import forest, results, theme
+from pages.ui.shared.plain import plain
 
 LEAST_REACH = 5.0
 """Points that the axis shows at least, so that a small difference looks small."""
@@ -63,7 +63,7 @@ def sentence(rows: Sequence[dict[str, Any]], run: str, baseline: str) -> str:
     worse = len(sure) - better
     measure = {"accuracy": ("more accurate", "less accurate")}
     more, less = measure.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
-    name, other = cohort_view.plain(run), cohort_view.plain(baseline)
+    name, other = plain(run), plain(baseline)
     many = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
     if not sure:
         return (

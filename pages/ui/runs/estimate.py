@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
+from pages.ui.shared.plain import plain
 
 
 def told(facts: dict[str, Any], cluster: str = "") -> None:
@@ -32,7 +32,7 @@ def told(facts: dict[str, Any], cluster: str = "") -> None:
     frame = pd.DataFrame(
         {
             "what": [f"**{name}**" for name, _ in rows],
-            "told": [cohort_view.plain(text) for _, text in rows],
+            "told": [plain(text) for _, text in rows],
         }
     ).set_index("what")
     frame.columns = [""]

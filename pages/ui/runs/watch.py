@@ -9,10 +9,10 @@ import streamlit as st
 
 from core import api
 from pages.ui import navigation, state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick
 from pages.ui.shared import tables
+from pages.ui.shared.plain import plain
 
 RESULTS = {
     "answers": "arms",
@@ -82,9 +82,9 @@ def _live() -> None:
 
 def one(run: dict[str, Any]) -> None:
     """One run: how it stands and why, what can be done, what failed, its log and its plan."""
-    why = f" {cohort_view.plain(run['reason'])}." if run["reason"] else ""
+    why = f" {plain(run['reason'])}." if run["reason"] else ""
     st.markdown(
-        f"**{cohort_view.plain(run['name'])}** {runs.WORDS[run['status']]}: {run['done']:,} of "
+        f"**{plain(run['name'])}** {runs.WORDS[run['status']]}: {run['done']:,} of "
         f"{run['planned']:,} items done, {run['failed']:,} failed.{why}"
     )
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -108,7 +108,7 @@ def one(run: dict[str, Any]) -> None:
         _failed(run)
     with st.expander("Log", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
-    st.caption(f"Folder: {cohort_view.plain(run['folder'])}")
+    st.caption(f"Folder: {plain(run['folder'])}")
 
 
 def _next(run: dict[str, Any]) -> None:
