@@ -18,8 +18,17 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import navigation, state
+from pages.ui.shared import linked
+from pages.ui.shared.plain import plain
 
 ICON = str(Path(__file__).resolve().parent / "assets" / "midchart.png")
+SHARED = (
+    "view", "view_kept", "run", "cohort", "measure", "position", "by", "reader", "judge", "layer",
+)  # fmt: skip
+"""Choices that several pages have under one name, each with options of its own."""
+COHORTS = {"Forecast": "labels", "Data & models": "all"}
+"""Pages that offer other cohorts than those with questions."""
+PAGE = "page_shown"
 NOTICE = "Research use only. Not for clinical decisions."
 
 
@@ -39,9 +48,37 @@ def page(title: str, needs_cohort: bool = True) -> None:
         st.title(title, anchor=False, width="content")
         st.badge(NOTICE, color="gray")
     _sign_in()
+    _arrive(title)
     if needs_cohort and not state.cohorts():
         no_cohort()
         st.stop()
+
+
+def _arrive(title: str) -> None:
+    """On another page than before, put that page's own choices in place of those of the last.
+
+    Pages share the names of some choices (in the address all have a ``view``), and Streamlit keeps
+    a choice by its name alone. An address that asks for something goes before what was chosen.
+    """
+    before = st.session_state.get(PAGE)
+    st.session_state[PAGE] = title
+    if before is None or before == title:
+        return
+    for name in SHARED:
+        left, here = _place(name, before), _place(name, title)
+        if left == here:
+            continue
+        if name in st.session_state:
+            st.session_state[left] = st.session_state[name]
+            del st.session_state[name]
+        if here in st.session_state:
+            st.session_state[name] = st.session_state[here]
+    linked.forget()
+
+
+def _place(name: str, page: str) -> str:
+    """Where the session holds a page's own choice; pages of the same cohorts have one together."""
+    return f"of_{COHORTS.get(page, 'questions') if name == 'cohort' else page}_{name}"
 
 
 def _sign_in() -> None:
@@ -63,7 +100,7 @@ def readable(what: str) -> Generator[None]:
     try:
         yield
     except MidchartError as error:
-        st.error(str(error), title=what)
+        st.error(plain(str(error)), title=what)
         navigation.link("home", "Back to Home")
 
 
@@ -104,7 +141,7 @@ def make_demo() -> None:
     try:
         api.prepare_demo(progress=step)
     except (MidchartError, OSError) as error:
-        st.error(str(error), title="The demo could not be made")
+        st.error(plain(str(error)), title="The demo could not be made")
     else:
         state.forget_cohorts()
         st.rerun()

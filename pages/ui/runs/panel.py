@@ -14,8 +14,8 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data import cohort as cohort_view
 from pages.ui.shared import results, tables
+from pages.ui.shared.plain import plain
 
 WORDS = {
     "queued": "waits in the queue",
@@ -25,28 +25,38 @@ WORDS = {
     "cancelled": "was cancelled",
     "crashed": "stopped before its end",
 }
+DRAWN = "panel_runs"
+"""The runs at work when the page was drawn, in the session."""
 
 
 def panel() -> None:
     """The runs at work, with progress and a cancel button; nothing where none is."""
-    if any(state.active(run) for run in state.runs()):
+    active = [run for run in state.runs() if state.active(run)]
+    if active:
+        st.session_state[DRAWN] = _ids(active)
         _watch()
 
 
 @st.fragment(run_every="2s")
 def _watch() -> None:
     active = [run for run in state.runs() if state.active(run)]
-    if not active:
+    # One that ended or began changes what the page around this panel shows.
+    if _ids(active) != st.session_state[DRAWN]:
+        st.session_state[DRAWN] = _ids(active)
         st.rerun()
     for run in active:
         with st.container(border=True, key=f"run_{run['run']}"):
             progress(run)
 
 
+def _ids(runs: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(run["run"] for run in runs)
+
+
 def progress(run: dict[str, Any]) -> None:
     """One run at work: how far, how long still, and the button that stops it."""
     planned, done = run["planned"], run["done"] + run["failed"]
-    parts = [f"{cohort_view.plain(run['name'])} {WORDS[run['status']]}"]
+    parts = [f"{plain(run['name'])} {WORDS[run['status']]}"]
     if planned:
         parts.append(f"{done:,} of {planned:,} items")
     if run["failed"]:
@@ -61,7 +71,7 @@ def progress(run: dict[str, Any]) -> None:
         parts.append(f"on {run['slot'].upper()}")
     st.progress(min(1.0, done / planned) if planned else 0.0, ", ".join(parts))
     if run.get("note"):
-        st.caption(cohort_view.plain(run["note"]))
+        st.caption(plain(run["note"]))
     with st.container(horizontal=True):
         if st.button(
             "Cancel",
@@ -76,7 +86,7 @@ def progress(run: dict[str, Any]) -> None:
 def resume(run: dict[str, Any], key: str) -> None:
     """For a run that stopped before its end: say so, and offer to go on."""
     left = run["planned"] - run["done"] - run["failed"]
-    why = f" ({run['reason']})" if run["reason"] else ""
+    why = f" ({plain(run['reason'])})" if run["reason"] else ""
     with st.container(border=True):
         st.write(
             f"This run {WORDS[run['status']]}{why}: {left:,} of {run['planned']:,} items are "
@@ -91,7 +101,7 @@ def act(what: Any, run: str) -> None:
     try:
         what(run)
     except MidchartError as error:
-        st.error(str(error))
+        st.error(plain(str(error)))
     else:
         st.rerun()
 
@@ -110,7 +120,7 @@ def line(run: dict[str, Any], report: dict[str, Any]) -> None:
     items = report["items"]
     st.caption(
         f"{WORDS[run['status']]} · {items['done']:,} of "
-        f"{items['planned']:,} items · {items['failed']:,} failed · protocol {preset}"
+        f"{items['planned']:,} items · {items['failed']:,} failed · protocol {plain(str(preset))}"
     )
 
 
@@ -142,6 +152,6 @@ def failed_trainings(report: dict[str, Any], one: str) -> None:
 
 def notes(warnings: Sequence[str]) -> None:
     """What a run's report warns of, a sentence each."""
-    told = [cohort_view.plain(results.sentence(one)) for one in warnings]
+    told = [plain(results.sentence(one)) for one in warnings]
     if told:
         st.caption(told[0] if len(told) == 1 else "\n".join(f"- {one}" for one in told))

@@ -12,6 +12,9 @@ from typing import Any
 
 import streamlit as st
 
+GONE = "What this link names is not here; the first one is shown."
+SOME_GONE = "Some of what this link names is not here."
+
 
 def one(
     name: str,
@@ -27,7 +30,8 @@ def one(
     """A selectbox whose choice is in the address as ``name``; the first option by default.
 
     ``words`` is what people read of an option, ``token`` what the address holds of it. The option
-    ``unlinked`` is not in the address.
+    ``unlinked`` is not in the address. An address that asks for something else than the options is
+    told to be wrong.
     """
     known = {token(option): option for option in options if option != unlinked}
     asked = _asked(name)
@@ -35,6 +39,9 @@ def one(
         found = known.get(asked[0], asked[0])
         if found in known.values():
             st.session_state[key] = found
+        else:
+            st.session_state.pop(key, None)
+            st.info(GONE)
     held = st.session_state.get(key)
     # Set again even where it is the same: the browser knows a choice by its label, and a label
     # (a run's status in it) may have changed since.
@@ -62,7 +69,10 @@ def several(
     """
     asked = _asked(name)
     held = asked if asked is not None else st.session_state.get(key, default)
-    st.session_state[key] = [option for option in dict.fromkeys(held) if option in options]
+    here = [option for option in dict.fromkeys(held) if option in options]
+    if asked is not None and len(here) < len(set(asked)):
+        st.info(SOME_GONE)
+    st.session_state[key] = here
     chosen = st.multiselect(
         label, options, format_func=words, key=key, persist_state="session", **extra
     )
@@ -83,6 +93,12 @@ def _tell(name: str, wanted: list[str]) -> None:
     elif st.query_params.get_all(name) != wanted:
         st.query_params[name] = wanted
     st.session_state[_seen(name)] = wanted
+
+
+def forget() -> None:
+    """Take every address as new: on another page its words ask for what is there."""
+    for held in [key for key in st.session_state if str(key).startswith(_seen(""))]:
+        del st.session_state[held]
 
 
 def _seen(name: str) -> str:
