@@ -153,10 +153,16 @@ def test_a_long_note_folds_what_is_far_from_marks_and_only_that():
 def test_next_evidence_goes_round():
     gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
     found = kept.pieces(RECORD, gold, PROTOCOL)
-    assert evidence.step(found, 0, True) == 3
-    assert evidence.step(found, 3, True) == 0
-    assert evidence.step(found, 2, False) == 0
+    events = evidence.stops(found, view_of("bm25", "e1"))
+    assert events == [0, 3]
+    assert evidence.step(events, 0, True) == 3
+    assert evidence.step(events, 3, True) == 0
+    assert evidence.step(events, 2, False) == 0
     assert evidence.step((), 2, True) is None
+
+
+def test_without_evidence_the_next_is_the_next_entry_kept():
+    assert evidence.stops((), view_of("bm25", "e3", "e1")) == [1, 3]
 
 
 def test_what_opens_first_is_the_dropped_evidence():

@@ -62,6 +62,27 @@ def test_hostile_record_text_is_escaped_everywhere(page):
     assert "&lt;script&gt;" in html
 
 
+def test_a_hostile_fact_of_a_patient_is_no_markdown(page):
+    page.session_state["patient_typed"] = "Any complaints?"
+    app = ask(page, "9003", "typed")
+    said = next(c.value for c in app.caption if "pixel" in c.value)
+    assert "\\!\\[x\\]\\(https\\:" in said and "\\$x\\$" in said and "![" not in said
+
+
+def test_without_evidence_the_buttons_step_over_what_was_kept(page):
+    page.session_state["patient_arms"] = ["recency"]
+    app = ask(page, "9001", "q2")
+    assert app.button(key="patient_next").label == "Next kept"
+    # Of 60 events the five most recent are kept, and the first of them is open: the 56th.
+    assert "event 56 of 60" in html_of(app), "people count from 1"
+    app.button(key="patient_next").click().run()
+    assert app.session_state["patient_open"][2] == 56 and "event 57 of 60" in html_of(app)
+    app.button(key="patient_previous").click().run()
+    app.button(key="patient_previous").click().run()
+    assert "event 60 of 60" in html_of(app), "it goes round"
+    assert ask(page, "9001", "q1").button(key="patient_next").label == "Next evidence"
+
+
 def test_next_and_previous_evidence_go_round(page):
     app = ask(page, "9001", "q1")
     app.button(key="patient_next").click().run()
@@ -122,6 +143,9 @@ def test_an_unknown_token_falls_back_to_the_first_patient(page):
     page.query_params["patient"] = "0000000000"
     page.run()
     assert not page.exception and page.selectbox(key="patient_patient").value == "9001"
+    assert any("What this link names is not here" in one.value for one in page.info)
+    page.run()
+    assert not any("What this link names" in one.value for one in page.info), "told once"
 
 
 def test_settings_change_what_is_kept(page):

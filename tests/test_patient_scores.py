@@ -166,6 +166,8 @@ def test_markers_tell_kept_missed_and_evidence_apart_by_shape(by):
     assert [d[0] for d in found["evidence, kept"].customdata] == [97]
     assert [d[0] for d in found["evidence, dropped"].customdata] == [3]
     assert found["just missed"].customdata[0][0] == 94
+    assert found["evidence, dropped"].customdata[0].tolist() == [3, 4, 2], "people count from 1"
+    assert "sentence %{customdata[1]}, event %{customdata[2]}" in found["kept"].hovertemplate
     heat = next(t for t in figure.data if t.type == "heatmap")
     assert len(heat.y) == len(heat.z) + 1
 

@@ -20,8 +20,6 @@ MOST_FOLDED = 250
 CUT = "evidence cut from the prompt"
 RAW = 90
 """Characters of what a judge said."""
-MOST_PROMPT = 20_000
-"""Characters of a prompt shown."""
 
 CSS = """
 .mc-line{font-size:.82rem;line-height:1.45;border-inline-start:2px solid var(--mc-line);
@@ -33,8 +31,6 @@ CSS = """
 .mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
  margin:.2rem 0 .5rem}
 .mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
-.mc-prompt{white-space:pre-wrap;unicode-bidi:plaintext;font-size:.8rem;line-height:1.45;
- border-inline-start:2px solid var(--mc-line);padding-inline-start:.7rem;overflow-wrap:anywhere}
 """
 
 
@@ -164,18 +160,3 @@ def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
     word = marks.tag(label) if gold else marks.tag("cut from the prompt") if cut else ""
     kind = "" if not gold else "mc-dropped" if dropped or cut else "mc-held"
     return f'<div class="mc-line {kind}">{word}{date}{marks.safe(unit.text)}</div>'
-
-
-def prompt(row: dict[str, Any]) -> str:
-    """A prompt as the reader got it; a very long one is cut in the middle, and says so."""
-    text = row["prompt"] or ""
-    if len(text) > MOST_PROMPT:
-        half = MOST_PROMPT // 2
-        cut = len(text) - 2 * half
-        body = (
-            f"{marks.safe(text[:half])}</div><p class='mc-muted'>… {cut:,} characters not shown …"
-            f'</p><div class="mc-prompt">{marks.safe(text[-half:])}'
-        )
-    else:
-        body = marks.safe(text)
-    return f"<style>{CSS}{cards.CSS}</style>" + marks.block(f'<div class="mc-prompt">{body}</div>')

@@ -19,7 +19,9 @@ from pages.ui import navigation, state
 from pages.ui.arms import beside
 from pages.ui.arms.pick import Chosen
 from pages.ui.patient import choose
+from pages.ui.shared import prompt as prompt_view
 from pages.ui.shared import results, tables, theme
+from pages.ui.shared.plain import plain
 
 WORDS = {
     "correct": "✓ right",
@@ -135,7 +137,7 @@ def one(
         labels,
         selection_mode="multi",
         default=begin or theme.leading(labels, 3),
-        format_func=results.label,
+        format_func=lambda label: plain(results.label(label)),
         key=f"abreast_{'_'.join(begin)}",
         persist_state="session",
     )
@@ -157,5 +159,5 @@ def one(
     with st.expander("The prompts, word for word", on_change="rerun", key="prompts") as prompts:
         if prompts.open:
             for row in chosen:
-                st.caption(f"{results.label(row['label'])}, {row['reader']}")
-                st.html(beside.prompt(row))
+                st.caption(plain(f"{results.label(row['label'])}, {row['reader']}"))
+                st.html(prompt_view.html(row["prompt"] or ""))

@@ -118,11 +118,12 @@ def panel(
     entry = record.events[event]
     exact = [(p.span.start, p.span.end) for p in found if p.event == event]
     text = api.event_text(entry)
-    place = kept.percent(kept.position(record, event))
+    place = f"{event + 1:,} of {len(record.events):,}"
+    at = kept.percent(kept.position(record, event))
     size = f" · {marks.words_in(text):,} words" if entry.kind == "note" else ""
     head = (
         f'<div class="mc-head"><b>{marks.safe(title(entry))}</b> <span>· {when(entry)} · '
-        f"event {event:,} of {len(record.events):,}, at {place} of the record{size}</span></div>"
+        f"event {place}, at {at} of the record{size}</span></div>"
     )
     inside = marks.note_html(text, here(event), exact, whole)
     return f'{listed(before)}<div class="mc-open">{head}{inside}</div>{listed(after)}'
@@ -141,9 +142,16 @@ def status_line(found: Sequence[Piece], event: int, view: ArmView) -> str:
     return "; ".join(words) + "."
 
 
-def step(found: Sequence[Piece], event: int | None, forward: bool) -> int | None:
-    """The event of the next (or previous) evidence from the open one, going round at the end."""
-    events = sorted({p.event for p in found})
+def stops(found: Sequence[Piece], view: ArmView) -> list[int]:
+    """The events to step over: those with evidence; where none is marked, those the arm kept."""
+    if found:
+        return sorted({piece.event for piece in found})
+    kept_here = view.selection.kept if view.selection else ()
+    return sorted({k.sentence.span.event for k in kept_here})
+
+
+def step(events: Sequence[int], event: int | None, forward: bool) -> int | None:
+    """The next (or previous) of ``events``, ascending, from the open one; goes round at the end."""
     if not events:
         return None
     if event is None:

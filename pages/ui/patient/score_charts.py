@@ -84,14 +84,14 @@ def _markers(
         y=np.full(len(places), row + MARKER_Y, dtype=np.float32),
         mode="markers",
         name=f"{words}, {strip.title}",
-        customdata=np.column_stack([places, table.events[places]]),
+        customdata=np.column_stack([places, places + 1, table.events[places] + 1]),
         text=[
             "no score" if not r else f"score {v:.4g}, rank {r:,}"
             for v, r in zip(values, rank, strict=True)
         ],
         hovertemplate=(
-            f"<b>{strip.title}</b>: {words}<br>%{{text}}<br>sentence %{{customdata[0]}}, "
-            "event %{customdata[1]}<extra></extra>"
+            f"<b>{strip.title}</b>: {words}<br>%{{text}}<br>sentence %{{customdata[1]}}, "
+            "event %{customdata[2]}<extra></extra>"
         ),
         marker=style,
         selected={"marker": {"opacity": 1}},
@@ -119,7 +119,8 @@ def strips_figure(
     shades: Shades,
     open_at: int | None = None,
 ) -> go.Figure:
-    """The heat strips; every marker's ``customdata[0]`` is the number of its sentence.
+    """The heat strips; every marker's ``customdata[0]`` is its sentence,
+    counted from 0; what people read is counted from 1.
 
     ``gold``: sentences that hold evidence. ``open_at``: the sentence that is shown below, which a
     thin line crosses all strips at.

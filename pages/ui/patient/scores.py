@@ -24,6 +24,7 @@ from pages.ui.patient.score_charts import Strip
 from pages.ui.patient.score_data import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
 from pages.ui.patient.timeline import EVIDENCE_COLOUR, Look, Shades, opened
 from pages.ui.shared import tables, theme
+from pages.ui.shared.plain import plain
 
 MOST_STRIPS = 6
 NEXT_BEST = 10
@@ -77,7 +78,11 @@ def _arms(choice: Choice, units: int) -> tuple[tuple[str, ...], tuple[str, ...]]
         format_func=lambda n: titles.get(n, n),
         key=f"patient_strips_{'_'.join(choice.arms)}",
     )
-    return tuple(name for name in there if name in shown)[:MOST_STRIPS], slow
+    # In the order of choice: what is chosen last never takes the place of what is there.
+    chosen = [name for name in shown if name in there]
+    if len(chosen) > MOST_STRIPS:
+        st.caption(f"The first {MOST_STRIPS} of {len(chosen)} are drawn.")
+    return tuple(chosen[:MOST_STRIPS]), slow
 
 
 def _strips(
@@ -105,7 +110,7 @@ def _notes(unlike: Sequence[tuple[str, str]], slow: Sequence[str], titles: dict[
         names = ", ".join(titles.get(n, n) for n in slow)
         words.append(f"{names}: not run on this long record yet (choose them among the arms).")
     if words:
-        st.caption(" ".join(f"No strip for {w}" for w in words))
+        st.caption(plain(" ".join(f"No strip for {w}" for w in words)))
 
 
 def gold_places(table: api.ScoreTable, found: Sequence[Piece]) -> list[int]:

@@ -13,6 +13,7 @@ from pages.ui.patient import export as patient_export
 from pages.ui.patient import reader as reader_view
 from pages.ui.patient.choose import Choice
 from pages.ui.patient.kept import ArmView, Piece
+from pages.ui.shared import prompt as prompt_view
 from pages.ui.shared import tables, theme
 
 
@@ -47,7 +48,8 @@ def reader(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> 
         raw = st.expander("The prompt, as built", on_change="rerun", key="patient_prompt")
         if raw.open:
             with raw:
-                st.code(view.prompt.text[:40_000], language=None, wrap_lines=True)
+                st.html(prompt_view.html(view.prompt.text))
+                st.caption("The file of prompts, under Table and export, has it whole.")
 
 
 def two_arms(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> None:

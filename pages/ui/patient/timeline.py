@@ -163,10 +163,10 @@ def _kept_trace(view: ArmView, look: Look, axis: Axis, by: str, y: int) -> go.Sc
             "line": {"width": 1.6, "color": look.colour},
             "opacity": 0.35 if thin else 0.85,
         },
-        customdata=np.column_stack([events, recent]),
+        customdata=np.column_stack([events, recent, events + 1]),
         text=["as most recent" if np.isnan(s) else f"score {s:.3g}" for s in scores],
         hovertemplate=(
-            f"<b>{view.title}</b> kept event %{{customdata[0]}}{note}<br>%{{text}}<extra></extra>"
+            f"<b>{view.title}</b> kept event %{{customdata[2]}}{note}<br>%{{text}}<extra></extra>"
         ),
         selected={"marker": {"opacity": 1, "size": 14}},
         unselected={"marker": {"opacity": 0.7}},
@@ -191,11 +191,11 @@ def _evidence_trace(
             "line": {"width": 3, "color": shades.evidence},
             "opacity": 1,
         },
-        customdata=np.column_stack([events, [p.number for p in found]]),
+        customdata=np.column_stack([events, [p.number for p in found], events + 1]),
         text=[w if w != DROPPED else "dropped" for w in words],
         hovertemplate=(
             f"<b>Evidence %{{customdata[1]}}</b> %{{text}} by {view.title}<br>"
-            "event %{customdata[0]}<extra></extra>"
+            "event %{customdata[2]}<extra></extra>"
         ),
         selected={"marker": {"opacity": 1}},
         unselected={"marker": {"opacity": 1}},
@@ -214,8 +214,8 @@ def _gold_row(found: Sequence[Piece], axis: Axis, by: str, y: int, shades: Shade
         textposition="middle right",
         textfont={"color": shades.text, "size": 12},
         cliponaxis=False,
-        customdata=np.column_stack([events, [p.number for p in found]]),
-        hovertemplate=("<b>Evidence %{customdata[1]}</b><br>event %{customdata[0]}<extra></extra>"),
+        customdata=np.column_stack([events, [p.number for p in found], events + 1]),
+        hovertemplate=("<b>Evidence %{customdata[1]}</b><br>event %{customdata[2]}<extra></extra>"),
         selected={"marker": {"opacity": 1}},
         unselected={"marker": {"opacity": 1}},
     )
@@ -246,7 +246,7 @@ def figure(
     by: str,
     shades: Shades,
 ) -> go.Figure:
-    """The timeline; every marker's ``customdata[0]`` is the number of its event."""
+    """The timeline; every marker's ``customdata[0]`` is its event, counted from 0."""
     rows = len(views) + bool(found)
     upper, lower = ROW * max(rows, 1), STRIP * len(axis.kinds)
     split = lower / (upper + lower + 10)

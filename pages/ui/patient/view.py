@@ -14,6 +14,7 @@ from pages.ui.patient import state as patient_state
 from pages.ui.patient.choose import Choice
 from pages.ui.patient.kept import ArmView, Piece
 from pages.ui.shared import marks, theme
+from pages.ui.shared.plain import plain
 
 WAITING = "Not run on this long record yet: it reads all of it once, which may take minutes."
 
@@ -29,7 +30,7 @@ def question(choice: Choice) -> None:
     asked = choice.instruction
     task = " · ".join(w for w in (asked.domain, asked.specialty) if w)
     facts = patient_state.facts(choice.record)
-    words = [f"{facts} · question: {task}" if task else facts]
+    words = [plain(f"{facts} · question: {task}" if task else facts)]
     note = kept.evidence_note(choice.gold)
     if not note and choice.gold is not None and not choice.gold.exact:
         words.append("Evidence located by matching its text.")
@@ -37,7 +38,7 @@ def question(choice: Choice) -> None:
         words.append("Arms may use nothing after the question's cut-off time.")
     st.caption(" · ".join(words))
     if note:
-        st.info(note)
+        st.info(plain(note))
 
 
 def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
@@ -98,8 +99,8 @@ def _clicked(key: str, choice: Choice) -> None:
         patient_state.open_event(choice.record, choice.instruction, event)
 
 
-def _step(choice: Choice, found: Sequence[Piece], event: int | None, forward: bool) -> None:
-    to = evidence.step(found, event, forward)
+def _step(choice: Choice, events: Sequence[int], event: int | None, forward: bool) -> None:
+    to = evidence.step(events, event, forward)
     if to is not None:
         patient_state.open_event(choice.record, choice.instruction, to)
 
@@ -148,7 +149,8 @@ def record_timeline(choice: Choice, views: Sequence[ArmView], found: Sequence[Pi
 
 
 def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> str:
-    """The open entry with its marks, the way to the next evidence; returns the panel's HTML."""
+    """The open entry with its marks, the way to the next evidence (or, without
+    any, to the next entry kept); returns the panel's HTML."""
     there = [view for view in views if view.selection is not None]
     st.subheader("In the record", anchor=False)
     if not there:
@@ -163,13 +165,15 @@ def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Pie
         )  # fmt: skip
         view = titles.get(name, there[0])
         event = open_event(choice, found, view)
+        events = evidence.stops(found, view)
+        what = "evidence" if found else "kept"
         for label, forward, icon in (
-            ("Previous evidence", False, ":material/arrow_upward:"),
-            ("Next evidence", True, ":material/arrow_downward:"),
+            (f"Previous {what}", False, ":material/arrow_upward:"),
+            (f"Next {what}", True, ":material/arrow_downward:"),
         ):
             st.button(
                 label, icon=icon, key=f"patient_{'next' if forward else 'previous'}",
-                on_click=_step, args=(choice, found, event, forward), disabled=not found,
+                on_click=_step, args=(choice, events, event, forward), disabled=not events,
             )  # fmt: skip
     if event is None:
         return ""
