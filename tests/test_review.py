@@ -124,6 +124,17 @@ def test_a_verdict_is_kept_and_the_next_answer_comes(run):
     assert api.review_cards(run, "dora")[0].outcome == "correct", "gone back and changed"
 
 
+def test_how_far_one_reviewer_went_back_is_nothing_to_another(run):
+    for name in ("gus", "hal"):
+        api.add_review(run, name, api.review_cards(run, name)[0].key, "correct")
+    app = opened()
+    app.text_input(key="reviewer").input("gus").run()
+    app.button(key="review_undo").click().run()
+    assert app.button(key="review_correct").proto.type == "primary", "back at a judged card"
+    app.text_input(key="reviewer").input("hal").run()
+    assert app.button(key="review_correct").proto.type == "secondary", "the next one to judge"
+
+
 def test_what_is_shown_names_no_arm_reader_or_judge(run):
     app = opened()
     app.text_input(key="reviewer").input("emil").run()

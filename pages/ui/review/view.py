@@ -11,20 +11,23 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.data.cohort import plain
 from pages.ui.review import card as card_html
 from pages.ui.shared import forest, results, tables, theme
 from pages.ui.shared.forest import Line, number
+from pages.ui.shared.plain import plain
 
 BUTTONS = (
     ("correct", "Right", "1"),
     ("incorrect", "Wrong", "2"),
     ("cannot_tell", "Cannot tell", "3"),
 )
-BACK = "review_back"
-"""How many cards of those judged a reviewer has gone back."""
 SHOWN = "review_shown"
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
+
+
+def _back(run: str, reviewer: str) -> str:
+    """Where the session holds how many judged cards a reviewer of a run has gone back."""
+    return f"review_back_{run}_{reviewer}"
 
 
 def judge(run: dict[str, Any], reviewer: str) -> None:
@@ -34,7 +37,7 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
     st.progress(
         len(done) / max(len(cards), 1), f"{len(done):,} of {len(cards):,} different answers judged"
     )
-    back = min(st.session_state.get(BACK, 0), len(done))
+    back = min(st.session_state.get(_back(run["run"], reviewer), 0), len(done))
     card = done[-back] if back else next((card for card in cards if not card.outcome), None)
     if card is None:
         st.info("Every answer of this run is judged. See how far you agree with its judges.")
@@ -59,6 +62,7 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
             key="review_undo",
             type="tertiary",
             on_click=_go_back,
+            args=(_back(run["run"], reviewer),),
             disabled=back >= len(done),
         )
     st.caption(
@@ -93,11 +97,12 @@ def _say(run: str, reviewer: str, card: api.Card, outcome: str) -> None:
         api.add_review(run, reviewer, card.key, outcome, seconds)
     except MidchartError as error:
         st.session_state["review_refused"] = str(error)
-    st.session_state[BACK] = max(0, st.session_state.get(BACK, 0) - 1)
+    back = _back(run, reviewer)
+    st.session_state[back] = max(0, st.session_state.get(back, 0) - 1)
 
 
-def _go_back() -> None:
-    st.session_state[BACK] = st.session_state.get(BACK, 0) + 1
+def _go_back(back: str) -> None:
+    st.session_state[back] = st.session_state.get(back, 0) + 1
 
 
 def agreement(run: dict[str, Any]) -> None:
