@@ -1,4 +1,4 @@
-"""Which run is looked at: told by its name, day and status, kept in the address by its id alone."""
+"""Which run is looked at: told by its day, name and status, kept in the address by its id alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pages.ui.runs import panel
 from pages.ui.shared import linked
 
 WIDTH = 620
-"""Room for a name, a day and a status on one line."""
+"""Room for a day, a name and a status on one line."""
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> dict[str, Any] | None:
@@ -53,12 +53,13 @@ def opened(kinds: tuple[str, ...], key: str) -> tuple[dict[str, Any], dict[str, 
 
 
 def names(runs: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """What people read of each run: name, when it was made, status; and its id where two are alike.
+    """What people read of each run: when it was made, name, status; and its id where two are alike.
 
-    A list tells its entries apart by what is read, so no two may read the same.
+    A list tells its entries apart by what is read, so no two may read the same. The day is first: a
+    narrow screen cuts the end off, and runs often share their names.
     """
     told = {
-        run["run"]: " · ".join(part for part in (run["name"], made(run), status(run)) if part)
+        run["run"]: " · ".join(part for part in (made(run), run["name"], status(run)) if part)
         for run in runs
     }
     all_told = list(told.values())
