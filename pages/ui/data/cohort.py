@@ -16,7 +16,10 @@ from core import api
 from pages.ui import state
 from pages.ui.shared import tables
 from pages.ui.shared import theme
+from pages.ui.shared.plain import plain
 
+CHANGE = 'python -m core data-use DATA training_allowed yes --reason "…"'
+"""How a cohort's tag is changed: so that the change has a reason and is on record."""
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (PROTOCOL, Units)."""
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
@@ -71,16 +74,11 @@ def short_tag(manifest: api.Manifest) -> str:
     return "may leave" if manifest.external_services_allowed else "stays here"
 
 
-def plain(text: str) -> str:
-    """A name as plain text inside markdown."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-.!|~>$:<" else c for c in text)
-
-
 def problems() -> None:
     """Folders among the cohorts that cannot be opened, each with its one line."""
     for name, _, problem in state.cohorts():
         if problem:
-            st.warning(problem, title=f"{name} cannot be opened", icon=":material/folder_off:")
+            st.warning(plain(problem), title=f"{plain(name)} cannot be opened", icon=":material/folder_off:")
 
 
 def cohort(name: str) -> None:
@@ -108,9 +106,12 @@ def cohort(name: str) -> None:
             with st.container(gap=None):
                 st.caption(question)
                 st.text(answer)
-        st.caption(f"Format {opened.format} · {path}")
+        st.caption(f"Format {plain(opened.format)} · {plain(path)}")
         if not opened.manifest.synthetic:
-            st.caption("Set in the folder's `midchart.toml`; what is not said there is a no.")
+            st.caption(
+                "What is not said in the folder's `midchart.toml` is a no. A change takes a reason, "
+                f"which is kept with it: `{CHANGE}`"
+            )
     with right:
         if forecasts:
             tasks(name, found["labels"])
