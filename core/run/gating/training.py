@@ -118,7 +118,7 @@ def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
             f"{cohort.path}: no sentence shares a content word with a reference answer; "
             f"there is nothing to train a gate on{told_unread(len(unread))}"
         )
-    return Lessons(split, *drawn, frozenset(unread))
+    return Lessons(split, *drawn, unread=frozenset(unread))
 
 
 def train_gate(
