@@ -22,7 +22,8 @@ with choices:
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
-    found = state.replication(cohort, reader)
+    wanted = next(iter(begin.specs(cohort, reader).values()))
+    found = state.replication(cohort, reader, wanted)
     there = [run for run in found["runs"] if run]
     published, corrected = found["runs"][0], found["runs"][-1]
     if not there:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,37 @@ def test_runs_are_found_by_what_they_ran(here):
     assert {row["name"]: row["run"] for row in found["steps"] if row["run"]} == done
     assert [run for run in found["runs"] if run] == list(done.values())
     assert all(row["run"] is None for row in api.replication(cohort, "qwen")["steps"])
+
+
+def test_a_run_of_other_files_or_of_fewer_arms_is_no_step(here):
+    cohort, done = here
+    first = Path(api.status(done["published"])["folder"])
+
+    def another(id, **changes):
+        """The published step once more, newer and finished, on other files or with one arm."""
+        folder = first.parent / id
+        shutil.copytree(first, folder)
+        spec = json.loads((folder / "spec.json").read_text())
+        spec["spec"] |= changes.get("spec", {})
+        spec["cohort"] |= changes.get("cohort", {})
+        (folder / "spec.json").write_text(json.dumps({**spec, "run": id}))
+        return folder
+
+    asked = (["full", "bm25", {"name": "bm25", "k": 1}], ["token_overlap"])
+    arms = json.loads((first / "spec.json").read_text())["spec"]["arms"]
+    made = [
+        another("29991231-000000-aaaaaa", cohort={"digest": "of other files"}),
+        another("29991231-000001-bbbbbb", spec={"arms": arms[1:2]}),
+        another("29991231-000002-cccccc", spec={"judges": []}),
+    ]
+    try:
+        assert api.replication(cohort, "extractive", *asked)["runs"][0] == done["published"]
+        same = another("29991231-000003-dddddd")
+        made.append(same)
+        assert api.replication(cohort, "extractive", *asked)["runs"][0] == same.name, "the newest"
+    finally:
+        for folder in made:
+            shutil.rmtree(folder)
 
 
 def test_a_waterfall_pairs_each_step_with_the_one_before(here):

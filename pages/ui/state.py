@@ -209,9 +209,10 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 
-def replication(cohort: str, reader: str) -> dict[str, Any]:
-    """How far the replication with a reader on a cohort is."""
-    return api.replication(api.open_data(cohort).path, reader)
+def replication(cohort: str, reader: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """How far the replication with a reader on a cohort is; ``wanted``: the spec of a step."""
+    path = api.open_data(cohort).path
+    return api.replication(path, reader, wanted["arms"], wanted["judges"])
 
 
 @st.cache_data(max_entries=16, show_spinner="Pairing the steps")

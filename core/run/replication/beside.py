@@ -1,12 +1,16 @@
 """A replication on a cohort: its runs, the faults' waterfall, and the paper's tables beside them.
 
 The runs of a replication are found by what they ran (cohort, reader, protocol), not by a name or
-a list that could be lost: a step that was run from the command line counts like any other.
+a list that could be lost: a step that was run from the command line counts like any other. One on
+files that the cohort no longer holds does not, and where several would do, the one that holds the
+arms and judges asked for goes before those that are merely newer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +18,10 @@ from typing import Any
 from core.protocol import Protocol
 from core.run.comparing import compare_runs
 from core.run.folder import find_run
+from core.run.opening import digest_of
 from core.run.plan import Plan
 from core.run.replication.paper import paper_rows
-from core.run.replication.steps import Step, steps
+from core.run.replication.steps import ARMS, Step, steps
 from core.run.report import report
 from core.run.state import status
 
@@ -24,14 +29,17 @@ Row = dict[str, Any]
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason")
 
 
-def replication(data: str | Path, reader: str) -> dict[str, Any]:
+def replication(
+    data: str | Path, reader: str, arms: Sequence[Any] = ARMS, judges: Sequence[str] = ()
+) -> dict[str, Any]:
     """How far the replication with a reader on a cohort is.
 
+    ``arms`` and ``judges``: those that its runs are to hold, as a spec names them.
     ``steps``: a row each: ``name``, ``title``, ``did`` (the fault in a sentence), ``fields``, and
-    its newest ``run`` with ``status``, counts and ``reason``; None where there is none.
+    its fittest ``run`` with ``status``, counts and ``reason``; None where there is none.
     ``runs``: ids of the finished runs in the order of steps, None for a step without one.
     """
-    known = _runs(Path(data), reader)
+    known = _runs(Path(data), reader, {*map(_arm, arms)}, {*judges})
     rows: list[Row] = []
     for step in steps():
         found = known.get(_bare(step.protocol))
@@ -57,19 +65,47 @@ def _bare(protocol: Protocol) -> Protocol:
     return replace(protocol, preset="")
 
 
-def _runs(data: Path, reader: str) -> dict[Protocol, Row]:
-    """Protocol → the newest run of answers on a cohort by a reader alone; finished ones first."""
-    found: dict[Protocol, Row] = {}
+def _arm(entry: Any) -> tuple[str, int | None]:
+    """An arm of a spec and its k; None for the protocol's."""
+    return (entry, None) if isinstance(entry, str) else (entry["name"], entry.get("k"))
+
+
+def _runs(
+    data: Path, reader: str, arms: set[tuple[str, int | None]], judges: set[str]
+) -> dict[Protocol, Row]:
+    """Protocol → the run of answers on a cohort, as it is now, by a reader alone.
+
+    The one with most of the arms and judges that are asked for; of several finished ones first,
+    then the newest.
+    """
+    found: dict[Protocol, tuple[tuple[int, bool], Row]] = {}
     for now in status():
         if now["kind"] != "answers":
             continue
         plan = find_run(now["run"]).plan()
         if Path(plan.data) != data or plan.readers != (reader,) or plan.limit or plan.part:
             continue
-        have = found.get(_bare(plan.protocol))
-        if have is None or (have["status"] != "done" and now["status"] == "done"):
-            found[_bare(plan.protocol)] = now
-    return found
+        if plan.digest != _digest(str(data), _stamps(data)):
+            continue
+        usual = plan.protocol.budget().k
+        have = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
+        fit = len(arms & have) + len(judges & {*plan.judges}), now["status"] == "done"
+        best = found.get(_bare(plan.protocol))
+        if best is None or fit > best[0]:
+            found[_bare(plan.protocol)] = fit, now
+    return {protocol: row for protocol, (_, row) in found.items()}
+
+
+@lru_cache(maxsize=8)
+def _digest(data: str, stamps: frozenset[tuple[str, int, int]]) -> str:
+    """The hash of a cohort's files, worked out once while none of them changes (``stamps``)."""
+    return digest_of(data)
+
+
+def _stamps(data: Path) -> frozenset[tuple[str, int, int]]:
+    """Every file of a cohort with its time and size."""
+    files = [data] if data.is_file() else [path for path in data.rglob("*") if path.is_file()]
+    return frozenset((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
 
 def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
