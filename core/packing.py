@@ -42,9 +42,24 @@ def line_text(sentence: Sentence) -> str:
     return f"[{day(sentence.time)}] {one_line(sentence.text)}"
 
 
+def quoted(line: str) -> str:
+    """A context line as a reader may quote it: what it says, then its date in brackets.
+
+    What a line says can be held against a question while it is written; its date only against what
+    is written already.
+    """
+    day, _, said = line.partition("] ")
+    return f"{said} {day}]"
+
+
 def body(line: ContextLine) -> str:
     """A context line without its date."""
     return line.text.partition("] ")[2]
+
+
+def dated(line: ContextLine) -> str:
+    """The date of a context line: an ISO day, or "undated"."""
+    return line.text.partition("] ")[0][1:]
 
 
 def context_lines(selection: Selection) -> tuple[ContextLine, ...]:
@@ -169,7 +184,8 @@ def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:
     def rank(i: int) -> tuple[int, float, int]:
         kept = selection.kept[i]
         by_recency = kept.kept_by != "arm"
-        return (by_recency, worst if kept.score is None else kept.score, i)
+        # Among equal scores the earlier line stays; among recency lines the later one does.
+        return (by_recency, worst if kept.score is None else kept.score, i if by_recency else -i)
 
     return sorted(indices, key=rank)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.packing import HEAD, MIDDLE, TAIL, build_prompt, context_lines, context_texts
+from core.packing import HEAD, MIDDLE, TAIL, build_prompt, context_lines, context_texts, quoted
 from core.protocol import parse
 from core.text import count_tokens
 from core.types import ContextLine, Kept, Selection, Sentence, Span
@@ -87,6 +87,15 @@ def test_what_gives_way_is_the_lowest_score_and_recency_stays():
     cut_scores = [int(i[1:]) % 7 for i in prompt.cut]
     kept_scores = [int(i[1:]) % 7 for i in kept - {"e0", "e3", "e6"}]
     assert max(cut_scores) <= min(kept_scores, default=99)
+
+
+def test_among_equal_scores_the_earlier_line_stays_and_of_recency_lines_the_later():
+    texts = ["word " * 10] * 6
+    same = selection(texts)
+    for by, stays in (("arm", ["e0", "e1"]), ("recency", ["e4", "e5"])):
+        kept = tuple(replace(one, score=1.0, kept_by=by) for one in same.kept)
+        prompt = build_prompt("?", replace(same, kept=kept), parse(), 224, count_tokens)
+        assert [line.sentence_id for line in prompt.context] == stays
 
 
 @pytest.mark.parametrize(("side", "gone"), [("latest", "e0"), ("earliest", "e39")])
@@ -179,3 +188,8 @@ def test_the_published_right_truncation_cuts_the_question_and_says_so():
 def test_a_question_too_long_for_the_window_is_refused():
     with pytest.raises(InputError, match="no place for it"):
         build_prompt("why " * 500, selection(["a"]), parse("corrected"), 300, count_tokens)
+
+
+def test_a_line_is_quoted_with_its_date_last():
+    assert quoted("[2014-05-01] Sodium [serum]: 141") == "Sodium [serum]: 141 [2014-05-01]"
+    assert quoted("[undated] Walks.") == "Walks. [undated]"
