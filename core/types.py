@@ -250,7 +250,7 @@ class Answer:
     ``prompt_tokens`` that were not read anew; ``seconds`` is from the prompt's turn to its answer;
     ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, while it was made (0: unknown);
     ``how`` by which of a reader's ways it was made, where it has more than one; ``quotes``: it
-    means to be a line of its context, date and all, whether or not one is like it.
+    means to be a line of its context, with its date, whether or not one is like it.
     """
 
     text: str

@@ -68,9 +68,9 @@ MODELS: dict[str, Model] = {
         Model(
             SMALL,
             "",
-            8,
+            9,
             "reader small, the demo's own",
-            sha256="063e7c6e70e6f5723f33faf4e33f824ea3f5ae3c5e867279826e1a854c4ad0af",
+            sha256="8630fe886357267b33c814aa51b93e778070ffa4b4e42abb9674757537cde85f",
             shipped="readers/shipped/small",
         ),
         Model(

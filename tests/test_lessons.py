@@ -12,11 +12,12 @@ import pytest
 from core.errors import InputError, WorkFailed
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt
+from core.packing import build_prompt, quoted
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
 from core.synthetic.lessons import KINDS, NOT_DOCUMENTED, LessonPlan, lesson
 from core.synthetic.lessons.apart import require, shared
+from core.synthetic.lessons.haste import loosely, telling
 from core.synthetic.lessons.tables import topics
 from core.text import count_tokens
 from core.types import ContextLine, Selection
@@ -46,7 +47,7 @@ def test_the_answer_is_the_line_named_word_for_word(place: str) -> None:
                 assert asked.answer == NOT_DOCUMENTED
                 assert is_refusal(asked.answer)
             else:
-                assert asked.answer == made.lines[asked.line]
+                assert asked.answer == quoted(made.lines[asked.line])
     assert len(kinds) > 40
 
 
@@ -91,6 +92,32 @@ def test_questions_are_asked_in_many_ways() -> None:
     assert len(asked) > 100
 
 
+def test_what_means_nothing_is_asked_for_by_its_own_words() -> None:
+    plan = LessonPlan(lines=(20, 20), kinds=("echo",), absent=0.0, distractors=2)
+    seen = 0
+    for number in range(20):
+        made = lesson(11, number, plan)
+        for asked in made.asked:
+            if asked.line is None:
+                continue
+            put = asked.question.split()
+            told = [
+                sum(any(word[:4] == own[:4] for own in telling(line)) for word in put)
+                for line in made.lines
+            ]
+            seen += 1
+            assert told[asked.line] >= max((told[i] for i in asked.distractors), default=1)
+    assert seen > 200
+
+
+def test_haste_leaves_numbers_and_the_longest_word() -> None:
+    rng = np.random.default_rng(3)
+    question = "Which dose of metformin hydrochloride was written down for 2011-05-06 by her?"
+    put = {loosely(rng, question) for _ in range(300)}
+    assert len(put) > 30
+    assert all("hydrochloride" in one and "2011-05-06" in one for one in put)
+
+
 def test_evidence_near_the_edges_is_nearer_to_them() -> None:
     def share_of_middle(place: str) -> float:
         plan = LessonPlan(lines=(40, 40), place=place, kinds=("lab", "dose_on_day"), distractors=0)
@@ -115,7 +142,7 @@ def test_distractors_say_the_same_thing_with_another_value() -> None:
         for asked in made.asked:
             for other in asked.distractors:
                 seen += 1
-                assert made.lines[other][13:] != asked.answer[13:]
+                assert quoted(made.lines[other])[:-12] != asked.answer[:-12]
                 assert asked.question != made.lines[other]
     assert seen > 20
 

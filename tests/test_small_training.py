@@ -13,7 +13,7 @@ import torch
 from core.errors import DataError, InputError
 from core.protocol import Protocol
 from core.readers.qwen import Qwen
-from core.small.batches import BEGINNING, DATE, beginnings, encode, foretell, right_answers
+from core.small.batches import BEGINNING, DATE, FINDING, encode, foretell, right_answers
 from core.small.network import Known, make_network
 from core.small.recipe import Recipe, Shape, Step
 from core.small.shipping import ship, verify
@@ -22,7 +22,7 @@ from core.small.trainer import Trainer
 from core.synthetic.lessons import Lesson, LessonPlan, lesson
 from core.types import Prompt
 
-SHAPE = Shape(layers=3, width=96, heads=6, feed_forward=96, words=400, window=2048)
+SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
 RECIPE = Recipe(steps=4, records=2, asked=(6, 6), lines=(6, 8, 8), long=12, judged=2, half=False)
 PLAN = LessonPlan(lines=(6, 10), asked=8)
 
@@ -108,10 +108,9 @@ def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path
         maps = trainer.model(tokens, output_attentions=True).attentions
         trainer.model.set_attn_implementation("sdpa")
     assert torch.all(foretold.found <= 1e-5)
-    early = beginnings(taught)
-    place = int(np.flatnonzero(taught.of[early] == number)[0])
+    place = int(np.flatnonzero(taught.of == number)[0])
     there = torch.from_numpy(taught.line == made.asked[number].line)
-    for head in (0, 1):
+    for head in range(FINDING):
         seen = maps[2][0, head, -1, :p]
         share = seen[there].sum() / seen.sum()
         assert foretold.found[head, place].exp().item() == pytest.approx(share.item(), rel=1e-3)
@@ -175,8 +174,8 @@ def test_the_rate_warms_up_stays_and_falls() -> None:
 def test_heads_begin_where_they_are_set() -> None:
     """In a fresh network the first head looks one token back, and plain ones nowhere yet."""
     tokens = torch.arange(40)[None] % 30 + 5
-    told, dates = np.zeros((60, 2)), np.zeros(60, dtype=bool)
-    for known, least, most in ((Known(told, dates, 3, 1), 0.9, 1.0), (None, 0.0, 0.2)):
+    rare, dates = np.zeros(60), np.zeros(60, dtype=bool)
+    for known, least, most in ((Known(rare, dates, 3, 1), 0.9, 1.0), (None, 0.0, 0.2)):
         network = make_network(SHAPE, 60, 1, 0, 3, known)
         network.set_attn_implementation("eager")
         with torch.inference_mode():

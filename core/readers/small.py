@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
+from core.packing import body, dated
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
@@ -28,6 +29,8 @@ REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
 )
+NOTHING = ["not", "documented"]
+"""The words with which it says that no line answers."""
 # What is asked for with these words takes several lines, or reasons that no line gives.
 _SEVERAL = re.compile(
     r"^\W*(?:summari[sz]e|provide|list|show|compare|outline|explain|trace)\b"
@@ -97,17 +100,34 @@ class Small:
                 yield index, Answer(REFUSAL, prompt_tokens=prompt.tokens, how="declined")
             else:
                 put.append(index)
-        for index, answer in self.model.read_many([prompts[i] for i in put]):
-            yield put[index], _sourced(answer, prompts[put[index]])
+        for index, answer in self.quotes([prompts[i] for i in put]):
+            yield put[index], answer
+
+    def quotes(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        """What the model writes to every prompt, none declined, each with the line it quotes."""
+        for index, answer in self.model.read_many(prompts):
+            yield index, sourced(answer, prompts[index])
 
 
-def _sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """An answer with the line it quotes, by its words; with none where no line is like it.
+_DAY = re.compile(r" \[(?:(\d{4}-\d\d-\d\d)|undated|\d[^\]]*)\]?$")
+"""The date that the model writes after a quote."""
 
-    Without its question a prompt asks for no quote, and what is written is left as it is.
+
+def sourced(answer: Answer, prompt: Prompt) -> Answer:
+    """An answer with the line it quotes, by its words, and that line's date; with neither where no
+    line says so.
+
+    The date that the model itself writes is often another line's: it only tells lines apart that
+    say the same. Without its question a prompt asks for no quote, and what is written is left as
+    it is.
     """
-    if not prompt.question_survived or not answer.text.startswith("["):
+    if not prompt.question_survived or words(answer.text) == NOTHING:
         return answer
-    said = words(answer.text)
-    found = [line.sentence_id for line in prompt.context if words(line.text) == said]
-    return replace(answer, sources=tuple(found[:1]), quotes=True)
+    written = _DAY.search(answer.text)
+    said = answer.text[: written.start()] if written else answer.text
+    alike = [line for line in prompt.context if words(body(line)) == words(said)]
+    if not alike:
+        return replace(answer, text=said, quotes=True)
+    named = written.group(1) if written else None
+    line = next((one for one in alike if named and dated(one) == named), alike[-1])
+    return replace(answer, text=f"{said} [{dated(line)}]", sources=(line.sentence_id,), quotes=True)

@@ -22,17 +22,16 @@ from core.small.tokens import Ids, answer_ids, ids
 from core.synthetic.lessons import Lesson
 
 GUIDED = 2
-"""The layer whose first two heads may be guided to the line that answers."""
+"""The layer whose first heads may be guided to the line that answers."""
 TELLING = 1
 """The layer of which two heads, the second and the third, may be guided to how a token's line
 begins: its first word, and the end of its date."""
-HEADS = 2
-"""How many heads of a layer are guided."""
+FINDING, TOLD = 4, 2
+"""How many heads of the one and of the other."""
 SAMPLED = 192
 """Most tokens of a record at which the telling heads are looked at."""
-BEGINNING = 7
-"""Tokens of an answer over which they are: a line's date and its first words, by which it is told.
-The others follow from these."""
+BEGINNING = 5
+"""First tokens of an answer, by which its line is told. The others follow from these."""
 DATE = 5
 """Tokens of a line up to the end of its date."""
 ROWS = 4
@@ -122,11 +121,11 @@ def _opening(tokenizer: Any, lesson: Lesson) -> tuple[Ids, Ids]:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """``logits`` [a, vocabulary] at the places asked; ``found`` [heads, b], the log of the
-    attention that the guided heads give, at each answer's first tokens (:func:`beginnings`), to
-    the line that answers, of all the record: or to what stands before the record, where no line
-    does; ``told`` [heads, s], the log of the attention that the telling heads give, at some tokens
-    of the record's lines, to the line's first word and to the end of its date."""
+    """``logits`` [a, vocabulary] at the places asked; ``found`` [heads, a], the log of the
+    attention that the finding heads give there to the line that answers, of all the record, or to
+    what stands before the record, where no line does; ``told`` [heads, s], the log of the attention
+    that the telling heads give, at some tokens of the record's lines, to the line's first word and
+    to the end of its date."""
 
     logits: Tensor
     found: Tensor
@@ -184,7 +183,7 @@ def foretell(model: Any, lesson: Encoded) -> Foretold:
         use_cache=True,
     ).last_hidden_state
     logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(lesson.asked)])
-    keys = cache.layers[GUIDED].keys[0, :HEADS, :p]
+    keys = cache.layers[GUIDED].keys[0, :FINDING, :p]
     attention = inner.layers[GUIDED].self_attn
     return Foretold(logits, _found(attention, seen_by.of(GUIDED), keys, lesson), told)
 
@@ -216,7 +215,7 @@ def _told(attention: Any, given: dict[str, Any], cache: Any, lesson: Encoded) ->
     begin = begins[np.searchsorted(begins, where, "right") - 1]
     inside = np.flatnonzero((lesson.line >= 0) & (where - begin > DATE))
     inside = inside[:: max(1, len(inside) // SAMPLED)]
-    heads = slice(1, 1 + HEADS)
+    heads = slice(1, 1 + TOLD)
     keys = cache.layers[TELLING].keys[0, heads]
     places = torch.from_numpy(inside)
     scores = _queries(attention, given, places, heads) @ keys.transpose(1, 2)
@@ -227,12 +226,11 @@ def _told(attention: Any, given: dict[str, Any], cache: Any, lesson: Encoded) ->
 
 
 def _found(attention: Any, given: dict[str, Any], keys: Tensor, lesson: Encoded) -> Tensor:
-    """Log attention of the guided heads to the answering lines [heads, b]."""
-    early = beginnings(lesson)
-    places = torch.from_numpy(lesson.asked[early])
-    scores = _queries(attention, given, places, slice(0, HEADS)) @ keys.transpose(1, 2)
+    """Log attention of the finding heads to the answering lines [heads, a]."""
+    places = torch.from_numpy(lesson.asked)
+    scores = _queries(attention, given, places, slice(0, FINDING)) @ keys.transpose(1, 2)
     line = torch.from_numpy(lesson.line)
-    wanted = torch.from_numpy(lesson.evidence[lesson.of[early]])
+    wanted = torch.from_numpy(lesson.evidence[lesson.of])
     other = line[None] != wanted[:, None]
     return F.log_softmax(scores.float(), dim=-1).masked_fill(other, -math.inf).logsumexp(-1)
 

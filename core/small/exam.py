@@ -20,7 +20,7 @@ import numpy as np
 from core.arms import ARMS
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt, line_text
+from core.packing import build_prompt, line_text, quoted
 from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
@@ -28,7 +28,7 @@ from core.synthetic.cohort import instruction_id, make_clinical, make_one
 from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
 from core.text import words
-from core.types import Cohort, Gold, Instruction, Prompt, Selection, Span
+from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span
 
 EXAM_SEED = 9_001
 """Lessons of this seed are in no training (a recipe's seed is smaller)."""
@@ -74,13 +74,16 @@ def lessons(reader: Small, plan: LessonPlan, count: int, part: str) -> list[Mark
     asked: list[tuple[str, str, float | None]] = []
     for number in range(count):
         made = make_lesson(np.random.default_rng([EXAM_SEED, number, plan.lines[1]]), plan)
+        lines = tuple(ContextLine(str(i), line) for i, line in enumerate(made.lines))
         for i, one in enumerate(made.asked):
             text = made.prompt(i)
-            prompts.append(Prompt(text, one.question, (), reader.count_tokens(text)))
+            prompts.append(Prompt(text, one.question, lines, reader.count_tokens(text)))
             depth = None if one.line is None else one.line / max(len(made.lines) - 1, 1)
             asked.append((one.kind, one.answer, depth))
     # What is declined by its wording is the program's choice, not the model's: all are put.
-    said = _put(reader, prompts)
+    said = [""] * len(prompts)
+    for index, answer in reader.quotes(prompts):
+        said[index] = answer.text
     for (kind, answer, depth), text in zip(asked, said, strict=True):
         right = _same(text, answer)
         hits["all"].append(right)
@@ -91,13 +94,6 @@ def lessons(reader: Small, plan: LessonPlan, count: int, part: str) -> list[Mark
         hits[f"kind {kind}"].append(right)
         hits[f"depth {('first', 'middle', 'last')[min(int(depth * 3), 2)]} third"].append(right)
     return [mark(part, what, hits[what]) for what in sorted(hits)]
-
-
-def _put(reader: Small, prompts: Sequence[Prompt]) -> list[str]:
-    said = [""] * len(prompts)
-    for index, answer in reader.model.read_many(prompts):
-        said[index] = answer.text
-    return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +150,7 @@ def _without(selection: Selection, cohort: Cohort, asked: Instruction) -> Select
     return replace(selection, kept=kept)
 
 
-_DAY = re.compile(r"^\[[^\]]*\] ")
+_DAY = re.compile(r" \[[^\]]*\]$")
 
 
 def holds(said: str, keys: Iterable[str]) -> bool:
@@ -208,7 +204,7 @@ def patients(
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(said[i]))
         hits["evidence shown", "a line of evidence, word for word"].append(
-            any(_same(said[i], line) for line in case.lines)
+            any(_same(said[i], quoted(line)) for line in case.lines)
         )
         hits["evidence taken out", "said not documented"].append(_same(bare[i], NOT_DOCUMENTED))
         hits["another patient's record", "right"].append(holds(strange[i], case.keys))
@@ -221,7 +217,8 @@ def patients(
     return [mark(*name, hits[name]) for name in sorted(hits)], rows
 
 
-_KINDS = tuple(READINGS)
+_NAMED = tuple(kind for kind in READINGS if kind not in ("message", "echo"))
+"""Kinds of facts that a name is told of; what means nothing is no fact."""
 PLANS = {
     "lessons of 25 lines": (LessonPlan(lines=(25, 25)), 20),
     "lessons of 25 lines, no distractors": (
@@ -229,7 +226,7 @@ PLANS = {
         20,
     ),
     "lessons of 25 lines, no distractors, made-up names alone": (
-        LessonPlan(lines=(25, 25), kinds=_KINDS, distractors=0, made_up=1.0),
+        LessonPlan(lines=(25, 25), kinds=_NAMED, distractors=0, made_up=1.0),
         20,
     ),
     "lessons of 100 lines, no distractors": (

@@ -8,8 +8,9 @@ long plateau; it may begin near them instead (``start="copying"``). All is train
 - The second completes what was read before ("what followed this, elsewhere?": induction heads,
   Olsson et al. 2022, arXiv 2209.11895); lets each token of a line know the line's first word and
   date, which stand before all that tells the line apart; and lets an answer know the question.
-- The third compares the question with what the lines say, and brings the first word and the date of
-  the line that is most alike; or goes on with a line whose last tokens and words are the answer's.
+- The third compares the question, or what is already quoted, with what the lines say, and brings
+  the first word and the date of the line that is most alike; or goes on with a line whose last
+  tokens and words are the answer's.
 """
 
 from __future__ import annotations
@@ -48,28 +49,30 @@ NEAREST = (0.009, 0.04)
 """The same of the pairs by which a head prefers the nearest of tokens of a kind, and their strength
 and that of the kind, in logits."""
 NEAR, KIND = 8.0, 26.0
-TOLD = 2
-"""Dimensions in which the embedding begins with what is known of a token."""
+TOLD = 1
+"""Dimensions in which the embedding begins with what is known of a token: how rare it is."""
 DATED = 0.4
 """How much of a date's part is told by all dimensions of a token, and not by the few."""
 AVERAGED = 2.0
 """How much stronger an average is written: it is smaller than what it is of."""
 BROUGHT = 2.0
 """How much stronger what is brought is written than a copy, as fewer dimensions tell it."""
-HEADS = 6
-"""Heads that a network which begins so must have: of its width, two sixths are the token's own."""
+LOCAL = 10
+"""Of the dimensions by which a head goes on with a line, how many compare what was read lately."""
+HEADS = 7
+"""Heads that a network which begins so must have, and parts of its width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of the vocabulary before training.
 
-    ``told`` [vocabulary, 2]: how rare each token is, in standard deviations, and whether it is a
-    number (1 or 0); ``dates`` [vocabulary]: whether it is a part of a date. ``bracket`` is the
-    token that ends a line's date, ``turn`` the one that ends a question.
+    ``rare`` [vocabulary]: how rare each token is, in standard deviations; ``dates`` [vocabulary]:
+    whether it is a part of a date. ``bracket`` is the token that ends a line's date, ``turn`` the
+    one that ends a question.
     """
 
-    told: NDArray[np.float64]
+    rare: NDArray[np.float64]
     dates: NDArray[np.bool_]
     bracket: int
     turn: int
@@ -119,8 +122,9 @@ def make_network(
 
 
 class _Room:
-    """How the width is divided into six parts: two of the token, one of what stood before it, one
-    of what was read lately, one each of its line's first word and date. ``wide``: of one part."""
+    """How the width is divided into seven parts: two of the token, one of what stood before it,
+    two of what was read lately, one each of its line's first word and date. ``wide``: of one
+    part."""
 
     def __init__(self, shape: Shape) -> None:
         if shape.heads != HEADS or shape.width % (4 * HEADS) or shape.layers < 3:
@@ -131,9 +135,9 @@ class _Room:
         w = self.wide = shape.width // HEADS
         places = torch.eye(shape.width)
         self.before, self.lately, self.first, self.date = (
-            places[i * w : (i + 1) * w] for i in (2, 3, 4, 5)
+            places[i * w : j * w] for i, j in ((2, 3), (3, 5), (5, 6), (6, 7))
         )
-        # The token's first dimensions say how rare it is, or a number: no part of which one it is.
+        # The token's first dimension says how rare it is: no part of which one it is.
         own = 2 * w - TOLD
         self.token = torch.zeros(own, shape.width)
         self.token[:, TOLD : 2 * w] = torch.linalg.qr(torch.randn(own, own))[0]
@@ -144,11 +148,10 @@ def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
     """Set the heads of the first three layers so that they quote (the file's opening words)."""
     room = _Room(shape)
     w, half, quarter = room.wide, room.wide // 2, room.wide // 4
-    most = half - quarter // 2
     embedding = model.model.embed_tokens.weight
     embedding.normal_(std=SPREAD)
     embedding[:, 2 * w :] = 0.0
-    embedding[:, :TOLD] = SPREAD * torch.from_numpy(known.told).float()
+    embedding[:, 0] = SPREAD * torch.from_numpy(known.rare).float()
     seen = room.token
     dates = torch.from_numpy(known.dates)
     # Few dimensions tell what stood two and three tokens before: parts of dates differ in these.
@@ -163,8 +166,9 @@ def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
         first.look_back(head, tokens)
         first.carry(head, seen[:rows], room.before[at : at + rows], SPREAD)
         at += rows
-    first.average(1)
-    first.carry(1, seen[-w:], room.lately, AVERAGED * SPREAD)
+    for head, part, to in ((1, seen[-w:], room.lately[:w]), (4, seen[:w], room.lately[w:])):
+        first.average(head)
+        first.carry(head, part, to, AVERAGED * SPREAD)
     for head, part in ((0, seen[:w]), (5, seen[-w:])):
         second.compare(head, seen[:half], room.before[:half])
         second.carry(head, part, part, SPREAD)
@@ -173,23 +177,26 @@ def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
     second.carry(1, seen[:w], room.first, SPREAD)
     second.nearest(2, bracket)
     second.carry(2, room.before, room.date, SPREAD)
-    second.nearest(3, embedding[known.turn])
-    second.carry(3, room.lately, room.lately, SPREAD)
-    third.compare(0, room.lately[:half], room.lately[:half])
-    third.carry(0, room.first, seen[:w], BROUGHT * SPREAD)
-    third.compare(1, room.lately[half:], room.lately[half:])
+    for head, part in ((3, room.lately[:w]), (4, room.lately[w:])):
+        second.nearest(head, embedding[known.turn])
+        second.carry(head, part, part, SPREAD)
     days = torch.cat([seen[:half], seen[:quarter], seen[:quarter]])
-    third.carry(1, room.date, days, BROUGHT * SPREAD)
-    for head, part in ((2, seen[:w]), (3, seen[-w:])):
-        read = room.lately[(head - 2) * half :][: half - most]
-        third.compare(head, torch.cat([seen[:most], read]), torch.cat([room.before[:most], read]))
+    for head in range(4):
+        part = room.lately[head * half : (head + 1) * half]
+        third.compare(head, part, part)
+        what, to = (room.date, days) if head == 3 else (room.first, seen[:w])
+        third.carry(head, what, to, BROUGHT * SPREAD)
+    most = half - min(LOCAL, half - 1)
+    for head, part, read in ((4, seen[:w], 0), (5, seen[-w:], w)):
+        words = room.lately[read : read + half - most]
+        third.compare(head, torch.cat([seen[:most], words]), torch.cat([room.before[:most], words]))
         third.carry(head, part, part, SPREAD)
     third.compare(
-        5,
+        6,
         torch.cat([seen[:quarter], room.before[:quarter]]),
         torch.cat([room.before[:quarter], room.before[half : half + quarter]]),
     )
-    third.carry(5, seen[:w], seen[:w], SPREAD)
+    third.carry(6, seen[:w], seen[:w], SPREAD)
 
 
 class _Heads:

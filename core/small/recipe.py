@@ -11,9 +11,9 @@ class Shape:
     """The model's size. ``window``: the longest prompt and answer it may be given, in tokens."""
 
     layers: int = 4
-    width: int = 288
-    heads: int = 6
-    feed_forward: int = 384
+    width: int = 336
+    heads: int = 7
+    feed_forward: int = 288
     words: int = 2400
     window: int = 4096
 
@@ -40,23 +40,23 @@ class Recipe:
     are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 1900
-    records: int = 4
+    steps: int = 3300
+    records: int = 2
     asked: tuple[int, int] = (16, 28)
     whole: int = 14
-    rate: float = 1.2e-3
-    warm_up: int = 40
+    rate: float = 1.1e-3
+    warm_up: int = 60
     decay: float = 0.01
     clip: float = 1.0
-    lines: tuple[int, int, int] = (6, 12, 48)
-    grow: int = 9
+    lines: tuple[int, int, int] = (6, 12, 60)
+    grow: int = 12
     enough: float = 0.6
-    judged: int = 20
-    patience: int = 80
-    long: int = 110
-    long_share: float = 0.35
+    judged: int = 30
+    patience: int = 120
+    long: int = 115
+    long_share: float = 0.4
     absent: float = 0.2
-    facts: tuple[float, float] = (0.25, 0.7)
+    facts: tuple[float, float] = (0.15, 0.7)
     made_up: float = 0.6
     distractors: int = 2
     plain: float = 0.7

@@ -33,7 +33,6 @@ _PIECES = (
     r"| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
 )
 """How text is cut before BPE; a space belongs to the word or mark after it, never to a number."""
-_VALUE = re.compile(r"\d{1,3}|\.\d{1,2}")
 _DATED = re.compile(r"(?:19|20)\d{2}|-\d{2}")
 _DIGITS = re.compile(r"\d+")
 
@@ -95,9 +94,9 @@ def train_tokenizer(lessons: Iterable[Lesson], words: int) -> Any:
     return whole
 
 
-def told_of(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
-    """What is known of each token [vocabulary, 2]: how rare it is in lines and questions of
-    lessons, in standard deviations over tokens as they come, and whether it is a number."""
+def rarity(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
+    """How rare each token is in lines and questions of lessons [vocabulary], in standard deviations
+    over tokens as they come."""
     met = np.zeros(tokenizer.get_vocab_size())
     total, texts = np.zeros_like(met), 0
     for lesson in lessons:
@@ -111,11 +110,7 @@ def told_of(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
     mean = float((share * rare).sum())
     spread = math.sqrt(float((share * (rare - mean) ** 2).sum()))
     # A token that was never met is as rare as can be, which need not be told.
-    rare = np.clip((rare - mean) / spread, -2.0, 2.0)
-    numbers = np.zeros_like(rare)
-    for token, number in tokenizer.get_vocab().items():
-        numbers[number] = bool(_VALUE.fullmatch(token))
-    return np.stack([rare, numbers], axis=1)
+    return np.clip((rare - mean) / spread, -2.0, 2.0)
 
 
 def dates_of(tokenizer: Any) -> NDArray[np.bool_]:
@@ -157,8 +152,9 @@ def ids(tokenizer: Any, text: str) -> Ids:
 
 
 def answer_ids(tokenizer: Any, answer: str) -> Ids:
-    """What the model is to write: a line break, the answer, and the end.
+    """What the model is to write: a space, the answer, and the end.
 
-    The break makes an answer's beginning the same token as a line's; a reader strips it.
+    The space makes an answer's first token the same as in its line, where it stands after the date;
+    a reader strips it.
     """
-    return np.append(ids(tokenizer, "\n" + answer), tokenizer.token_to_id(END))
+    return np.append(ids(tokenizer, " " + answer), tokenizer.token_to_id(END))

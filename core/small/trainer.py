@@ -24,7 +24,7 @@ from core.errors import DataError, WorkFailed
 from core.small.batches import beginnings, encode, foretell, right_answers
 from core.small.network import Known, make_network
 from core.small.recipe import Progress, Recipe, Shape, Step
-from core.small.tokens import BRACKET, END, PAD, dates_of, told_of, train_tokenizer
+from core.small.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
 from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
 from core.synthetic.lessons.apart import require
 from core.synthetic.lessons.readings import READINGS
@@ -52,16 +52,16 @@ class Trainer:
     def __init__(self, recipe: Recipe, shape: Shape | None = None) -> None:
         self.recipe, self.shape = recipe, shape or Shape()
         self.all_kinds = True
-        first = [self._lesson(-1 - n, 30) for n in range(TOKENIZER_LESSONS)]
+        first = [self._lesson(-1 - n, 30, 30) for n in range(TOKENIZER_LESSONS)]
         require(first)
         self.tokenizer = train_tokenizer(first, self.shape.words)
         end, pad = (self.tokenizer.token_to_id(token) for token in (END, PAD))
         vocabulary = self.tokenizer.get_vocab_size()
         known = None
         if recipe.start == "copying":
-            told = told_of(self.tokenizer, first[:50])
+            rare = rarity(self.tokenizer, first[:50])
             bracket = self.tokenizer.token_to_id(BRACKET)
-            known = Known(told, dates_of(self.tokenizer), bracket, end)
+            known = Known(rare, dates_of(self.tokenizer), bracket, end)
         self.model = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, betas=BETAS
@@ -70,19 +70,24 @@ class Trainer:
         self.all_kinds, self.grown = False, 0
         self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)
 
-    def _lesson(self, number: int, lines: int) -> Lesson:
+    def _size(self) -> int:
+        """Lines of the lessons of the next step: of like length, no thread waits long."""
+        r = self.recipe
+        rng = np.random.default_rng([r.seed, self.step + 2**41])
+        if self.lines >= r.lines[2] and float(rng.random()) < r.long_share:
+            return int(rng.integers(r.lines[2], r.long + 1))
+        return int(rng.integers(r.lines[0], self.lines + 1))
+
+    def _lesson(self, number: int, size: int, lines: int) -> Lesson:
+        """Lesson ``number``, of ``size`` lines, when those of most are ``lines``."""
         r = self.recipe
         rng = np.random.default_rng([r.seed, number + 2**40])
         grown = lines >= r.lines[2]
-        if grown and float(rng.random()) < r.long_share:
-            span = (r.lines[2], r.long)
-        else:
-            span = (r.lines[0], lines)
         # Lessons before the first are the tokenizer's, and have everything.
         plain = not self.all_kinds or (number >= 0 and float(rng.random()) < r.plain)
         others = min(r.distractors, 1) if lines < sum(r.lines[1:]) / 2 else r.distractors
         plan = LessonPlan(
-            lines=span,
+            lines=(size, size),
             distractors=0 if plain else others,
             asked=r.asked[int(grown)],
             absent=r.absent,
@@ -113,22 +118,24 @@ class Trainer:
         early = torch.from_numpy(beginnings(lesson))
         # Half the loss is that of beginnings: of the rest, most follows from them.
         loss = each.mean() + each[early].mean()
-        whole = loss - r.guide * (foretold.found.mean() + foretold.told.mean())
+        found = (foretold.found.mean() + foretold.found[:, early].mean()) / 2
+        whole = loss - r.guide * (found + foretold.told.mean())
         gradient = torch.autograd.grad(whole / r.records, list(self.model.parameters()))
-        found = float(foretold.found.detach().exp().mean())
+        share = float(foretold.found.detach()[:, early].exp().mean())
         right = right_answers(foretold.logits.detach(), lesson)
-        return _Learnt(gradient, float(loss.detach()), found, right)
+        return _Learnt(gradient, float(loss.detach()), share, right)
 
     def _update(self, pool: ThreadPoolExecutor) -> None:
         r = self.recipe
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(self.step)
         first = self.step * r.records
-        lessons = [self._lesson(first + i, self.lines) for i in range(r.records)]
-        # The longest first, so that no thread waits long for another.
-        order = sorted(range(r.records), key=lambda i: -len(lessons[i].lines))
-        begun = {i: pool.submit(self._learn, lessons[i]) for i in order}
-        learnt = [begun[i].result() for i in range(r.records)]
+        size = self._size()
+        begun = [
+            pool.submit(self._learn, self._lesson(first + i, size, self.lines))
+            for i in range(r.records)
+        ]
+        learnt = [one.result() for one in begun]
         if not all(math.isfinite(one.loss) for one in learnt):
             raise WorkFailed(f"training came to a loss that is no number at step {self.step + 1}")
         for parameter, *parts in zip(

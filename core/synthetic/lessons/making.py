@@ -12,15 +12,18 @@ from datetime import date, timedelta
 import numpy as np
 
 from core.errors import InputError
+from core.packing import quoted
+from core.synthetic.lessons.fillers import filler
+from core.synthetic.lessons.haste import loosely
 from core.synthetic.lessons.model import NOT_DOCUMENTED, Drawn, Lesson, LessonPlan, LessonQuestion
 from core.synthetic.lessons.readings import READINGS, Days
-from core.synthetic.lessons.stories import filler, story
+from core.synthetic.lessons.stories import story
 from core.synthetic.lessons.tables import topics
-from core.synthetic.lessons.words import Person, chance, loosely, pick
+from core.synthetic.lessons.words import Person, chance, pick
 
 KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
-READING_SHARE = 0.5
+READING_SHARE = 0.4
 """Share of facts with a value (a reading); the others are told in a sentence."""
 
 
@@ -85,7 +88,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
         replace(
             one,
             question=loosely(rng, one.question),
-            answer=NOT_DOCUMENTED if one.line is None else shown[one.line],
+            answer=NOT_DOCUMENTED if one.line is None else quoted(shown[one.line]),
         )
         for one in asked
     )
@@ -93,12 +96,14 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
 
 
 def _days(rng: np.random.Generator, n: int) -> list[date]:
-    """A day for each line, in time order; neighbours often share one, as lines of a note do."""
+    """A day for each line, in time order; neighbours often share one, as lines of a note do. Half
+    of the records end in one long note."""
     day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
     stay = float(rng.uniform(0.1, 0.9))
+    note = int(n * rng.uniform(0.1, 0.8)) if chance(rng, 0.5) else n
     found: list[date] = []
-    for _ in range(n):
-        if found and not chance(rng, stay):
+    for i in range(n):
+        if found and not chance(rng, 0.98 if i > note else stay):
             day += timedelta(days=int(rng.integers(1, 500 if n < 60 else 200)))
         found.append(day)
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
 import numpy as np
 
+from core.synthetic.lessons.haste import cue, soup, telling
 from core.synthetic.lessons.model import Drawn
 from core.synthetic.lessons.tables import Test, names, wordings
 from core.synthetic.lessons.words import (
@@ -228,6 +229,27 @@ def message(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> 
     return Drawn("message", says, asks)
 
 
+def echo(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
+    """A line that means nothing, asked for by some of its words: whoever finds it has compared.
+    Beside it stand lines with one of these words."""
+    says = soup(rng, 4, 12)
+    told = [word for word in telling(says) if chance(rng, 0.8)][:5] or telling(says)
+    asks = tuple(_framed(rng, told) for _ in range(ASKS))
+    others = tuple(
+        f"{soup(rng, 2, 6)[:-1]} {pick(rng, told)} {soup(rng, 1, 5).lower()}" for _ in days[1:]
+    )
+    return Drawn("echo", says, asks, others, apart=True)
+
+
+def _framed(rng: np.random.Generator, told: Sequence[str]) -> str:
+    return upper(pick(rng, wordings()["echo_asks"]).format(cue=cue(rng, told)))
+
+
+def echoed(rng: np.random.Generator, line: str) -> str:
+    """A question by some words of a line itself."""
+    return _framed(rng, telling(line) or [line])
+
+
 READINGS: dict[str, Draw] = {
     "latest": latest,
     "lab": lab,
@@ -238,5 +260,6 @@ READINGS: dict[str, Draw] = {
     "present": present,
     "present_on_day": present_on_day,
     "message": message,
+    "echo": echo,
 }
 """Kinds of facts with a value, by name."""

@@ -6,15 +6,15 @@ from datetime import date
 
 import numpy as np
 
+from core.synthetic.lessons.haste import hastily
 from core.synthetic.lessons.model import Drawn
-from core.synthetic.lessons.readings import Days, take_drug, take_test, value
-from core.synthetic.lessons.tables import Topic, fillers, names, topics
+from core.synthetic.lessons.readings import Days, echoed, take_drug
+from core.synthetic.lessons.tables import Topic, fillers, names
 from core.synthetic.lessons.words import (
     Person,
     chance,
     made_word,
     pick,
-    scraps,
     upper,
     written,
 )
@@ -29,7 +29,7 @@ _OFTEN = (
 _KIN = ("aunt", "uncle", "cousin", "brother", "sister", "father", "mother", "neighbor")
 
 
-def _words(
+def worded(
     rng: np.random.Generator, p: Person, topic: Topic, day: date, made_up: float
 ) -> dict[str, str]:
     """One drawing of everything a topic's wordings may name."""
@@ -48,6 +48,7 @@ def _words(
         "v2": f"{int(rng.integers(0, 4))}.{int(rng.integers(10))}{int(rng.integers(1, 10))}",
         "y": str(int(rng.integers(1962, day.year))),
         "yy": str(day.year),
+        "my": f"{day:%B %Y}",
         "d": written(rng, day),
         "n": str(int(rng.integers(2, 99))),
         "rel": f"{p.words['his']} {pick(rng, names().relatives)}",
@@ -70,55 +71,19 @@ def _words(
 def story(rng: np.random.Generator, topic: Topic, p: Person, days: Days, made_up: float) -> Drawn:
     """A topic's fact; where it comes ``again``, the latest of some, else one told of the patient
     and perhaps the like of a relative."""
-    words = _words(rng, p, topic, days[0], made_up)
-    says = upper(pick(rng, topic.says).format_map(words))
+    words = worded(rng, p, topic, days[0], made_up)
+    says = hastily(rng, upper(pick(rng, topic.says).format_map(words)))
     others: list[str] = []
     for day in days[1:]:
-        like = pick(rng, topic.says).format_map(_words(rng, p, topic, day, made_up))
+        like = pick(rng, topic.says).format_map(worded(rng, p, topic, day, made_up))
         if topic.again:
             others.append(upper(like))
         elif not others and chance(rng, 0.4):
             others.append(f"{p.words['His']} {pick(rng, _KIN)}: {like[:1].lower()}{like[1:]}")
     asks = tuple(upper(ask.format_map(words)) for ask in (*topic.asks, *topic.polar))
+    if not others:
+        # By its own words it could be taken for what is told of another, or on another day.
+        asks += tuple(echoed(rng, says) for _ in range(len(asks) // 8))
     differing = tuple(other for other in others if other != says)
     near = tuple(upper(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
     return Drawn(topic.kind, says, asks, differing, topic.again, not topic.again, near)
-
-
-def filler(rng: np.random.Generator, p: Person) -> str:
-    """A line that answers nothing: prose, a heading, a panel of results, a reading."""
-    sort = float(rng.random())
-    panel = _panel(rng, p) if 0.09 <= sort < 0.16 else []
-    if sort < 0.09 or len(panel) == 1:
-        return pick(rng, fillers()["heads"])
-    if panel:
-        month, day, year = rng.integers(1, 13), rng.integers(1, 29), rng.integers(2005, 2023)
-        start = pick(rng, ("", "- ", "Values ")) + f"{month:02d}/{day:02d}/{year}"
-        return f"{start}: " + ", ".join(f"{name} {_number(rng)}" for name in panel)
-    if sort < 0.26:
-        test = take_test(rng, p, 0.5)
-        return f"{test.name}: {value(rng, test)} {test.unit}".strip()
-    if sort < 0.5:
-        topic = pick(rng, topics())
-        return upper(pick(rng, topic.near).format_map(_words(rng, p, topic, ANY_DAY, 0.5)))
-    if sort < 0.62:
-        return f"{upper(scraps(rng, 3, 16))}."
-    if sort < 0.66:
-        many = " ".join(made_word(rng) for _ in range(int(rng.integers(2, 9))))
-        return f"{upper(many)}."
-    return upper(pick(rng, fillers()["lines"]).format_map(_words(rng, p, Topic(), ANY_DAY, 0.5)))
-
-
-def _panel(rng: np.random.Generator, p: Person) -> list[str]:
-    """Short names of tests that the record has not had yet."""
-    wanted = int(rng.integers(2, 7))
-    drawn = (p.take(rng, "panel", fillers()["panels"]) for _ in range(wanted))
-    return [name for name in drawn if name is not None] or ["Na"]
-
-
-def _number(rng: np.random.Generator) -> str:
-    form = int(rng.integers(3))
-    if form == 0:
-        return str(int(rng.integers(2, 400)))
-    tenths = f"{int(rng.integers(0, 40))}.{int(rng.integers(1, 10))}"
-    return tenths + (str(int(rng.integers(1, 10))) if form == 2 else "")

@@ -34,29 +34,6 @@ def upper(text: str) -> str:
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MARKS = (" ", " ", " ", " ", " ", " ", ", ", "; ", ": ", "/", "-", " (", ") ", " % ")
-_FRAMES = (
-    "According to the chart, {}",
-    "From these notes: {}",
-    "For the review: {}",
-    "{} Please be brief.",
-    "{} Cite the chart.",
-    "Short answer please. {}",
-    "We need to know: {}",
-    "{} (chart review)",
-)
-
-
-def loosely(rng: np.random.Generator, question: str) -> str:
-    """A question as somebody in haste may put it: at times with a word left out, or a few around
-    it, so that no question is known by its exact wording."""
-    if chance(rng, 0.25):
-        said = question.split(" ")
-        lost = int(rng.integers(len(said)))
-        # The longest word is most often the one that tells what is asked for; a number always does.
-        if len(said) > 4 and len(said[lost]) < max(map(len, said)) and said[lost].isalpha():
-            del said[lost]
-        question = upper(" ".join(said))
-    return pick(rng, _FRAMES).format(question) if chance(rng, 0.15) else question
 
 
 def stem(rng: np.random.Generator, syllables: int) -> str:
