@@ -104,7 +104,8 @@ def test_a_question_without_evidence_says_so_and_the_oracle_is_away_not_replaced
 def test_a_record_that_cannot_be_read_gives_one_line(page):
     app = ask(page, "9002", "typed")
     assert len(app.error) == 1
-    assert "9002.xml" in app.error[0].value and "\n" not in app.error[0].value
+    told = app.error[0].value.replace("\\", "")
+    assert "9002.xml" in told and "\n" not in told
 
 
 def test_a_typed_question_works_and_never_reaches_the_address(page):

@@ -70,9 +70,12 @@ def _arrive(title: str) -> None:
             continue
         if name in st.session_state:
             st.session_state[left] = st.session_state[name]
-            del st.session_state[name]
+        # Set in place of what was held, not after taking it away: so Streamlit writes it to the
+        # address too, where the last page's choice was in it.
         if here in st.session_state:
             st.session_state[name] = st.session_state[here]
+        elif name in st.session_state:
+            del st.session_state[name]
     linked.forget()
 
 

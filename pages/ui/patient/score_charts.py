@@ -19,7 +19,7 @@ from pages.ui.patient import score_data
 from pages.ui.patient.score_data import SENTENCE, TIME, Columns
 from pages.ui.patient.timeline import Look, Shades, thinned
 
-ROW, TOP, BOTTOM = 58, 8, 52
+ROW, TOP, BOTTOM = 58, 8, 76
 MARKER_Y, STRIP_LOW, STRIP_HIGH = 0.26, 0.46, 0.94
 """Where, in an arm's row from 0 (top) to 1, its markers stand and its strip lies."""
 BINS = 48
@@ -201,7 +201,7 @@ def _x_axis(table: api.ScoreTable, by: str) -> dict[str, Any]:
         "tickvals": list(at),
         "ticktext": [f"{i + 1:,}{year}" for i, year in zip(at, years, strict=True)],
         "tickangle": 0,
-        "title": {"text": "Sentence, in record order", "standoff": 6},
+        "title": {"text": "Sentence, in record order", "standoff": 10},
     }
 
 
