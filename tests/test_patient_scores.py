@@ -22,6 +22,7 @@ from pages.ui.patient import score_charts as charts_scores
 from pages.ui.patient import state as patient_state
 from pages.ui.patient.score_data import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
 from pages.ui.patient.timeline import Look, Shades
+from pages.ui.shared.plain import plain
 from tests.patient_cohort import FIRST, make
 
 PAGE = str(Path(__file__).resolve().parent.parent / "pages" / "patient.py")
@@ -258,7 +259,7 @@ def words(app) -> str:
 def test_the_scores_open_on_evidence_with_every_arms_verdict(page):
     app = page.run()
     assert not app.exception
-    assert "No strip for Recency only: ranks no sentence." in words(app)
+    assert plain("No strip for Recency only: ranks no sentence.") in words(app)
     shown = html_of(app)
     assert 'class="mc-arms"' in shown and ">evidence</span>" in shown
     assert "mc-sentence" in shown
@@ -292,7 +293,7 @@ def test_any_arm_that_scores_can_be_shown_and_one_that_cannot_is_no_strip(page):
     assert len(pills.options) == len(here & set(api.scored_arms()))
     pills.set_value(["random", "full", "shortest"]).run()
     assert not app.exception
-    assert "No strip for Full record: gives each the same score." in words(app)
+    assert plain("No strip for Full record: gives each the same score.") in words(app)
     assert "Shortest" in html_of(app)
 
 

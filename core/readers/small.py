@@ -1,4 +1,4 @@
-"""Small: Midchart's own reader, a Qwen2 model of 3.7 million weights that comes with the program.
+"""Small: Midchart's own reader, a Qwen2 model of 4.2 million weights that comes with the program.
 
 It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
 every machine. It was trained on synthetic records alone, to quote the line that answers a question
@@ -55,7 +55,7 @@ class Small:
     """
 
     name: str = "small"
-    title: str = "Small reader (Midchart's own, 3.7 million weights)"
+    title: str = "Small reader (Midchart's own, 4.2 million weights)"
     needs: ClassVar[str] = weights.SMALL
 
     def __init__(self, protocol: Protocol, group: int = 16) -> None:
