@@ -149,7 +149,8 @@ def test_a_killed_run_collects_its_batch_and_asks_for_nothing_twice(server, tmp_
     assert len(submitted(server)) == 2
 
 
-def test_a_batch_whose_id_was_lost_with_the_worker_is_found_again(server, tmp_path):
+def killed_before_the_id(server, tmp_path):
+    """A batch of seven that was sent, and whose id was not written: the book, and its lines."""
     server.looks = 10**9
 
     def watch(text):
@@ -159,7 +160,12 @@ def test_a_batch_whose_id_was_lost_with_the_worker_is_found_again(server, tmp_pa
         list(judge(server, tmp_path, watch=watch).judge_many(items(7)))
     file = book(tmp_path, "claude")
     kept = [line for line in file.read_text().splitlines() if '"asked"' not in line]
-    file.write_text("\n".join(kept) + "\n")  # as if killed before the id was written
+    file.write_text("\n".join(kept) + "\n")
+    return file, kept
+
+
+def test_a_batch_whose_id_was_lost_with_the_worker_is_found_again(server, tmp_path):
+    file, kept = killed_before_the_id(server, tmp_path)
     assert BatchBook(file).lost and not BatchBook(file).open
     server.batches["msgbatch_1"]["left"] = 1
     assert right(dict(judge(server, tmp_path).judge_many(items(7))))
@@ -179,16 +185,7 @@ def test_a_batch_whose_id_was_lost_with_the_worker_is_found_again(server, tmp_pa
 def test_a_lost_batch_is_not_taken_for_another_runs(server, tmp_path, later_s):
     server.looks = 1
     list(judge(server, tmp_path / "another").judge_many(items(7, start=50)))
-    server.looks = 10**9
-
-    def watch(text):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(judge(server, tmp_path, watch=watch).judge_many(items(7)))
-    file = book(tmp_path, "claude")
-    kept = [line for line in file.read_text().splitlines() if '"asked"' not in line]
-    file.write_text("\n".join(kept) + "\n")
+    file, _ = killed_before_the_id(server, tmp_path)
     mine = server.batches["msgbatch_2"]
     mine["left"] = 1
     mine["made"] += timedelta(seconds=later_s)  # by the clocks, the other run's may be nearer

@@ -27,11 +27,12 @@ class Recipe:
     rate: AdamW's, after ``warm_up`` steps, cosine to a tenth of it over the second half (a rate of
     3e-3 stalls). lines: fewest lines of a lesson, most at the start, and most in the end; from one
     to the next by ``grow`` lines whenever the share of answers right word for word, over the last
-    ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. Before the first
-    growth, which may take four times as long, lessons have values, doses, days and answers of yes
-    or no alone, and no distractors. long: most lines of the share ``long_share`` of lessons once
-    the end is reached. absent, made_up, distractors, kinds: as a plan of lessons has them. facts:
-    least and largest share of a lesson's lines with facts (the largest while it is short).
+    ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. Lessons of a step
+    have as many lines each. Before the first growth, which may take four times as long, they have
+    values, doses, days, answers of yes or no and lines that mean nothing, and no distractors.
+    long: most lines of the share ``long_share`` of lessons once the end is reached. absent,
+    made_up, distractors, kinds: as a plan of lessons has them. facts: least and largest share of a
+    lesson's lines with facts (the largest while it is short).
     plain: share of lessons without distractors.
     start: where the weights begin, "copying" or "plain" (see ``network``).
     guide: weight of a second loss, by which heads learn to look at the line that answers and at

@@ -1,4 +1,4 @@
-"""Facts told in a sentence, and the lines around them, both from tables of wordings."""
+"""Facts told in a sentence, from tables of wordings."""
 
 from __future__ import annotations
 

@@ -67,7 +67,6 @@ class Topic:
     asks: tuple[str, ...] = ()
     polar: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
     x: tuple[str, ...] = ("",)
     z: tuple[str, ...] = ("",)
     again: bool = False
