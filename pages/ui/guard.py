@@ -9,6 +9,7 @@ line that tells what cannot be read.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,10 @@ from pages.ui import navigation, state
 from pages.ui.shared import linked
 from pages.ui.shared.plain import plain
 
-ICON = str(Path(__file__).resolve().parent / "assets" / "midchart.png")
+_PICTURE = (Path(__file__).resolve().parent / "assets" / "midchart.png").read_bytes()
+ICON = "data:image/png;base64," + base64.b64encode(_PICTURE).decode()
+"""In the page itself: a file that Streamlit serves may be gone when another session ends before
+the browser asks for it."""
 SHARED = (
     "view", "view_kept", "run", "cohort", "measure", "position", "by", "reader", "judge", "layer",
 )  # fmt: skip
