@@ -1,7 +1,7 @@
 """The state of a training in one file, so that one that was cut off goes on exactly.
 
-Tensors and AdamW's state lie side by side in safetensors; beside them stands what the training was
-(its identity), so that a file of another one is refused instead of gone on from.
+Tensors and the optimizer's state lie side by side in safetensors; beside them stands what the
+training was (its identity), so that a file of another one is refused instead of gone on from.
 """
 
 from __future__ import annotations
@@ -11,16 +11,27 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import DataError
 from core.files import replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.optim import Optimizer
 
 ADAM = "adamw."
+
+
+class Optimizer(Protocol):
+    """What keeps a state of each parameter, by number, as torch's optimizers do."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """At least ``state``: of each parameter's number its tensors by name."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the same back."""
+        ...
 
 
 def identity_of(said: Any) -> str:

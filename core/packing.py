@@ -9,6 +9,7 @@ are switches of the protocol and record what they cut (PROTOCOL, Stage 2: readin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -42,24 +43,32 @@ def line_text(sentence: Sentence) -> str:
     return f"[{day(sentence.time)}] {one_line(sentence.text)}"
 
 
-def quoted(line: str) -> str:
-    """A context line as a reader may quote it: what it says, then its date in brackets.
-
-    What a line says can be held against a question while it is written; its date only against what
-    is written already.
-    """
-    day, _, said = line.partition("] ")
-    return f"{said} {day}]"
+def said(line: str) -> str:
+    """What a context line says: the line without its date."""
+    return line.partition("] ")[2]
 
 
 def body(line: ContextLine) -> str:
-    """A context line without its date."""
-    return line.text.partition("] ")[2]
+    """What a context line says."""
+    return said(line.text)
 
 
-def dated(line: ContextLine) -> str:
+def quoted(text: str, line: str) -> str:
+    """A quote with the date of the line it is from, last and in brackets."""
+    return f"{text} [{dated(line)}]"
+
+
+_QUOTED = re.compile(r" \[(?:\d{4}-\d\d-\d\d|undated)\]$")
+
+
+def undated(quote: str) -> str:
+    """A quote without the date that :func:`quoted` gave it."""
+    return _QUOTED.sub("", quote)
+
+
+def dated(line: str) -> str:
     """The date of a context line: an ISO day, or "undated"."""
-    return line.text.partition("] ")[0][1:]
+    return line.partition("] ")[0][1:]
 
 
 def context_lines(selection: Selection) -> tuple[ContextLine, ...]:

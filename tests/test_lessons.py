@@ -12,7 +12,7 @@ import pytest
 from core.errors import InputError, WorkFailed
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt, quoted
+from core.packing import build_prompt, said
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
 from core.synthetic.lessons import KINDS, NOT_DOCUMENTED, LessonPlan, lesson
@@ -47,7 +47,7 @@ def test_the_answer_is_the_line_named_word_for_word(place: str) -> None:
                 assert asked.answer == NOT_DOCUMENTED
                 assert is_refusal(asked.answer)
             else:
-                assert asked.answer == quoted(made.lines[asked.line])
+                assert asked.answer == said(made.lines[asked.line])
     assert len(kinds) > 40
 
 
@@ -142,7 +142,7 @@ def test_distractors_say_the_same_thing_with_another_value() -> None:
         for asked in made.asked:
             for other in asked.distractors:
                 seen += 1
-                assert quoted(made.lines[other])[:-12] != asked.answer[:-12]
+                assert said(made.lines[other]) != asked.answer
                 assert asked.question != made.lines[other]
     assert seen > 20
 

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.packing import HEAD, MIDDLE, TAIL, build_prompt, context_lines, context_texts, quoted
+from core.packing import (
+    HEAD,
+    MIDDLE,
+    TAIL,
+    build_prompt,
+    context_lines,
+    context_texts,
+    quoted,
+    said,
+    undated,
+)
 from core.protocol import parse
 from core.text import count_tokens
 from core.types import ContextLine, Kept, Selection, Sentence, Span
@@ -190,6 +200,12 @@ def test_a_question_too_long_for_the_window_is_refused():
         build_prompt("why " * 500, selection(["a"]), parse("corrected"), 300, count_tokens)
 
 
-def test_a_line_is_quoted_with_its_date_last():
-    assert quoted("[2014-05-01] Sodium [serum]: 141") == "Sodium [serum]: 141 [2014-05-01]"
-    assert quoted("[undated] Walks.") == "Walks. [undated]"
+def test_a_quote_has_its_lines_date_last_and_loses_no_more_than_that():
+    for line, says, whole in (
+        ("[2014-05-01] Sodium [serum]: 141", "Sodium [serum]: 141", " [2014-05-01]"),
+        ("[undated] Walks [a lot]", "Walks [a lot]", " [undated]"),
+    ):
+        assert said(line) == says
+        assert quoted(says, line) == says + whole
+        assert undated(quoted(says, line)) == says
+        assert undated(says) == says

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from core.errors import DataError, InputError
 from core.protocol import Protocol
 from core.readers.qwen import Qwen
+from core.small.attending import NAME
 from core.small.batches import BEGINNING, DATE, FINDING, encode, foretell, right_answers
 from core.small.network import Known, make_network
 from core.small.recipe import Recipe, Shape, Step
@@ -91,6 +93,46 @@ def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> 
     assert len(right_answers(together.logits, taught)) == len(made.asked)
 
 
+def test_lessons_are_attended_as_transformers_attends(
+    trained: tuple[Trainer, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same answers and gradients from torch's kernel and from the one that lessons use."""
+    trainer, _ = trained
+    monkeypatch.setattr("core.small.attending.CHUNK", 50)
+    taught = encode(trainer.tokenizer, lesson(8, 3, PLAN))
+    told: list[tuple[torch.Tensor, ...]] = []
+    for name in ("sdpa", NAME):
+        trainer.model.set_attn_implementation(name)
+        logits = foretell(trainer.model, taught).logits
+        loss = logits.logsumexp(-1).mean() + logits[:, 5].square().mean()
+        told.append((logits, *torch.autograd.grad(loss, list(trainer.model.parameters()))))
+    trainer.model.set_attn_implementation("sdpa")
+    assert len(taught.opening) > 120
+    for torchs, ours in zip(*told, strict=True):
+        assert torch.allclose(torchs, ours, atol=2e-5, rtol=1e-3)
+
+
+def test_matrices_and_the_rest_are_each_changed_by_their_own_optimizer() -> None:
+    trainer = Trainer(RECIPE, SHAPE)
+    mixed = trainer.optimizer
+    names = {id(p): name for name, p in trainer.model.named_parameters()}
+    *halves, adamws = ({names[id(p)] for p in one.param_groups[0]["params"]} for one in mixed.parts)
+    assert all(isinstance(one, torch.optim.Muon) for one in mixed.parts[:-1])
+    muons = set().union(*halves)
+    assert muons | adamws == set(names.values())
+    assert "model.layers.0.self_attn.q_proj.weight" in muons
+    assert {"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.bias"} <= adamws
+    # A step of Muon is as long in every direction: 0.2 of the rate in the mean square.
+    matrix = trainer.model.model.layers[1].mlp.up_proj.weight
+    before = matrix.detach().clone()
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    with ThreadPoolExecutor(2) as pool:
+        mixed.step(1e-3, pool)
+    moved = (matrix.detach() - before).square().mean().sqrt().item()
+    assert moved == pytest.approx(2e-4, rel=0.25)
+
+
 def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path]) -> None:
     """What training sees of the guided heads is what transformers itself says they attend."""
     trainer, _ = trained
@@ -166,9 +208,9 @@ def test_a_state_of_another_training_is_refused(trained: tuple[Trainer, Path]) -
 
 def test_the_rate_warms_up_stays_and_falls() -> None:
     trainer = object.__new__(Trainer)
-    trainer.recipe = Recipe(steps=1000, warm_up=100, rate=1e-3)
-    rates = [trainer.rate(step) for step in (0, 99, 300, 500, 1000)]
-    assert rates == pytest.approx([1e-5, 1e-3, 1e-3, 1e-3, 1e-4])
+    trainer.recipe = Recipe(steps=1000, warm_up=100, rate=1e-3, falling=0.5, least=0.1)
+    rates = [trainer.rate(step) for step in (0, 99, 300, 500, 750, 1000)]
+    assert rates == pytest.approx([1e-5, 1e-3, 1e-3, 1e-3, 5e-4, 1e-4])
 
 
 def test_heads_begin_where_they_are_set() -> None:

@@ -25,6 +25,7 @@ from core import weights
 from core.errors import MissingModel, SpecError
 from core.protocol import Protocol
 from core.readers import READERS
+from core.readers.local.within import Tree, tree
 from core.types import Answer, Prompt
 
 DEFAULT = "Qwen2.5-7B-Instruct"
@@ -38,6 +39,10 @@ PRESSES = ("", "snapkv", "h2o")
 COUNTED = 2000
 """Characters up to which a text's length is remembered: lines come back, whole prompts do not."""
 KVPRESS = "pip install --no-deps -r docs/optional/kvpress.txt"
+
+
+Texts = tuple[str, ...] | None
+"""What an answer may be, or None: anything."""
 
 
 @READERS.register("qwen")
@@ -161,22 +166,28 @@ class Qwen:
         """The model's answer to ``prompt``."""
         return next(self.read_many([prompt]))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        """Answers to prompts, as batches of them are done; equal prompts are read once."""
+    def read_many(
+        self, prompts: Sequence[Prompt], within: Sequence[Texts] = ()
+    ) -> Iterator[tuple[int, Answer]]:
+        """Answers to prompts, as batches of them are done; equal prompts are read once.
+
+        ``within``: of each prompt the texts of which its answer is to be one, or None.
+        """
         from core.readers.local.engine import Way, shared_engine
 
-        same: dict[str, list[int]] = {}
+        same: dict[tuple[str, Texts], list[int]] = {}
         for index, prompt in enumerate(prompts):
-            same.setdefault(prompt.text, []).append(index)
+            held = within[index] if within else None
+            same.setdefault((prompt.text, held), []).append(index)
         new = self.protocol.answer_tokens
-        ways: dict[bool, list[tuple[list[int], Any]]] = {False: [], True: []}
-        for text, indices in same.items():
+        ways: dict[bool, list[tuple[list[int], Any, Texts]]] = {False: [], True: []}
+        for (text, held), indices in same.items():
             ids = np.array(self._ids(text), dtype=np.int64)
             if len(ids) + new > self.window or not len(ids):
                 for index in indices:
                     yield index, self._refused(len(ids))
             else:
-                ways[len(ids) + new > self.trained].append((indices, ids))
+                ways[len(ids) + new > self.trained].append((indices, ids, held))
         engine = shared_engine(self.folder, self.dtype) if any(ways.values()) else None
         for stretched, asked in ways.items():
             if engine is None or not asked:
@@ -189,9 +200,10 @@ class Qwen:
                 self.share,
                 self.kv,
                 self.kv_ratio,
+                {at: self._tree(held) for at, (_, _, held) in enumerate(asked) if held},
             )
-            for at, reply in engine.read([ids for _, ids in asked], way):
-                indices, ids = asked[at]
+            for at, reply in engine.read([ids for _, ids, _ in asked], way):
+                indices, ids, _ = asked[at]
                 if reply.reason:
                     answer = Answer("", "failed", reply.reason, prompt_tokens=len(ids))
                 else:
@@ -206,6 +218,11 @@ class Qwen:
                     )
                 for index in indices:
                     yield index, answer
+
+    def _tree(self, texts: tuple[str, ...]) -> Tree:
+        # The space makes a text's first token the same as in its line, after the date.
+        end = self._tokenizer.token_to_id(ENDS[0])
+        return tree([*self._ids(f" {text}"), end] for text in texts)
 
     def _refused(self, tokens: int) -> Answer:
         reason = (

@@ -2,8 +2,9 @@
 
 It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
 every machine. It was trained on synthetic records alone, to quote the line that answers a question
-(its card lies beside its weights); what it was not trained for it declines, in words that every
-judge counts as a refusal. It is for demonstration and experiments, not for care.
+(its card lies beside its weights), and is held to the lines of the context: it may choose the wrong
+one, but writes none of its own. What it was not trained for it declines, in words that every judge
+counts as a refusal. It is for demonstration and experiments, not for care.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
-from core.packing import body, dated
+from core.packing import body, quoted
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
@@ -24,13 +25,13 @@ from core.types import Answer, Prompt
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
 LONGEST = 96
-"""Most tokens of an answer: a line of a record, and not the same word until the window ends."""
+"""Most tokens of an answer that is held to no line: not the same word until the window ends."""
 REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
 )
-NOTHING = ["not", "documented"]
-"""The words with which it says that no line answers."""
+NOTHING = "Not documented."
+"""What it says where no line answers."""
 # What is asked for with these words takes several lines, or reasons that no line gives.
 _SEVERAL = re.compile(
     r"^\W*(?:summari[sz]e|provide|list|show|compare|outline|explain|trace)\b"
@@ -79,7 +80,7 @@ class Small:
     @property
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
-        return repr((self.model.identity, REFUSAL, _SEVERAL.pattern))
+        return repr((self.model.identity, NOTHING, REFUSAL, _SEVERAL.pattern))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
@@ -105,29 +106,33 @@ class Small:
 
     def quotes(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         """What the model writes to every prompt, none declined, each with the line it quotes."""
-        for index, answer in self.model.read_many(prompts):
+        within = [lines_of(prompt) for prompt in prompts]
+        for index, answer in self.model.read_many(prompts, within):
             yield index, sourced(answer, prompts[index])
 
 
-_DAY = re.compile(r" \[(?:(\d{4}-\d\d-\d\d)|undated|\d[^\]]*)\]?$")
-"""The date that the model writes after a quote."""
+def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
+    """What an answer may be: what a line of the context says, or that none answers; anything where
+    the prompt lost its question."""
+    if not prompt.question_survived:
+        return None
+    return (*dict.fromkeys(body(line) for line in prompt.context if body(line).strip()), NOTHING)
 
 
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """An answer with the line it quotes, by its words, and that line's date; with neither where no
-    line says so.
+    """An answer with the line it quotes, by its words, and that line's date. Of lines that say the
+    same it is the last; of one too long for an answer, its beginning is enough.
 
-    The date that the model itself writes is often another line's: it only tells lines apart that
-    say the same. Without its question a prompt asks for no quote, and what is written is left as
-    it is.
+    The words are the model's, the date is the line's: the model writes none. Without its question
+    a prompt asks for no quote, and what is written is left as it is.
     """
-    if not prompt.question_survived or words(answer.text) == NOTHING:
+    told = words(answer.text)
+    if not prompt.question_survived or told == words(NOTHING):
         return answer
-    written = _DAY.search(answer.text)
-    said = answer.text[: written.start()] if written else answer.text
-    alike = [line for line in prompt.context if words(body(line)) == words(said)]
+    alike = [line for line in prompt.context if words(body(line)) == told]
+    alike = alike or [line for line in prompt.context if words(body(line))[: len(told)] == told]
     if not alike:
-        return replace(answer, text=said, quotes=True)
-    named = written.group(1) if written else None
-    line = next((one for one in alike if named and dated(one) == named), alike[-1])
-    return replace(answer, text=f"{said} [{dated(line)}]", sources=(line.sentence_id,), quotes=True)
+        return replace(answer, quotes=True)
+    line = alike[-1]
+    text = quoted(answer.text, line.text)
+    return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)

@@ -20,7 +20,8 @@ import numpy as np
 from core.arms import ARMS
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt, line_text, quoted
+from core.packing import build_prompt, line_text, undated
+from core.packing import said as told_by
 from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
@@ -85,7 +86,7 @@ def lessons(reader: Small, plan: LessonPlan, count: int, part: str) -> list[Mark
     for index, answer in reader.quotes(prompts):
         said[index] = answer.text
     for (kind, answer, depth), text in zip(asked, said, strict=True):
-        right = _same(text, answer)
+        right = _same(undated(text), answer)
         hits["all"].append(right)
         if depth is None:
             hits["not documented, said so"].append(right)
@@ -150,13 +151,10 @@ def _without(selection: Selection, cohort: Cohort, asked: Instruction) -> Select
     return replace(selection, kept=kept)
 
 
-_DAY = re.compile(r" \[[^\]]*\]$")
-
-
 def holds(said: str, keys: Iterable[str]) -> bool:
     """Whether an answer has every key, as words in order, case and marks aside; the day of a quoted
     line is none of its words."""
-    text = " " + " ".join(words(_DAY.sub("", said, count=1))) + " "
+    text = " " + " ".join(words(undated(said))) + " "
     return all(f" {' '.join(words(key))} " in text for key in keys)
 
 
@@ -204,7 +202,7 @@ def patients(
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(said[i]))
         hits["evidence shown", "a line of evidence, word for word"].append(
-            any(_same(said[i], quoted(line)) for line in case.lines)
+            any(_same(undated(said[i]), told_by(line)) for line in case.lines)
         )
         hits["evidence taken out", "said not documented"].append(_same(bare[i], NOT_DOCUMENTED))
         hits["another patient's record", "right"].append(holds(strange[i], case.keys))

@@ -24,12 +24,13 @@ class Recipe:
 
     steps: updates; records: lessons an update; asked: questions a lesson, while lessons grow and
     then; whole: of these, the ones whose whole answer is foretold, and not its beginning alone.
-    rate: AdamW's, after ``warm_up`` steps, cosine to a tenth of it over the second half (a rate of
-    3e-3 stalls). lines: fewest lines of a lesson, most at the start, and most in the end; from one
-    to the next by ``grow`` lines whenever the share of answers right word for word, over the last
-    ``judged`` steps, is above ``enough``, and after ``patience`` steps anyway. Lessons of a step
-    have as many lines each. Before the first growth, which may take four times as long, they have
-    values, doses, days, answers of yes or no and lines that mean nothing, and no distractors.
+    rate: Muon's and AdamW's, after ``warm_up`` steps; over the last share ``falling`` of the steps
+    it goes down in a line to the share ``least`` of it. lines: fewest lines of a lesson, most at
+    the start, and most in the end; from one to the next by ``grow`` lines whenever the share of
+    answers right word for word, over the last ``judged`` steps, is above ``enough``, and after
+    ``patience`` steps anyway. Lessons of a step have as many lines each. Before the first growth,
+    which may take four times as long, they have values, doses, days, answers of yes or no and lines
+    that mean nothing, and no distractors.
     long: most lines of the share ``long_share`` of lessons once the end is reached. absent,
     made_up, distractors, kinds: as a plan of lessons has them. facts: least and largest share of a
     lesson's lines with facts (the largest while it is short).
@@ -41,13 +42,15 @@ class Recipe:
     are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 3300
+    steps: int = 3400
     records: int = 2
     asked: tuple[int, int] = (16, 28)
     whole: int = 14
     rate: float = 1.1e-3
     warm_up: int = 60
     decay: float = 0.01
+    falling: float = 0.55
+    least: float = 0.02
     clip: float = 1.0
     lines: tuple[int, int, int] = (6, 12, 60)
     grow: int = 12

@@ -21,16 +21,16 @@ import torch.nn.functional as F
 
 from core.checkpoints import identity_of, load_training, save_training
 from core.errors import DataError, WorkFailed
+from core.small.attending import NAME
 from core.small.batches import beginnings, encode, foretell, right_answers
 from core.small.network import Known, make_network
+from core.small.optimizer import Mixed
 from core.small.recipe import Progress, Recipe, Shape, Step
 from core.small.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
 from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
 from core.synthetic.lessons.apart import require
 from core.synthetic.lessons.readings import READINGS
 
-BETAS = (0.9, 0.98)
-"""AdamW's, with a shorter memory than usual for a training of thousands of steps."""
 TOKENIZER_LESSONS = 300
 """Lessons that the tokenizer is trained on, and that are compared with what is examined."""
 
@@ -63,9 +63,7 @@ class Trainer:
             bracket = self.tokenizer.token_to_id(BRACKET)
             known = Known(rare, dates_of(self.tokenizer), bracket, end)
         self.model = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, betas=BETAS
-        )
+        self.optimizer = Mixed(self.model, recipe.rate, recipe.decay)
         self.step, self.lines, self.seconds = 0, recipe.lines[1], 0.0
         self.all_kinds, self.grown = False, 0
         self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)
@@ -98,13 +96,12 @@ class Trainer:
         return make_lesson(rng, plan)
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step: warm-up, level, cosine to a tenth over the second half."""
+        """The learning rate of a step: warm-up, level, and straight down over the last part."""
         r = self.recipe
         if step < r.warm_up:
             return r.rate * (step + 1) / r.warm_up
-        half = r.steps / 2
-        late = min(max(step - half, 0.0) / max(half, 1.0), 1.0)
-        return r.rate * (0.55 + 0.45 * math.cos(math.pi * late))
+        falls = max(r.steps * r.falling, 1.0)
+        return r.rate * max(min((r.steps - step) / falls, 1.0), r.least)
 
     def _learn(self, taught: Lesson) -> _Learnt:
         """What one lesson teaches; lessons of a step are learnt beside each other."""
@@ -127,8 +124,6 @@ class Trainer:
 
     def _update(self, pool: ThreadPoolExecutor) -> None:
         r = self.recipe
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate(self.step)
         first = self.step * r.records
         size = self._size()
         begun = [
@@ -143,7 +138,7 @@ class Trainer:
         ):
             parameter.grad = torch.stack(parts).sum(0)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.clip)
-        self.optimizer.step()
+        self.optimizer.step(self.rate(self.step), pool)
         self.step += 1
         right = [hit for one in learnt for hit in one.right]
         losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
@@ -184,6 +179,7 @@ class Trainer:
         torch.set_num_threads(1)
         pool = ThreadPoolExecutor(self.recipe.threads)
         self.model.train()
+        self.model.set_attn_implementation(NAME)
         begun, before = time.perf_counter(), self.seconds
         first = self.step
         last = min(self.recipe.steps, until if until is not None else self.recipe.steps)
@@ -201,6 +197,7 @@ class Trainer:
             pool.shutdown()
             torch.set_num_threads(threads)
             self.model.eval()
+            self.model.set_attn_implementation("sdpa")
 
     def _told(self, left: float) -> Step:
         means = (self._mean(0), self._mean(1), self._mean(2))

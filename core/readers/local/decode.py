@@ -3,7 +3,8 @@
 Prompts stand at the right edge of the batch (left padding). They are read in slices of bounded
 size, and of each only the last token's logits are worked out: a whole prompt's would be larger
 than its model (PROTOCOL, Stage 2: reading). The choice is the largest logit in float32, the
-lowest id among equals; sampling settings that come with the weights are not followed.
+lowest id among equals, of all tokens or of those that some texts go on with; sampling settings that
+come with the weights are not followed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 
 from core.readers.local.batches import Ids
 from core.readers.local.cache import Frame, FramedCache
+from core.readers.local.within import Tree, likeliest, rest
 
 
 @dataclass(slots=True)
@@ -45,12 +47,13 @@ def answer_batch(
     stop: frozenset[int],
     slice_tokens: int,
     opening: tuple[FramedCache, int] | None = None,
+    within: Sequence[Tree | None] = (),
 ) -> list[Said]:
     """Answers of up to ``new`` tokens, in the order of ``prompts`` (longest first).
 
     ``stop`` are the ids that end an answer. ``slice_tokens`` bounds the tokens of one pass while
     reading; a longer prompt is read alone. ``opening`` is the cache of what all prompts open with
-    and how many tokens of it they share.
+    and how many tokens of it they share. ``within``: the texts that each answer is held to, if any.
     """
     begun = time.perf_counter()
     lengths = [len(ids) for ids in prompts]
@@ -63,7 +66,8 @@ def answer_batch(
         _read(model, cache, prompts, rows, width, shared)
         for rows in _slices(lengths, shared, slice_tokens)
     ]
-    return _decode(model, cache, torch.cat(logits), lengths, new, stop, begun)
+    trees = within or [None] * len(prompts)
+    return _decode(model, cache, torch.cat(logits), lengths, new, stop, begun, trees)
 
 
 def _slices(lengths: Sequence[int], shared: int, most: int) -> list[slice]:
@@ -128,8 +132,10 @@ def _decode(
     new: int,
     stop: frozenset[int],
     begun: float,
+    within: Sequence[Tree | None],
 ) -> list[Said]:
     said = [Said() for _ in lengths]
+    trees = list(within)
     rows = list(range(len(lengths)))
     """Rows of the batch: which answer each is; the cache may hold rows that are done."""
     done: set[int] = set()
@@ -141,12 +147,19 @@ def _decode(
     padded = min(lengths) < width
     for step in range(new):
         chosen = logits.argmax(-1)
-        for row, token in zip(rows, chosen.tolist(), strict=True):
+        for at, row in enumerate(rows):
             if row in done:
                 continue
+            tree = trees[row]
+            if tree is not None:
+                chosen[at] = likeliest(logits[at], tree)
+            token = int(chosen[at])
             if token not in stop:
                 said[row].ids.append(token)
-            if token in stop or step == new - 1:
+            ended = token in stop or step == new - 1
+            if tree is not None and not ended:
+                trees[row], ended = _on(said[row], tree[token], new, stop)
+            if ended:
                 said[row].seconds = time.perf_counter() - begun
                 done.add(row)
         if len(done) == len(said):
@@ -161,3 +174,11 @@ def _decode(
         seen = mask[:, : width + step + 1] if padded else None
         logits = _last_logits(model, cache, chosen[:, None], positions + step, seen)
     return said
+
+
+def _on(said: Said, at: Tree, new: int, stop: frozenset[int]) -> tuple[Tree, bool]:
+    """Where an answer stands among its texts; it is ended where only one of them is left."""
+    if len(at) != 1 or len(left := rest(at)) == 0 or left[-1] not in stop:
+        return at, False
+    said.ids += left[:-1][: new - len(said.ids)]
+    return {}, True

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -23,6 +23,7 @@ from core.readers.local.batches import Ids, plan
 from core.readers.local.cache import FramedCache
 from core.readers.local.decode import Said, answer_batch, read_opening
 from core.readers.local.press import press_answers
+from core.readers.local.within import Tree
 
 YARN_FACTOR = 4.0
 GPU_SLICE, CPU_SLICE = 8192, 1024
@@ -50,6 +51,7 @@ class Way:
     ``new``: most tokens of an answer. ``stop``: ids that end one. ``stretched``: with YaRN.
     ``room``: padded tokens of a batch, 0 for what memory allows. ``share``: read a common
     opening once. ``press``, ``ratio``: key-value compression and the share it drops.
+    ``within``: of some prompts, by number, the texts that the answer is held to (not with a press).
     """
 
     new: int
@@ -59,6 +61,7 @@ class Way:
     share: bool = True
     press: str = ""
     ratio: float = 0.5
+    within: Mapping[int, Tree] = field(default_factory=dict[int, Tree])
 
 
 class Opening:
@@ -98,7 +101,12 @@ class Engine:
                 self.model.model.rotary_emb = self._plain
 
     def read(self, prompts: Sequence[Ids], way: Way) -> Generator[tuple[int, Reply]]:
-        """Each prompt's index and reply, batch by batch, longest prompts first."""
+        """Each prompt's index and reply, batch by batch, longest prompts first.
+
+        Raises ValueError for answers held to texts where a press drops part of the cache.
+        """
+        if way.press and way.within:
+            raise ValueError("an answer cannot be held to texts where the cache is compressed")
         if way.press:
             for index, ids in enumerate(prompts):
                 yield index, self._tried([ids], [index], way, None)[0][1]
@@ -166,7 +174,8 @@ class Engine:
                 said = press_answers(self.model, prompts, way.new, way.stop, way.press, way.ratio)
             else:
                 most = GPU_SLICE if self.gpu else CPU_SLICE
-                said = answer_batch(self.model, prompts, way.new, way.stop, most, held)
+                within = [way.within.get(index) for index in indices]
+                said = answer_batch(self.model, prompts, way.new, way.stop, most, held, within)
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         shared = held[1] if held is not None else 0
         return [

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from core.errors import InputError
-from core.packing import quoted
+from core.packing import said
 from core.synthetic.lessons.fillers import filler
 from core.synthetic.lessons.haste import loosely
 from core.synthetic.lessons.model import NOT_DOCUMENTED, Drawn, Lesson, LessonPlan, LessonQuestion
@@ -88,7 +88,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
         replace(
             one,
             question=loosely(rng, one.question),
-            answer=NOT_DOCUMENTED if one.line is None else quoted(shown[one.line]),
+            answer=NOT_DOCUMENTED if one.line is None else said(shown[one.line]),
         )
         for one in asked
     )

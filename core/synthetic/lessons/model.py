@@ -41,8 +41,8 @@ class LessonPlan:
 
 @dataclass(frozen=True, slots=True)
 class LessonQuestion:
-    """A question of a lesson; its answer is the line that answers it, word for word and date last
-    (see :func:`core.packing.quoted`), or :data:`NOT_DOCUMENTED`.
+    """A question of a lesson; its answer is what the line that answers it says, word for word
+    and without its date, or :data:`NOT_DOCUMENTED`.
 
     ``line`` is the index of the line that answers it, None where the record does not;
     ``distractors`` are lines of the same thing that do not answer it.
