@@ -111,6 +111,18 @@ def test_bad_rows_of_events_are_counted_by_reason(tmp_path):
     assert all("someday" not in skip["reason"] for skip in found["skipped"])
 
 
+def test_lines_of_events_are_told_where_torn_ones_stand_before_them(tmp_path):
+    torn, begin = "1,2010-01-01\n", "1,2010-01-01\n1,2010\n"
+    bad = f"{begin}x,2010-01-01,,ICD/A,,,,\n{torn}1,someday,,ICD/A,,,,\n{torn}"
+    found = check(write_ehrshot(tmp_path / "c", HEADER + bad + EVENTS))
+    told = {skip["reason"].split(" — ")[0]: skip["line"] for skip in found["skipped"]}
+    assert told == {
+        "4 lines are not a row of the table": 2,
+        "1 rows have no patient id that is a whole number": 4,
+        "1 rows have a time that cannot be read": 6,
+    }
+
+
 def test_bad_labels_and_splits_are_counted_by_reason(tmp_path):
     labels = LABELS + (
         "9,2010-01-01,categorical,1\n8,2010-01-01,categorical,1\n"

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,10 +151,13 @@ def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[Problem
     if source.time_needed:
         reasons.append(("t IS NULL", "have no time"))
     found: list[Problem] = []
+    torn: list[int] = []
     if source.csv:
-        cut = base.execute("SELECT count(DISTINCT line), min(line) FROM reject_errors").fetchone()
-        if cut and cut[0]:
-            found.append((source.name, int(cut[1]), f"{cut[0]:,} lines are not a row of the table"))
+        query = "SELECT DISTINCT line FROM reject_errors ORDER BY line"
+        torn = [int(line) for (line,) in base.execute(query).fetchall()]
+        if torn:
+            reason = f"{len(torn):,} lines are not a row of the table"
+            found.append((source.name, torn[0], reason))
     before = "false"
     for test, reason in reasons:
         row = base.execute(
@@ -162,10 +165,20 @@ def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[Problem
         ).fetchone()
         before += f" OR coalesce({test}, false)"
         if row and row[0]:
-            line = int(row[1]) + 2 if source.csv else None
+            line = _line(int(row[1]), torn) if source.csv else None
             found.append((source.name, line, f"{row[0]:,} rows {reason} — they are left out"))
     base.execute(f"DELETE FROM raw WHERE {before}")
     return found
+
+
+def _line(row: int, torn: Sequence[int]) -> int:
+    """The line of a table's row, which counts neither the header nor the torn lines (in order)."""
+    line = row + 2
+    for one in torn:
+        if one > line:
+            break
+        line += 1
+    return line
 
 
 def _words(base: duckdb.DuckDBPyConnection, fresh: Path) -> None:
