@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             9,
             "reader small, the demo's own",
-            sha256="8630fe886357267b33c814aa51b93e778070ffa4b4e42abb9674757537cde85f",
+            sha256="e261bf56ab77056dbf7e15a094907d55ce8b010a2823e2f24698005a6621a40d",
             shipped="readers/shipped/small",
         ),
         Model(

@@ -95,6 +95,7 @@ def _card(card: dict[str, Any]) -> None:
         "Epochs": recipe.get("epochs", "–"),
         "Seed": recipe.get("seed", "–"),
         "Cohort": str(cohort.get("name", "–")),
+        "Records left out, unreadable": facts.get("unread_records", "–"),
         "Digest of the cohort": str(cohort.get("digest", "–"))[:16],
         "Made": card["made"],
         "Folder": card["folder"],
