@@ -1,8 +1,8 @@
 """Attention as lessons need it: a record read causally, and rows of questions after one record.
 
-The same numbers as transformers' own attention up to rounding, in less than half the time on a
-processor: torch's kernel multiplies there without the processor's bfloat16, and knows neither that
-all rows see the same record nor that a question sees of its row itself alone.
+The same numbers as transformers' own attention up to rounding, in less time on a processor
+(``bench small_lesson``): torch's kernel multiplies there without the processor's bfloat16, and does
+not know that all rows see the same record.
 """
 
 from __future__ import annotations
