@@ -86,4 +86,4 @@ def test_a_kept_sentence_shows_its_terms_by_line_not_by_colour_alone(on):
     page.get_by_role("button", name="Next", exact=True).click()
     mark = page.locator(".mc-sentence mark.mc-w").first
     expect(mark).to_be_visible()
-    assert mark.evaluate("e => getComputedStyle(e).borderBottomStyle") == "solid"
+    expect(mark).to_have_css("border-bottom-style", "solid")
