@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 # A busy machine fails neither an example for its time nor a strategy for its pace.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+MAIN = sys.modules["__main__"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,6 +48,15 @@ def loaded_is_no_garbage(collection_is_whole_at_the_end: None) -> None:
     does without: by its last reference)."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def the_main_module_stays() -> Iterator[None]:
+    """A page that a test opens takes its place, and a process that is begun later would run the
+    page."""
+    sys.modules["__main__"] = MAIN
+    yield
+    sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture
