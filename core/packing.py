@@ -26,6 +26,8 @@ HEAD = (
 )
 MIDDLE = "\n\nQUESTION: "
 TAIL = "<|im_end|>\n<|im_start|>assistant\n"
+NOT_DOCUMENTED = "Not documented."
+"""What a reader that quotes says where no line answers; every judge counts it a refusal."""
 
 CountTokens = Callable[[str], int]
 

@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             9,
             "reader small, the demo's own",
-            sha256="e261bf56ab77056dbf7e15a094907d55ce8b010a2823e2f24698005a6621a40d",
+            sha256="db5b9cfcaf6e2ef64263bd8364090e63b790272a09ca73b28d673a1b80d6052f",
             shipped="readers/shipped/small",
         ),
         Model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,10 +13,10 @@ import pytest
 from core.errors import InputError, WorkFailed
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt, said
+from core.packing import NOT_DOCUMENTED, build_prompt, said
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
-from core.synthetic.lessons import KINDS, NOT_DOCUMENTED, LessonPlan, lesson
+from core.synthetic.lessons import KINDS, LessonPlan, lesson
 from core.synthetic.lessons.apart import require, shared
 from core.synthetic.lessons.haste import loosely, telling
 from core.synthetic.lessons.tables import topics
@@ -49,6 +50,17 @@ def test_the_answer_is_the_line_named_word_for_word(place: str) -> None:
             else:
                 assert asked.answer == said(made.lines[asked.line])
     assert len(kinds) > 40
+
+
+def test_every_fact_is_asked_for_as_often_but_for_one() -> None:
+    plan = replace(PLAN, lines=(8, 40), asked=24, absent=0.0, withheld=0.0)
+    fewest = set[int]()
+    for number in range(30):
+        times = Counter(asked.line for asked in lesson(3, number, plan).asked)
+        assert None not in times
+        assert max(times.values()) - min(times.values()) <= 1
+        fewest.add(min(times.values()))
+    assert len(fewest) > 2
 
 
 def test_what_is_withheld_has_its_rivals_and_no_evidence() -> None:

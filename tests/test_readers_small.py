@@ -11,12 +11,12 @@ import pytest
 from core import weights
 from core.errors import MissingModel
 from core.judges.refusal import is_refusal
-from core.packing import HEAD, TAIL, quoted, said, undated
+from core.packing import HEAD, NOT_DOCUMENTED, TAIL, quoted, said, undated
 from core.protocol import Protocol
 from core.readers import READERS, small
-from core.readers.small import NOTHING, REFUSAL, Small, answerable
+from core.readers.small import REFUSAL, Small, answerable
 from core.small.shipping import verify
-from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, lesson
+from core.synthetic.lessons import LessonPlan, lesson
 from core.text import words
 from core.types import Answer, ContextLine, Prompt
 
@@ -104,8 +104,8 @@ def test_it_names_the_line_it_quotes_and_writes_no_other(reader: Small) -> None:
     assert (said.sources, said.quotes) == (("e1",), True)
     # The same words, where the context is said to hold other lines.
     other = reader.read(replace(asked, context=lines[2:]))
-    assert other.text == NOTHING.lower() or other.sources[0] in ("e2", "e3", "e4")
-    assert reader.read(replace(asked, context=())).text == NOTHING.lower()
+    assert other.text == NOT_DOCUMENTED.lower() or other.sources[0] in ("e2", "e3", "e4")
+    assert reader.read(replace(asked, context=())).text == NOT_DOCUMENTED.lower()
     none = reader.read(prompt(RECORD, "Who helps at home, and how often?"))
     assert (none.sources, none.quotes) == ((), False)
 
@@ -116,7 +116,7 @@ def test_without_its_question_a_prompt_is_answered_freely(reader: Small) -> None
     free = reader.read(cut)
     assert (free.sources, free.quotes) == ((), False)
     said = [words(line.partition("] ")[2]) for line in RECORD]
-    assert words(free.text) not in [*said, words(NOTHING)]
+    assert words(free.text) not in [*said, words(NOT_DOCUMENTED)]
 
 
 def test_it_says_so_where_the_record_does_not(reader: Small) -> None:

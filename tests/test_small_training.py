@@ -213,6 +213,23 @@ def test_the_rate_warms_up_stays_and_falls() -> None:
     assert rates == pytest.approx([1e-5, 1e-3, 1e-3, 1e-3, 5e-4, 1e-4])
 
 
+def test_fewer_names_are_made_up_once_lessons_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Trainer(replace(RECIPE, enough=0.6, made_up=(0.9, 0.1)), SHAPE)
+    plans: list[LessonPlan] = []
+
+    def keep(_: np.random.Generator, plan: LessonPlan) -> Lesson:
+        plans.append(plan)
+        return lesson(8, 3, PLAN)
+
+    monkeypatch.setattr("core.small.trainer.make_lesson", keep)
+    trainer.lines = RECIPE.lines[2] - 1
+    for right in (0.5, 0.7, 0.7):
+        trainer.judged.extend([(1.0, right, 1.0)] * RECIPE.judged)
+        trainer._grow()
+        trainer._lesson(0, 7, trainer.lines)
+    assert [plan.made_up for plan in plans] == [0.9, 0.9, 0.1]
+
+
 def test_heads_begin_where_they_are_set() -> None:
     """In a fresh network the first head looks one token back, and plain ones nowhere yet."""
     tokens = torch.arange(40)[None] % 30 + 5

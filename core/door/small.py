@@ -30,6 +30,7 @@ def train_reader(
     SHA-256 and where the training ended. Raises InputError where a state lies there and ``resume``
     was not said, and what the trainer raises.
     """
+    settings.want_large_pages()
     from core.small.shipping import ship
     from core.small.trainer import Trainer
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
-from core.packing import body, quoted
+from core.packing import NOT_DOCUMENTED, body, quoted
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
@@ -30,8 +30,6 @@ REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
 )
-NOTHING = "Not documented."
-"""What it says where no line answers."""
 # What is asked for with these words takes several lines, or reasons that no line gives.
 _SEVERAL = re.compile(
     r"^\W*(?:summari[sz]e|provide|list|show|compare|outline|explain|trace)\b"
@@ -80,7 +78,7 @@ class Small:
     @property
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
-        return repr((self.model.identity, NOTHING, REFUSAL, _SEVERAL.pattern))
+        return repr((self.model.identity, NOT_DOCUMENTED, REFUSAL, _SEVERAL.pattern))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
@@ -116,7 +114,8 @@ def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
     the prompt lost its question."""
     if not prompt.question_survived:
         return None
-    return (*dict.fromkeys(body(line) for line in prompt.context if body(line).strip()), NOTHING)
+    said = dict.fromkeys(body(line) for line in prompt.context if body(line).strip())
+    return (*said, NOT_DOCUMENTED)
 
 
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
@@ -127,7 +126,7 @@ def sourced(answer: Answer, prompt: Prompt) -> Answer:
     a prompt asks for no quote, and what is written is left as it is.
     """
     told = words(answer.text)
-    if not prompt.question_survived or told == words(NOTHING):
+    if not prompt.question_survived or told == words(NOT_DOCUMENTED):
         return answer
     alike = [line for line in prompt.context if words(body(line)) == told]
     alike = alike or [line for line in prompt.context if words(body(line))[: len(told)] == told]

@@ -20,13 +20,13 @@ import numpy as np
 from core.arms import ARMS
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import build_prompt, line_text, undated
+from core.packing import NOT_DOCUMENTED, build_prompt, line_text, undated
 from core.packing import said as told_by
 from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
-from core.synthetic.lessons import NOT_DOCUMENTED, LessonPlan, make_lesson
+from core.synthetic.lessons import LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
 from core.text import words
 from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span

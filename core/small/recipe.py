@@ -32,8 +32,9 @@ class Recipe:
     which may take four times as long, they have values, doses, days, answers of yes or no and lines
     that mean nothing, and no distractors.
     long: most lines of the share ``long_share`` of lessons once the end is reached. absent,
-    made_up, distractors, kinds: as a plan of lessons has them. facts: least and largest share of a
-    lesson's lines with facts (the largest while it is short).
+    distractors, kinds: as a plan of lessons has them. made_up: the share of names that exist
+    nowhere, while lessons grow and then: copying is learned before what names mean. facts: least
+    and largest share of a lesson's lines with facts (the largest while it is short).
     plain: share of lessons without distractors.
     start: where the weights begin, "copying" or "plain" (see ``network``).
     guide: weight of a second loss, by which heads learn to look at the line that answers and at
@@ -42,7 +43,7 @@ class Recipe:
     are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 3400
+    steps: int = 2900
     records: int = 2
     asked: tuple[int, int] = (16, 28)
     whole: int = 14
@@ -61,7 +62,7 @@ class Recipe:
     long_share: float = 0.4
     absent: float = 0.2
     facts: tuple[float, float] = (0.15, 0.7)
-    made_up: float = 0.6
+    made_up: tuple[float, float] = (0.6, 0.25)
     distractors: int = 2
     plain: float = 0.7
     start: str = "copying"

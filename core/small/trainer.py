@@ -90,7 +90,7 @@ class Trainer:
             asked=r.asked[int(grown)],
             absent=r.absent,
             facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
-            made_up=r.made_up,
+            made_up=r.made_up[int(grown)],
             kinds=r.kinds if self.all_kinds else tuple(READINGS),
         )
         return make_lesson(rng, plan)

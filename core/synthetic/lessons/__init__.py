@@ -7,11 +7,10 @@ their own: none of an examined cohort (``apart.shared`` tells, and training refu
 from __future__ import annotations
 
 from core.synthetic.lessons.making import KINDS, lesson, make_lesson
-from core.synthetic.lessons.model import NOT_DOCUMENTED, Lesson, LessonPlan, LessonQuestion
+from core.synthetic.lessons.model import Lesson, LessonPlan, LessonQuestion
 
 __all__ = [
     "KINDS",
-    "NOT_DOCUMENTED",
     "Lesson",
     "LessonPlan",
     "LessonQuestion",

@@ -12,18 +12,18 @@ from datetime import date, timedelta
 import numpy as np
 
 from core.errors import InputError
-from core.packing import said
+from core.packing import NOT_DOCUMENTED, said
 from core.synthetic.lessons.fillers import filler
 from core.synthetic.lessons.haste import loosely
-from core.synthetic.lessons.model import NOT_DOCUMENTED, Drawn, Lesson, LessonPlan, LessonQuestion
-from core.synthetic.lessons.readings import READINGS, Days
+from core.synthetic.lessons.model import Drawn, Lesson, LessonPlan, LessonQuestion
+from core.synthetic.lessons.readings import DRAWN, READINGS, Days
 from core.synthetic.lessons.stories import story
 from core.synthetic.lessons.tables import topics
 from core.synthetic.lessons.words import Person, chance, pick
 
 KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
-READING_SHARE = 0.4
+READING_SHARE = 0.35
 """Share of facts with a value (a reading); the others are told in a sentence."""
 
 
@@ -49,7 +49,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
     days = _days(rng, n)
     places = _places(rng, n, plan)
     texts: dict[int, str] = {}
-    asked: list[LessonQuestion] = []
+    facts: list[list[LessonQuestion]] = []
     told: set[str] = set()
     wanted = max(2, round(n * plan.facts / (1 + plan.distractors / 2)))
     for line in places[:wanted]:
@@ -75,11 +75,13 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
             free = _others(rng, line, texts, n, len(drawn.near))
             texts |= dict(zip(free, drawn.near, strict=False))
         where = None if withheld else line
-        asked += [
-            LessonQuestion(drawn.kind, question, NOT_DOCUMENTED, where, tuple(sorted(others)))
-            for question in dict.fromkeys(drawn.asks)
-        ]
-    asked = _asked(rng, p, plan, asked, told, days)
+        facts.append(
+            [
+                LessonQuestion(drawn.kind, question, NOT_DOCUMENTED, where, tuple(sorted(others)))
+                for question in dict.fromkeys(drawn.asks)
+            ]
+        )
+    asked = _asked(rng, p, plan, facts, told, days)
     for i in range(n):
         if i not in texts:
             texts[i] = filler(rng, p)
@@ -131,7 +133,7 @@ def _draw(
 ) -> Drawn | None:
     """A fact of a kind that may come: a story once a record, a reading under another name again."""
     tales = [t for t in topics() if t.kind not in told and (not plan.kinds or t.kind in plan.kinds)]
-    readings = [k for k in READINGS if not plan.kinds or k in plan.kinds]
+    readings = [k for k in DRAWN if not plan.kinds or k in plan.kinds]
     if readings and (not tales or chance(rng, READING_SHARE)):
         return READINGS[pick(rng, readings)](rng, p, days, plan.made_up)
     if not tales:
@@ -145,18 +147,26 @@ def _asked(
     rng: np.random.Generator,
     p: Person,
     plan: LessonPlan,
-    found: Sequence[LessonQuestion],
+    facts: Sequence[Sequence[LessonQuestion]],
     told: set[str],
     days: Sequence[date],
 ) -> list[LessonQuestion]:
-    """The lesson's questions in an order of chance, some of them about what it does not say."""
+    """The lesson's questions in an order of chance: of each fact as many, but for one, however many
+    ways there are to ask for it; and some about what the record does not say."""
     without = int(rng.binomial(plan.asked, plan.absent))
-    order = [int(i) for i in rng.permutation(len(found))]
-    chosen = [found[order[i % len(order)]] for i in range(plan.asked - without)]
+    order = [int(i) for i in rng.permutation(len(facts))]
+    ways = [[fact[int(i)] for i in rng.permutation(len(fact))] for fact in facts]
+
+    def ask(number: int) -> LessonQuestion:
+        turn, fact = divmod(number, len(order))
+        of = ways[order[fact]]
+        return of[turn % len(of)]
+
+    chosen = [ask(i) for i in range(plan.asked - without)]
     while len(chosen) < plan.asked:
         drawn = _draw(rng, p, plan, (days[int(rng.integers(len(days)))],), told)
         if drawn is None:  # every kind is told already: an answered question more
-            chosen.append(found[order[len(chosen) % len(order)]])
+            chosen.append(ask(len(chosen)))
             continue
         chosen.append(LessonQuestion(drawn.kind, pick(rng, drawn.asks), NOT_DOCUMENTED, None))
     return [chosen[int(i)] for i in rng.permutation(len(chosen))]

@@ -7,9 +7,6 @@ from typing import Literal
 
 from core.packing import HEAD, MIDDLE, TAIL
 
-NOT_DOCUMENTED = "Not documented."
-"""What a reader is to answer where the record does not say it; every judge counts it a refusal."""
-
 Place = Literal["uniform", "edges"]
 
 
@@ -42,7 +39,7 @@ class LessonPlan:
 @dataclass(frozen=True, slots=True)
 class LessonQuestion:
     """A question of a lesson; its answer is what the line that answers it says, word for word
-    and without its date, or :data:`NOT_DOCUMENTED`.
+    and without its date, or :data:`core.packing.NOT_DOCUMENTED`.
 
     ``line`` is the index of the line that answers it, None where the record does not;
     ``distractors`` are lines of the same thing that do not answer it.

@@ -263,3 +263,9 @@ READINGS: dict[str, Draw] = {
     "echo": echo,
 }
 """Kinds of facts with a value, by name."""
+DRAWN: tuple[str, ...] = (
+    *("latest", "latest", "latest", "latest", "extreme", "extreme", "extreme", "lab", "lab"),
+    *("dose", "dose", "dose", "dose_on_day", "day", "present", "present_on_day"),
+    *("message", "message", "echo", "echo"),
+)
+"""The same, each as often as it is drawn: a test and a medicine have many names to be learned."""
