@@ -151,8 +151,8 @@ def be_member(rank: int, size: int) -> None:
 
 
 def want_large_pages() -> None:
-    """Ask torch, before it is loaded, to take its memory in large pages where the system has them:
-    a training on a processor then spends some 8 % less time."""
+    """Ask torch, before it is loaded, to take its memory in large pages where the system has
+    them: a training on a processor then takes less time."""
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 

@@ -169,6 +169,13 @@ def _sort(question: str) -> str:
     return "other"
 
 
+def _length(context: Selection) -> str:
+    lines = len(context.kept)
+    return (
+        "under 30 lines" if lines < 30 else "30 to 59 lines" if lines < 60 else "60 lines or more"
+    )
+
+
 def patients(
     reader: Small, found: Sequence[Case], protocol: Protocol
 ) -> tuple[list[Mark], list[dict[str, str]]]:
@@ -197,7 +204,10 @@ def patients(
     rows: list[dict[str, str]] = []
     for i, case in enumerate(able):
         one, right = case.instruction, holds(said[i], case.keys)
-        sorts = ("all", _sort(one.question), f"domain {one.domain}", f"kind {case.kind}")
+        sorts = (
+            *("all", _sort(one.question), _length(case.shown)),
+            *(f"domain {one.domain}", f"kind {case.kind}"),
+        )
         for what in sorts:
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(said[i]))
