@@ -29,11 +29,13 @@ from core.synthetic.cohort import instruction_id, make_clinical, make_one
 from core.synthetic.lessons import LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
 from core.text import words
-from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span
+from core.types import Cohort, ContextLine, Gold, Instruction, Kept, Prompt, Selection, Span
 
 EXAM_SEED = 9_001
 """Lessons of this seed are in no training (a recipe's seed is smaller)."""
 EVENTS = 300
+SHORT = 25
+"""Lines of the shorter contexts that patients are shown in too."""
 Meter = Callable[[int, int], None]
 
 
@@ -110,11 +112,24 @@ class Case:
     bare: Selection
 
     @property
+    def evidence(self) -> tuple[Kept, ...]:
+        """What is kept that holds the evidence."""
+        bare = {kept.sentence.id for kept in self.bare.kept}
+        return tuple(kept for kept in self.shown.kept if kept.sentence.id not in bare)
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """The context lines that hold the evidence."""
-        bare = {kept.sentence.id for kept in self.bare.kept}
-        kept = (kept for kept in self.shown.kept if kept.sentence.id not in bare)
-        return tuple(line_text(one.sentence) for one in kept)
+        return tuple(line_text(one.sentence) for one in self.evidence)
+
+    @property
+    def short(self) -> Selection:
+        """The context cut to ``SHORT`` lines: the evidence and the latest of the others."""
+        room = max(SHORT - len(self.evidence), 0)
+        others = self.bare.kept[len(self.bare.kept) - min(room, len(self.bare.kept)) :]
+        wanted = {kept.sentence.id for kept in (*self.evidence, *others)}
+        kept = tuple(kept for kept in self.shown.kept if kept.sentence.id in wanted)
+        return replace(self.shown, kept=kept)
 
 
 def cases(seed: int, patients: int, protocol: Protocol, meter: Meter | None = None) -> list[Case]:
@@ -181,9 +196,9 @@ def patients(
 ) -> tuple[list[Mark], list[dict[str, str]]]:
     """Marks on held-out patients, and every answer.
 
-    Right on evidence, by sort of question; "not documented" where the evidence is taken out; and
-    two controls, in which nothing should come out right: the same question on another patient's
-    context, and another question of the cohort on this context.
+    Right on evidence, by sort of question, and in a shorter context; "not documented" where the
+    evidence is taken out; and two controls, in which nothing should come out right: the same
+    question on another patient's context, and another question of the cohort on this context.
     """
     able = [case for case in found if answerable(case.instruction.question)]
 
@@ -195,6 +210,7 @@ def patients(
         return _answers(reader, prompts)
 
     said = ask(able, [case.shown for case in able])
+    short = ask(able, [case.short for case in able])
     bare = ask(able, [case.bare for case in able])
     # Seven on is another patient: each has two questions of one fact.
     moved = [able[(i + 7) % len(able)] for i in range(len(able))]
@@ -214,6 +230,7 @@ def patients(
         hits["evidence shown", "a line of evidence, word for word"].append(
             any(_same(undated(said[i]), told_by(line)) for line in case.lines)
         )
+        hits[f"evidence shown in {SHORT} lines", "all"].append(holds(short[i], case.keys))
         hits["evidence taken out", "said not documented"].append(_same(bare[i], NOT_DOCUMENTED))
         hits["another patient's record", "right"].append(holds(strange[i], case.keys))
         hits["another patient's record", "said not documented"].append(

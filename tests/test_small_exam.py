@@ -1,0 +1,86 @@
+"""The examination of a small reader: what it shows, and that its marks tell readers apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from core.packing import NOT_DOCUMENTED
+from core.protocol import Protocol
+from core.readers.small import answerable
+from core.small.exam import SHORT, Case, cases, holds, patients
+from core.types import Answer, Prompt
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Case]:
+    return cases(4_242, 3, Protocol())
+
+
+class Told:
+    """A reader that says what it is told to say of a prompt."""
+
+    window = 100_000
+
+    def __init__(self, say: Callable[[Prompt], str]) -> None:
+        self.say = say
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        for index, prompt in enumerate(prompts):
+            yield index, Answer(self.say(prompt))
+
+
+def shares(found: list[Case], say: Callable[[Prompt], str]) -> dict[tuple[str, str], float]:
+    reader: object = Told(say)
+    marks, rows = patients(reader, found, Protocol())  # type: ignore[arg-type]
+    assert len(rows) == sum(answerable(case.instruction.question) for case in found)
+    return {(mark.part, mark.what): mark.share for mark in marks}
+
+
+def test_contexts_hold_the_evidence_and_shorter_ones_the_latest_lines_beside_it(found) -> None:
+    assert found and any(len(case.shown.kept) > SHORT for case in found)
+    for case in found:
+        evidence = {kept.sentence.id for kept in case.evidence}
+        whole = [kept.sentence.id for kept in case.shown.kept]
+        bare = [kept.sentence.id for kept in case.bare.kept]
+        short = [kept.sentence.id for kept in case.short.kept]
+        assert evidence and not evidence & set(bare)
+        assert set(whole) == evidence | set(bare)
+        assert evidence <= set(short)
+        assert len(short) == min(len(whole), max(SHORT, len(evidence)))
+        assert short == [id for id in whole if id in set(short)]
+        others = [id for id in short if id not in evidence]
+        assert others == bare[len(bare) - len(others) :]
+
+
+def test_who_quotes_everything_is_right_wherever_the_evidence_is(found) -> None:
+    said = shares(found, lambda prompt: prompt.text)
+    assert said["evidence shown", "all"] == 1.0
+    assert said[f"evidence shown in {SHORT} lines", "all"] == 1.0
+    assert said["evidence taken out", "said not documented"] == 0.0
+    assert said["another patient's record", "right"] < 0.5
+
+
+def test_who_finds_nothing_is_right_only_where_nothing_is(found) -> None:
+    said = shares(found, lambda prompt: NOT_DOCUMENTED)
+    assert said["evidence shown", "all"] == 0.0
+    assert said["evidence shown", "refused"] == 1.0
+    assert said["evidence taken out", "said not documented"] == 1.0
+    assert said["another question", "this fact told"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("Ferritin of 12 ng/mL in 1998. [2012-03-04]", True),
+        ("FERRITIN OF 12 NG/ML, 1998", True),
+        ("Ferritin of 112 ng/mL in 1998.", False),
+        ("Ferritin of 12 ng/mL. [1998-03-04]", False),
+    ],
+)
+def test_an_answer_holds_its_keys_as_words_and_not_in_its_lines_date(text, right) -> None:
+    assert holds(text, ("12 ng/mL", "1998")) is right
