@@ -150,12 +150,6 @@ def be_member(rank: int, size: int) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def want_large_pages() -> None:
-    """Ask torch, before it is loaded, to take its memory in large pages where the system has
-    them: a training on a processor then takes less time."""
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-
-
 def worker_environment(gpu: str | None = None) -> dict[str, str]:
     """Environment for a worker process: this one's, with the folders pinned.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -204,6 +206,30 @@ def test_a_state_of_another_training_is_refused(trained: tuple[Trainer, Path]) -
     (folder / "broken.safetensors").write_bytes(b"x" * 64)
     with pytest.raises(DataError, match="no checkpoint"):
         Trainer(RECIPE, SHAPE).load(folder / "broken.safetensors")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_a_training_frees_it_takes_again(kept: bool) -> None:
+    # In a process of its own: what is asked of the C library cannot be taken back.
+    asked = f"""
+import resource
+from core.small.memory import keep_memory
+if {kept} and not keep_memory():
+    print("no glibc")
+    raise SystemExit
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    block = b"x" * 2**26
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first, second = pages(), pages()
+print(second < first / 10)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True
+    )
+    if done.stdout.strip() == "no glibc":
+        pytest.skip("the C library is not glibc")
+    assert done.stdout.strip() == str(kept)
 
 
 def test_the_rate_warms_up_stays_and_falls() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from core import settings, weights
 from core.errors import InputError
+from core.small.memory import keep_memory
 from core.small.recipe import Recipe, Step
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -30,7 +31,7 @@ def train_reader(
     SHA-256 and where the training ended. Raises InputError where a state lies there and ``resume``
     was not said, and what the trainer raises.
     """
-    settings.want_large_pages()
+    keep_memory()
     from core.small.shipping import ship
     from core.small.trainer import Trainer
 

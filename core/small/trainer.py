@@ -122,13 +122,15 @@ class Trainer:
         right = right_answers(foretold.logits.detach(), lesson)
         return _Learnt(gradient, float(loss.detach()), share, right)
 
+    def _taught(self, number: int, size: int, lines: int) -> _Learnt:
+        return self._learn(self._lesson(number, size, lines))
+
     def _update(self, pool: ThreadPoolExecutor) -> None:
         r = self.recipe
         first = self.step * r.records
         size = self._size()
         begun = [
-            pool.submit(self._learn, self._lesson(first + i, size, self.lines))
-            for i in range(r.records)
+            pool.submit(self._taught, first + i, size, self.lines) for i in range(r.records)
         ]
         learnt = [one.result() for one in begun]
         if not all(math.isfinite(one.loss) for one in learnt):
