@@ -129,9 +129,7 @@ class Trainer:
         r = self.recipe
         first = self.step * r.records
         size = self._size()
-        begun = [
-            pool.submit(self._taught, first + i, size, self.lines) for i in range(r.records)
-        ]
+        begun = [pool.submit(self._taught, first + i, size, self.lines) for i in range(r.records)]
         learnt = [one.result() for one in begun]
         if not all(math.isfinite(one.loss) for one in learnt):
             raise WorkFailed(f"training came to a loss that is no number at step {self.step + 1}")
