@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from core.bench import BENCHES, compare
+from core.small.memory import keep_memory
 
 LINES = 100
 STEPS = 2
@@ -31,18 +32,12 @@ def _train() -> None:
     trainer.run(until=STEPS)
 
 
-def _keep() -> bool:
-    from core.small.memory import keep_memory
-
-    return keep_memory()
-
-
 @BENCHES.register("small_memory")
 def small_memory() -> dict[str, Any]:
     """Two steps of long lessons, forward, backward and update; the plain side gives memory back."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn) as plain, ProcessPoolExecutor(1, spawn) as keeping:
-        kept = keeping.submit(_keep).result()
+        kept = keeping.submit(keep_memory).result()
         plain.submit(_train).result()
         size = f"{STEPS} steps of two lessons, {LINES} lines and more"
         size += "" if kept else "; no glibc here, so neither side keeps anything"

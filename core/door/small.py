@@ -27,7 +27,8 @@ def train_reader(
 
     ``out``: its folder; by default the models folder's, where the reader ``small`` then finds it
     before the one that came with the program. The state is kept beside it; ``resume`` goes on
-    from there. ``steps``, ``seed``, ``threads`` change the recipe. Returns the folder, the weights'
+    from there. ``steps``, ``seed``, ``threads`` change the recipe. The process keeps the memory it
+    took, for good (:func:`core.small.memory.keep_memory`). Returns the folder, the weights'
     SHA-256 and where the training ended. Raises InputError where a state lies there and ``resume``
     was not said, and what the trainer raises.
     """

@@ -29,7 +29,7 @@ from core.synthetic.cohort import instruction_id, make_clinical, make_one
 from core.synthetic.lessons import LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
 from core.text import words
-from core.types import Cohort, ContextLine, Gold, Instruction, Kept, Prompt, Selection, Span
+from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span
 
 EXAM_SEED = 9_001
 """Lessons of this seed are in no training (a recipe's seed is smaller)."""
@@ -112,23 +112,18 @@ class Case:
     bare: Selection
 
     @property
-    def evidence(self) -> tuple[Kept, ...]:
-        """What is kept that holds the evidence."""
-        bare = {kept.sentence.id for kept in self.bare.kept}
-        return tuple(kept for kept in self.shown.kept if kept.sentence.id not in bare)
-
-    @property
     def lines(self) -> tuple[str, ...]:
         """The context lines that hold the evidence."""
-        return tuple(line_text(one.sentence) for one in self.evidence)
+        bare = {kept.sentence.id for kept in self.bare.kept}
+        kept = (kept for kept in self.shown.kept if kept.sentence.id not in bare)
+        return tuple(line_text(one.sentence) for one in kept)
 
     @property
     def short(self) -> Selection:
         """The context cut to ``SHORT`` lines: the evidence and the latest of the others."""
-        room = max(SHORT - len(self.evidence), 0)
-        others = self.bare.kept[len(self.bare.kept) - min(room, len(self.bare.kept)) :]
-        wanted = {kept.sentence.id for kept in (*self.evidence, *others)}
-        kept = tuple(kept for kept in self.shown.kept if kept.sentence.id in wanted)
+        spare = max(len(self.shown.kept) - SHORT, 0)
+        early = {kept.sentence.id for kept in self.bare.kept[:spare]}
+        kept = tuple(kept for kept in self.shown.kept if kept.sentence.id not in early)
         return replace(self.shown, kept=kept)
 
 
