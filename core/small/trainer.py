@@ -1,7 +1,7 @@
 """Trains the small reader from lessons made as they are needed, a few beside each other.
 
 Lesson ``number`` of the recipe's seed is always the same, and the state of a training is saved
-whole; so a training that was cut off goes on exactly, to the last bit.
+whole; so a training that was cut off goes on exactly, in float32 to the last bit.
 """
 
 from __future__ import annotations
