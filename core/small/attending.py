@@ -48,16 +48,52 @@ def attend(
     return read.transpose(1, 2), None
 
 
+class _Causal(torch.autograd.Function):
+    """A record read causally [sequences, time, dim], ``CHUNK`` queries at a time.
+
+    Only the scores of keys among the chunk's own queries can lie ahead, so only they are masked;
+    and gradients of keys and values are added up in place, which autograd would do in fresh tensors
+    as long as the record, one a chunk.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights: list[Tensor] = []
+        read = torch.empty_like(query)
+        for begin, end in _parts(query.shape[1]):
+            weight = query[:, begin:end] @ key[:, :end].transpose(1, 2)
+            ahead = torch.ones(end - begin, end - begin, dtype=torch.bool).triu(1)
+            weight[..., begin:].masked_fill_(ahead, -torch.inf)
+            weights.append(weight.softmax(-1))
+            torch.bmm(weights[-1], value[:, :end], out=read[:, begin:end])
+        ctx.save_for_backward(query, key, value, *weights)
+        return read
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value, *weights = ctx.saved_tensors
+        asked = torch.empty_like(query)
+        keyed, valued = torch.zeros_like(key), torch.zeros_like(value)
+        for (begin, end), weight in zip(_parts(query.shape[1]), weights, strict=True):
+            given = gradients[0][:, begin:end]
+            valued[:, :end].baddbmm_(weight.transpose(1, 2), given)
+            score = torch.ops.aten._softmax_backward_data(
+                given @ value[:, :end].transpose(1, 2), weight, -1, weight.dtype
+            )
+            torch.bmm(score, key[:, :end], out=asked[:, begin:end])
+            keyed[:, :end].baddbmm_(score.transpose(1, 2), query[:, begin:end])
+        return asked, keyed, valued
+
+
+def _parts(time: int) -> list[tuple[int, int]]:
+    return [(begin, min(begin + CHUNK, time)) for begin in range(0, time, CHUNK)]
+
+
 def _causal(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    read: list[Tensor] = []
-    time = query.shape[2]
-    for begin in range(0, time, CHUNK):
-        end = min(begin + CHUNK, time)
-        scores = query[:, :, begin:end] @ key[:, :, :end].transpose(2, 3)
-        ahead = torch.ones(end - begin, end, dtype=torch.bool).triu(begin + 1)
-        weight = scores.masked_fill(ahead, -torch.inf).softmax(-1)
-        read.append(weight @ value[:, :, :end])
-    return torch.cat(read, dim=2)
+    batch, heads, time, dim = query.shape
+    flat = (x.reshape(batch * heads, -1, dim).contiguous() for x in (query, key, value))
+    read: Tensor = _Causal.apply(*flat)
+    return read.view(batch, heads, time, dim)
 
 
 def _after(query: Tensor, key: Tensor, value: Tensor, before: int, mask: Tensor | None) -> Tensor:
