@@ -225,7 +225,9 @@ def _made(
     place: str,
 ) -> RunFolder:
     while True:
-        id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        made = datetime.now()
+        # By name is by age, also of runs made within a second: five digits are its microseconds.
+        id = f"{made:%Y%m%d-%H%M%S}-{made.microsecond:05x}{secrets.randbelow(16):x}"
         fresh, final = RunFolder(runs / f".new-{id}"), runs / id
         if final.exists():
             continue
