@@ -55,6 +55,12 @@ def body(line: ContextLine) -> str:
     return said(line.text)
 
 
+def written(line: str | None) -> str:
+    """What a reader that quotes writes: a context line as it stands in the prompt, its date first,
+    or that none answers. Tokens of a line are the same here as there."""
+    return f" {NOT_DOCUMENTED}" if line is None else f"\n{line}"
+
+
 def quoted(text: str, line: str) -> str:
     """A quote with the date of the line it is from, last and in brackets."""
     return f"{text} [{dated(line)}]"

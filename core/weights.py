@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             9,
             "reader small, the demo's own",
-            sha256="db5b9cfcaf6e2ef64263bd8364090e63b790272a09ca73b28d673a1b80d6052f",
+            sha256="08c33c1fcc9e6244b9bf3b2054da927387e269423488cc099601c13494976f18",
             shipped="readers/shipped/small",
         ),
         Model(

@@ -146,6 +146,25 @@ def test_evidence_near_the_edges_is_nearer_to_them() -> None:
     assert share_of_middle("edges") < 0.2
 
 
+def test_some_records_are_a_few_earlier_lines_and_one_latest_note() -> None:
+    plan = LessonPlan(lines=(40, 40), latest=1.0, distractors=0)
+    early = asked = before = 0
+    for number in range(30):
+        made = lesson(12, number, plan)
+        days = [line[1:11] for line in made.lines]
+        assert days == sorted(days)
+        note = max(Counter(days).values())
+        assert note >= 10
+        before += 40 - note
+        where = [one.line for one in made.asked if one.line is not None]
+        early += sum(days.count(days[line]) < note for line in where)
+        asked += len(where)
+    # Few lines stand before the note, and they have more of the evidence than is their share.
+    share = before / (30 * 40)
+    assert share < 0.25
+    assert 1.5 * share < early / asked < 0.8
+
+
 def test_distractors_say_the_same_thing_with_another_value() -> None:
     plan = LessonPlan(lines=(30, 30), kinds=("lab",), distractors=3, made_up=1.0)
     seen = 0

@@ -81,17 +81,22 @@ def test_it_quotes_the_line_that_answers(reader: Small) -> None:
         assert reader.read(prompt(RECORD, question)).text == quoted(said(line), line).lower()
 
 
-def test_a_quote_has_the_date_of_the_last_line_that_says_so() -> None:
+def test_a_quote_is_of_the_line_with_its_date_which_is_moved_to_its_end() -> None:
     lines = [
         "[2010-01-01] Walks daily.",
         "[2011-02-02] Sodium [serum]: 141",
         "[2012-03-03] Walks daily.",
+        "[2012-03-03] Walks daily.",
+        "[undated] Walks daily.",
     ]
     for written, told, source in (
-        ("sodium [serum]: 141", "sodium [serum]: 141 [2011-02-02]", ("e1",)),
-        ("sodium [serum]: 142", "sodium [serum]: 142", ()),
-        ("sodium [serum", "sodium [serum [2011-02-02]", ("e1",)),
-        ("walks daily.", "walks daily. [2012-03-03]", ("e2",)),
+        ("[2011-02-02] sodium [serum]: 141", "sodium [serum]: 141 [2011-02-02]", ("e1",)),
+        ("[2011-02-03] sodium [serum]: 141", "[2011-02-03] sodium [serum]: 141", ()),
+        ("[2011-02-02] sodium [serum]: 142", "[2011-02-02] sodium [serum]: 142", ()),
+        ("[2011-02-02] sodium [serum", "sodium [serum [2011-02-02]", ("e1",)),
+        ("[2010-01-01] walks daily.", "walks daily. [2010-01-01]", ("e0",)),
+        ("[2012-03-03] walks daily.", "walks daily. [2012-03-03]", ("e3",)),
+        ("[undated] walks daily.", "walks daily. [undated]", ("e4",)),
     ):
         answer = small.sourced(Answer(written), prompt(lines, "What is the sodium?"))
         assert (answer.text, answer.sources, answer.quotes) == (told, source, True)

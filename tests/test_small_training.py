@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -57,14 +58,14 @@ def test_training_and_reading_cut_texts_alike(trained: tuple[Trainer, Path]) -> 
     for number in range(20):
         made = lesson(8, number, PLAN)
         taught = encode(trainer.tokenizer, made)
-        for i, asked in enumerate(made.asked):
-            answer = answer_ids(trainer.tokenizer, asked.answer)
+        for i in range(len(made.asked)):
+            answer = answer_ids(trainer.tokenizer, made.written(i))
             block = taught.tokens[taught.block == i]
             shown = np.concatenate([taught.opening, block[: len(block) - len(answer) + 1]])
             assert np.array_equal(shown, ids(same, made.prompt(i)))
             # What is written back is what was to be written, lower-cased.
             said = same.decode(answer[:-1].tolist(), skip_special_tokens=True).strip()
-            assert said == asked.answer.lower()
+            assert said == made.written(i).strip().lower()
 
 
 def test_a_value_is_a_token_or_two(trained: tuple[Trainer, Path]) -> None:
@@ -85,8 +86,8 @@ def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> 
     taught = encode(trainer.tokenizer, made)
     with torch.inference_mode():
         together = foretell(trainer.model, taught)
-        for i, asked in enumerate(made.asked):
-            answer = answer_ids(trainer.tokenizer, asked.answer)
+        for i in range(len(made.asked)):
+            answer = answer_ids(trainer.tokenizer, made.written(i))
             whole = np.concatenate([ids(trainer.tokenizer, made.prompt(i)), answer])
             alone = trainer.model(torch.from_numpy(whole)[None]).logits[0, -len(answer) - 1 : -1]
             mine = together.logits[torch.from_numpy(taught.of) == i]
@@ -170,10 +171,29 @@ def test_only_beginnings_of_later_answers_are_practised(trained: tuple[Trainer, 
     trainer, _ = trained
     made = lesson(8, 3, PLAN)
     taught = encode(trainer.tokenizer, made, whole=2)
-    for i, asked in enumerate(made.asked):
-        answer = answer_ids(trainer.tokenizer, asked.answer)
+    for i in range(len(made.asked)):
+        answer = answer_ids(trainer.tokenizer, made.written(i))
         kept = answer if i < 2 else answer[: BEGINNING + 1]
         assert np.array_equal(taught.wanted[taught.of == i], kept)
+
+
+def test_records_become_those_of_the_application_when_the_rate_goes_down() -> None:
+    recipe = replace(
+        RECIPE, steps=20, warm_up=1, falling=0.5, latest=1.0, absent=(0.0, 1.0), asked=(8, 8)
+    )
+    trainer = Trainer(recipe, SHAPE)
+    trainer.all_kinds = True
+
+    def shares(steps: range) -> tuple[float, float]:
+        made = [trainer._lesson(recipe.records * step, 40, 8) for step in steps]
+        note = [max(Counter(line[:11] for line in one.lines).values()) / 40 for one in made]
+        none = [asked.line is None for one in made for asked in one.asked]
+        return float(np.mean(note)), float(np.mean(none))
+
+    assert trainer.rate(10) == recipe.rate > trainer.rate(11)
+    before, after = shares(range(10)), shares(range(10, 20))
+    assert before[0] < 0.6 < after[0]
+    assert before[1] < 0.5 and after[1] == 1.0
 
 
 def test_any_number_of_threads_learns_the_same(trained: tuple[Trainer, Path]) -> None:

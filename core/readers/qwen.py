@@ -220,9 +220,8 @@ class Qwen:
                     yield index, answer
 
     def _tree(self, texts: tuple[str, ...]) -> Tree:
-        # The space makes a text's first token the same as in its line, after the date.
         end = self._tokenizer.token_to_id(ENDS[0])
-        return tree([*self._ids(f" {text}"), end] for text in texts)
+        return tree([*self._ids(text), end] for text in texts)
 
     def _refused(self, tokens: int) -> Answer:
         reason = (

@@ -1,10 +1,10 @@
 """Small: Midchart's own reader, a Qwen2 model of 4.2 million weights that comes with the program.
 
 It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
-every machine. It was trained on synthetic records alone, to quote the line that answers a question
-(its card lies beside its weights), and is held to the lines of the context: it may choose the wrong
-one, but writes none of its own. What it was not trained for it declines, in words that every judge
-counts as a refusal. It is for demonstration and experiments, not for care.
+every machine. It was trained on synthetic records alone, to quote the line that answers a question,
+its date first (its card lies beside its weights), and is held to the lines of the context: it may
+choose the wrong one, but writes none of its own. What it was not trained for it declines, in words
+that every judge counts as a refusal. It is for demonstration and experiments, not for care.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
-from core.packing import NOT_DOCUMENTED, body, quoted
+from core.packing import NOT_DOCUMENTED, body, quoted, said, written
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
@@ -110,28 +110,27 @@ class Small:
 
 
 def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
-    """What an answer may be: what a line of the context says, or that none answers; anything where
-    the prompt lost its question."""
+    """What an answer may be: a line of the context, its date first, or that none answers; anything
+    where the prompt lost its question."""
     if not prompt.question_survived:
         return None
-    said = dict.fromkeys(body(line) for line in prompt.context if body(line).strip())
-    return (*said, NOT_DOCUMENTED)
+    lines = dict.fromkeys(written(line.text) for line in prompt.context if body(line).strip())
+    return (*lines, written(None))
 
 
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """An answer with the line it quotes, by its words, and that line's date. Of lines that say the
-    same it is the last; of one too long for an answer, its beginning is enough.
+    """An answer with the line it quotes, and the line's date moved to its end. Of lines that are
+    the same it is the last; of one too long for an answer, its beginning is enough.
 
-    The words are the model's, the date is the line's: the model writes none. Without its question
-    a prompt asks for no quote, and what is written is left as it is.
+    Without its question a prompt asks for no quote, and what is written is left as it is.
     """
     told = words(answer.text)
     if not prompt.question_survived or told == words(NOT_DOCUMENTED):
         return answer
-    alike = [line for line in prompt.context if words(body(line)) == told]
-    alike = alike or [line for line in prompt.context if words(body(line))[: len(told)] == told]
+    alike = [line for line in prompt.context if words(line.text) == told]
+    alike = alike or [line for line in prompt.context if words(line.text)[: len(told)] == told]
     if not alike:
         return replace(answer, quotes=True)
     line = alike[-1]
-    text = quoted(answer.text, line.text)
+    text = quoted(said(answer.text), line.text)
     return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)

@@ -30,10 +30,10 @@ FINDING, TOLD = 4, 2
 """How many heads of the one and of the other."""
 SAMPLED = 192
 """Most tokens of a record at which the telling heads are looked at."""
-BEGINNING = 5
-"""First tokens of an answer, by which its line is told. The others follow from these."""
 DATE = 5
 """Tokens of a line up to the end of its date."""
+BEGINNING = DATE + 3
+"""First tokens of an answer, by which its line is told. The others follow from these."""
 ROWS = 4
 """Rows that a lesson's questions lie in, side by side: fewer keys that nobody may see."""
 
@@ -74,7 +74,7 @@ def encode(tokenizer: Any, lesson: Lesson, whole: int | None = None) -> Encoded:
     opening, line = _opening(tokenizer, lesson)
     both: list[tuple[Ids, Ids]] = []
     for number, one in enumerate(lesson.asked):
-        answer = answer_ids(tokenizer, one.answer)
+        answer = answer_ids(tokenizer, lesson.written(number))
         if whole is not None and number >= whole:
             answer = answer[: BEGINNING + 1]
         both.append((ids(tokenizer, lesson.ending(one.question)), answer))
@@ -165,7 +165,7 @@ def foretell(model: Any, lesson: Encoded) -> Foretold:
     seen_by = _SEEN[model]
     cache: Any = DynamicCache(config=model.config)
     inner = model.model
-    inner(torch.from_numpy(lesson.opening)[None], past_key_values=cache, use_cache=True)
+    _read(inner, torch.from_numpy(lesson.opening)[None], cache)
     told = _told(inner.layers[TELLING].self_attn, seen_by.of(TELLING), cache, lesson)
     block = torch.from_numpy(lesson.block)
     (r, t), p = block.shape, len(lesson.opening)
@@ -186,6 +186,27 @@ def foretell(model: Any, lesson: Encoded) -> Foretold:
     keys = cache.layers[GUIDED].keys[0, :FINDING, :p]
     attention = inner.layers[GUIDED].self_attn
     return Foretold(logits, _found(attention, seen_by.of(GUIDED), keys, lesson), told)
+
+
+def _read(inner: Any, tokens: Tensor, cache: Any) -> None:
+    """Put a record [1, p] into the cache. Nothing is asked of what the last layer makes of it: of
+    that only keys and values are worked out."""
+    from transformers.models.qwen2.modeling_qwen2 import apply_rotary_pos_emb
+
+    places = torch.arange(tokens.shape[1])[None]
+    hidden = inner.embed_tokens(tokens)
+    turns = inner.rotary_emb(hidden, places)
+    given = {"position_ids": places, "past_key_values": cache, "position_embeddings": turns}
+    *others, last = inner.layers
+    for layer in others:
+        hidden = layer(hidden, attention_mask=None, use_cache=True, **given)
+    hidden, attention = last.input_layernorm(hidden), last.self_attn
+    key, value = (
+        projection(hidden).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+        for projection in (attention.k_proj, attention.v_proj)
+    )
+    _, key = apply_rotary_pos_emb(key, key, *turns)
+    cache.update(key, value, attention.layer_idx)
 
 
 def beginnings(lesson: Encoded) -> NDArray[np.int64]:

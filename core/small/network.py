@@ -184,7 +184,7 @@ def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
     for head in range(4):
         part = room.lately[head * half : (head + 1) * half]
         third.compare(head, part, part)
-        what, to = (room.date, days) if head == 3 else (room.first, seen[:w])
+        what, to = (room.date, days) if head >= 2 else (room.first, seen[:w])
         third.carry(head, what, to, BROUGHT * SPREAD)
     most = half - min(LOCAL, half - 1)
     for head, part, read in ((4, seen[:w], 0), (5, seen[-w:], w)):

@@ -151,10 +151,6 @@ def ids(tokenizer: Any, text: str) -> Ids:
     return np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
 
 
-def answer_ids(tokenizer: Any, answer: str) -> Ids:
-    """What the model is to write: a space, the answer, and the end.
-
-    The space makes an answer's first token the same as in its line, where it stands after the date;
-    a reader strips it.
-    """
-    return np.append(ids(tokenizer, " " + answer), tokenizer.token_to_id(END))
+def answer_ids(tokenizer: Any, written: str) -> Ids:
+    """What the model is to write, as :func:`core.packing.written` has it, and the end."""
+    return np.append(ids(tokenizer, written), tokenizer.token_to_id(END))

@@ -83,15 +83,17 @@ class Trainer:
         grown = lines >= r.lines[2]
         # Lessons before the first are the tokenizer's, and have everything.
         plain = not self.all_kinds or (number >= 0 and float(rng.random()) < r.plain)
+        falls = number // r.records >= r.steps * (1 - r.falling)
         others = min(r.distractors, 1) if lines < sum(r.lines[1:]) / 2 else r.distractors
         plan = LessonPlan(
             lines=(size, size),
             distractors=0 if plain else others,
             asked=r.asked[int(grown)],
-            absent=r.absent,
+            absent=r.absent[int(falls)],
             facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
             made_up=r.made_up[int(grown)],
             kinds=r.kinds if self.all_kinds else tuple(READINGS),
+            latest=r.latest if falls else 0.0,
         )
         return make_lesson(rng, plan)
 

@@ -25,6 +25,9 @@ KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
 READING_SHARE = 0.35
 """Share of facts with a value (a reading); the others are told in a sentence."""
+EARLY_FIRST = 0.7
+"""Share of records with a latest note in which the lines before it take facts first: in what the
+application gives, the evidence stands there."""
 
 
 def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
@@ -46,8 +49,12 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
         )
     n = int(rng.integers(low, high + 1))
     p = Person(rng)
-    days = _days(rng, n)
+    # Nothing is drawn for what is not wanted: lessons without it stay the same.
+    note = _latest(rng, n) if plan.latest and chance(rng, plan.latest) else 0
+    days = _days_of_latest(rng, n, note) if note else _days(rng, n)
     places = _places(rng, n, plan)
+    if note and chance(rng, EARLY_FIRST):
+        places.sort(key=lambda line: line >= note)
     texts: dict[int, str] = {}
     facts: list[list[LessonQuestion]] = []
     told: set[str] = set()
@@ -102,11 +109,28 @@ def _days(rng: np.random.Generator, n: int) -> list[date]:
     of the records end in one long note."""
     day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
     stay = float(rng.uniform(0.1, 0.9))
-    note = int(n * rng.uniform(0.1, 0.8)) if chance(rng, 0.5) else n
+    note = int(n * rng.uniform(0.02, 0.8)) if chance(rng, 0.5) else n
     found: list[date] = []
     for i in range(n):
         if found and not chance(rng, 0.98 if i > note else stay):
             day += timedelta(days=int(rng.integers(1, 500 if n < 60 else 200)))
+        found.append(day)
+    return found
+
+
+def _latest(rng: np.random.Generator, n: int) -> int:
+    """The line with which a latest note begins: few stand before it."""
+    return max(1, int(n * rng.uniform(0.01, 0.3)))
+
+
+def _days_of_latest(rng: np.random.Generator, n: int, note: int) -> list[date]:
+    """A day for each line, in time order: mostly one each up to ``note``, and then all but one."""
+    day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
+    stay = float(rng.uniform(0.0, 0.5))
+    found: list[date] = []
+    for i in range(n):
+        if found and not chance(rng, 0.99 if i > note else stay):
+            day += timedelta(days=int(rng.integers(1, 500)))
         found.append(day)
     return found
 

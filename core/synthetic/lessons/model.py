@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.packing import HEAD, MIDDLE, TAIL
+from core.packing import HEAD, MIDDLE, TAIL, written
 
 Place = Literal["uniform", "edges"]
 
@@ -21,7 +21,8 @@ class LessonPlan:
     distractors take. kinds: names of kinds to ask of (empty: all; see
     ``lesson.KINDS``). made_up: share of names that exist nowhere. near: share of facts told in a
     sentence beside which stands another on their subject that answers nothing. withheld: share of
-    facts of which only that stands in the record, and distractors that answer nothing.
+    facts of which only that stands in the record, and distractors that answer nothing. latest:
+    share of records that are some earlier lines and the whole of one latest note.
     """
 
     lines: tuple[int, int] = (24, 24)
@@ -34,6 +35,7 @@ class LessonPlan:
     made_up: float = 0.6
     near: float = 0.4
     withheld: float = 0.15
+    latest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Lesson:
     def ending(question: str) -> str:
         """How a prompt goes on after :attr:`opening`, up to where the answer begins."""
         return MIDDLE + question + TAIL
+
+    def written(self, number: int) -> str:
+        """What a reader is to write to a question."""
+        line = self.asked[number].line
+        return written(None if line is None else self.lines[line])
 
     def prompt(self, number: int) -> str:
         """The whole prompt of a question, as :func:`core.packing.build_prompt` writes it."""
