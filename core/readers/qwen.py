@@ -171,7 +171,8 @@ class Qwen:
     ) -> Iterator[tuple[int, Answer]]:
         """Answers to prompts, as batches of them are done; equal prompts are read once.
 
-        ``within``: of each prompt the texts of which its answer is to be one, or None.
+        ``within``: of each prompt the texts of which its answer is to be one, written as they are
+        from the first character on, or None.
         """
         from core.readers.local.engine import Way, shared_engine
 
