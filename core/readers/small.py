@@ -78,7 +78,7 @@ class Small:
     @property
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
-        return repr((self.model.identity, NOT_DOCUMENTED, REFUSAL, _SEVERAL.pattern))
+        return repr((self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""

@@ -107,14 +107,25 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
 def _days(rng: np.random.Generator, n: int) -> list[date]:
     """A day for each line, in time order; neighbours often share one, as lines of a note do. Half
     of the records end in one long note."""
-    day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
-    stay = float(rng.uniform(0.1, 0.9))
+    day, stay = _first_day(rng), float(rng.uniform(0.1, 0.9))
     note = int(n * rng.uniform(0.02, 0.8)) if chance(rng, 0.5) else n
-    found: list[date] = []
-    for i in range(n):
-        if found and not chance(rng, 0.98 if i > note else stay):
-            day += timedelta(days=int(rng.integers(1, 500 if n < 60 else 200)))
-        found.append(day)
+    stays = [0.98 if i > note else stay for i in range(1, n)]
+    return _days_from(rng, day, stays, 500 if n < 60 else 200)
+
+
+def _first_day(rng: np.random.Generator) -> date:
+    return date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
+
+
+def _days_from(
+    rng: np.random.Generator, day: date, stays: Sequence[float], apart: int
+) -> list[date]:
+    """``day``, and a day for each line after it: by the chance of ``stays`` that of the line
+    before, else less than ``apart`` days later."""
+    found = [day]
+    for stay in stays:
+        later = 0 if chance(rng, stay) else int(rng.integers(1, apart))
+        found.append(found[-1] + timedelta(days=later))
     return found
 
 
@@ -125,14 +136,8 @@ def _latest(rng: np.random.Generator, n: int) -> int:
 
 def _days_of_latest(rng: np.random.Generator, n: int, note: int) -> list[date]:
     """A day for each line, in time order: mostly one each up to ``note``, and then all but one."""
-    day = date(2004, 1, 1) + timedelta(days=int(rng.integers(0, 4200)))
-    stay = float(rng.uniform(0.0, 0.5))
-    found: list[date] = []
-    for i in range(n):
-        if found and not chance(rng, 0.99 if i > note else stay):
-            day += timedelta(days=int(rng.integers(1, 500)))
-        found.append(day)
-    return found
+    day, stay = _first_day(rng), float(rng.uniform(0.0, 0.5))
+    return _days_from(rng, day, [0.99 if i > note else stay for i in range(1, n)], 500)
 
 
 def _places(rng: np.random.Generator, n: int, plan: LessonPlan) -> list[int]:
