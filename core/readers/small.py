@@ -1,4 +1,4 @@
-"""Small: Midchart's own reader, a Qwen2 model of 4.2 million weights that comes with the program.
+"""Small: Midchart's own reader, a Qwen2 model of 4.7 million weights that comes with the program.
 
 It is read with by the very code that reads Qwen2.5, in float32, so that answers are the same on
 every machine. It was trained on synthetic records alone, to quote the line that answers a question,
@@ -19,13 +19,15 @@ from core.packing import NOT_DOCUMENTED, body, quoted, said, written
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
-from core.text import words
-from core.types import Answer, Prompt
+from core.text import SENTENCE_TOKENS, count_tokens, words
+from core.types import Answer, ContextLine, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
 LONGEST = 96
 """Most tokens of an answer that is held to no line: not the same word until the window ends."""
+CUT = ";"
+"""Where notes may be cut within a sentence."""
 REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
@@ -54,7 +56,7 @@ class Small:
     """
 
     name: str = "small"
-    title: str = "Small reader (Midchart's own, 4.2 million weights)"
+    title: str = "Small reader (Midchart's own, 4.7 million weights)"
     needs: ClassVar[str] = weights.SMALL
 
     def __init__(self, protocol: Protocol, group: int = 16) -> None:
@@ -78,7 +80,9 @@ class Small:
     @property
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
-        return repr((self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern))
+        return repr(
+            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, CUT)
+        )
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
@@ -120,7 +124,8 @@ def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
 
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
     """An answer with the line it quotes, and the line's date moved to its end. Of lines that are
-    the same it is the last; of one too long for an answer, its beginning is enough.
+    the same it is the last; of one too long for an answer, its beginning is enough. Where a
+    sentence was cut at a semicolon, the parts of it that the context has are quoted together.
 
     Without its question a prompt asks for no quote, and what is written is left as it is.
     """
@@ -131,6 +136,29 @@ def sourced(answer: Answer, prompt: Prompt) -> Answer:
     alike = alike or [line for line in prompt.context if words(line.text)[: len(told)] == told]
     if not alike:
         return replace(answer, quotes=True)
-    line = alike[-1]
-    text = quoted(said(answer.text), line.text)
-    return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)
+    line, text = alike[-1], said(answer.text)
+    parts = _sentence(prompt.context, line) if words(line.text) == told else (line,)
+    if len(parts) > 1:
+        text = " ".join(body(part) for part in parts).lower()
+    sources = tuple(part.sentence_id for part in parts)
+    return replace(answer, text=quoted(text, line.text), sources=sources, quotes=True)
+
+
+def _sentence(context: Sequence[ContextLine], line: ContextLine) -> tuple[ContextLine, ...]:
+    """The parts of a line's sentence, itself among them; itself alone where they are too long to
+    be one sentence (a list)."""
+    first = last = next(i for i, one in enumerate(context) if one is line)
+    while first > 0 and _goes_on(context[first - 1], context[first]):
+        first -= 1
+    while last + 1 < len(context) and _goes_on(context[last], context[last + 1]):
+        last += 1
+    parts = tuple(context[first : last + 1])
+    return parts if sum(count_tokens(body(one)) for one in parts) <= SENTENCE_TOKENS else (line,)
+
+
+def _goes_on(line: ContextLine, following: ContextLine) -> bool:
+    """Whether a line's sentence goes on in the following one: it was cut at a semicolon, and they
+    are neighbouring pieces of one event."""
+    event, _, piece = line.sentence_id.partition(".")
+    neighbours = piece.isdigit() and following.sentence_id == f"{event}.{int(piece) + 1}"
+    return neighbours and body(line).endswith(CUT)
