@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             9,
             "reader small, the demo's own",
-            sha256="08c33c1fcc9e6244b9bf3b2054da927387e269423488cc099601c13494976f18",
+            sha256="9492145ee0db581ba416dade06e8fc0055f33ea8d2352bd69f7dc17ccf3473b4",
             shipped="readers/shipped/small",
         ),
         Model(

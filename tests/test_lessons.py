@@ -19,7 +19,7 @@ from core.synthetic.cohort import make_clinical
 from core.synthetic.lessons import KINDS, LessonPlan, lesson
 from core.synthetic.lessons.apart import require, shared
 from core.synthetic.lessons.haste import loosely, telling
-from core.synthetic.lessons.tables import topics
+from core.synthetic.lessons.tables import names, topics
 from core.text import count_tokens
 from core.types import ContextLine, Selection
 
@@ -96,6 +96,31 @@ def test_near_lines_stand_beside_a_story_and_answer_nothing() -> None:
         near = {i for i, line in enumerate(made.lines) if pattern.fullmatch(line[13:])}
         assert near
         assert not near & {asked.line for asked in made.asked}
+
+
+def says_one_of(line: str, pair: tuple[str, str]) -> bool:
+    return any(name.lower() in line.lower() for name in pair)
+
+
+def test_a_medicine_is_told_of_beside_its_story_and_others_in_the_same_record() -> None:
+    kinds = ("drug_begun", "drug_raised", "drug_stopped", "dye", "valve", "tobacco")
+    plan = LessonPlan(lines=(40, 40), kinds=kinds, distractors=0, absent=0.0, made_up=0.0, near=0.0)
+    twice, beside, withheld = 0, 0, 0
+    for number in range(20):
+        made = lesson(4, number, replace(plan, withheld=0.5))
+        about = [one for one in made.asked if one.kind.startswith("drug")]
+        told = {(one.kind, one.line) for one in about if one.line is not None}
+        twice += len(told) > len({kind for kind, _ in told})
+        for one in about:
+            low = one.question.lower()
+            pair = next((p for p in names().drugs if says_one_of(low, p)), None)
+            if pair is None:  # the medicine's name was left out in haste
+                continue
+            lines = {i for i, line in enumerate(made.lines) if says_one_of(line, pair)}
+            others = lines - {one.line}
+            beside += bool(others) and one.line is not None
+            withheld += bool(others) and one.line is None
+    assert twice > 10 and beside > 20 and withheld > 5
 
 
 def test_questions_are_asked_in_many_ways() -> None:

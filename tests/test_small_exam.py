@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from core.packing import NOT_DOCUMENTED
 from core.protocol import Protocol
 from core.readers.small import answerable
-from core.small.exam import SHORT, Case, cases, holds, patients
+from core.small.exam import SHORT, Case, cases, holds, patients, quotes
 from core.types import Answer, Prompt
 
 
@@ -63,6 +64,21 @@ def test_who_quotes_everything_is_right_wherever_the_evidence_is(found) -> None:
     assert said["another patient's record", "right"] < 0.5
 
 
+def test_another_result_of_the_test_may_be_left(found) -> None:
+    case = found[0]
+
+    def left(kind: str, *texts: str) -> bool:
+        some = case.bare.kept[0]
+        kept = tuple(replace(some, sentence=replace(some.sentence, text=text)) for text in texts)
+        return replace(case, kind=kind, bare=replace(case.bare, kept=kept)).told_still
+
+    coded = "Urea nitrogen [Mass/volume] in Serum or Plasma: 13 mg/dL"
+    for text in (coded, "- 05/19/2016: Na 139, K 4, BUN 15", "BUN: 15 today."):
+        assert left("extreme-bun", "Walks daily.", text) and left("latest-bun", text)
+        assert not left("extreme-k", coded) and not left("bun", text) and not left("dye", text)
+    assert not left("extreme-bun", "BUN to be drawn.", "Abun 12")
+
+
 def test_who_finds_nothing_is_right_only_where_nothing_is(found) -> None:
     said = shares(found, lambda prompt: NOT_DOCUMENTED)
     assert said["evidence shown", "all"] == 0.0
@@ -82,3 +98,19 @@ def test_who_finds_nothing_is_right_only_where_nothing_is(found) -> None:
 )
 def test_an_answer_holds_its_keys_as_words_and_not_in_its_lines_date(text, right) -> None:
     assert holds(text, ("12 ng/mL", "1998")) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("Stopped in 1997; [2012-03-04]", True),
+        ("31 pack-years. [2012-03-04]", True),
+        ("stopped in 1997; 31 pack-years. [2012-03-04]", True),
+        ("31 pack-years. Stopped in 1997;", False),
+        ("Stopped in 1997; 31 pack-years. He walks.", False),
+        ("not documented.", False),
+    ],
+)
+def test_a_quote_is_of_evidence_that_follows_each_other(text, right) -> None:
+    lines = ("[2012-03-04] Stopped in 1997;", "[2012-03-04] 31 pack-years.")
+    assert quotes(text, lines) is right

@@ -25,6 +25,7 @@ from core.small.shipping import ship, verify
 from core.small.tokens import END, PAD, answer_ids, ids, load_tokenizer, save_tokenizer
 from core.small.trainer import Trainer
 from core.synthetic.lessons import Lesson, LessonPlan, lesson
+from core.synthetic.lessons.tables import name_words
 from core.types import Prompt
 
 SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
@@ -78,6 +79,16 @@ def test_a_value_is_a_token_or_two(trained: tuple[Trainer, Path]) -> None:
         ("\n[", ["Ċ["]),
     ):
         assert tokenizer.encode(text, add_special_tokens=False).tokens == pieces
+
+
+def test_a_real_name_is_a_token_wherever_it_stands(trained: tuple[Trainer, Path]) -> None:
+    tokenizer = trained[0].tokenizer
+    assert {"lisinopril", "zestril", "ferritin", "creatinine"} <= set(name_words())
+    for name in name_words():
+        for text in (f" {name}", name.upper(), f" {name.capitalize()}"):
+            assert len(ids(tokenizer, text)) == 1
+            assert tokenizer.decode(list(ids(tokenizer, text))) == text.lower()
+    assert len(ids(tokenizer, " lisinoprilat")) > 1
 
 
 def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> None:

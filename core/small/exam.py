@@ -26,6 +26,7 @@ from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
+from core.synthetic.labs import ANALYTES
 from core.synthetic.lessons import LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
 from core.text import words
@@ -119,6 +120,16 @@ class Case:
         return tuple(line_text(one.sentence) for one in kept)
 
     @property
+    def told_still(self) -> bool:
+        """Whether the context without the evidence has another result of the test that is asked
+        for: of what is there, that one is the highest, the lowest or the latest."""
+        test = ANALYTES.get(self.kind.partition("-")[2])
+        if test is None or not self.kind.startswith(("extreme-", "latest-")):
+            return False
+        noted = rf"{re.escape(test.name)}: |\b{re.escape(test.short)}:? \d"
+        return any(re.search(noted, kept.sentence.text) for kept in self.bare.kept)
+
+    @property
     def short(self) -> Selection:
         """The context cut to ``SHORT`` lines: the evidence and the latest of the others."""
         spare = max(len(self.shown.kept) - SHORT, 0)
@@ -168,6 +179,13 @@ def holds(said: str, keys: Iterable[str]) -> bool:
     return all(f" {' '.join(words(key))} " in text for key in keys)
 
 
+def quotes(said: str, lines: Sequence[str]) -> bool:
+    """Whether an answer is one of the lines, or some that follow each other, word for word."""
+    told = [told_by(line) for line in lines]
+    spans = ((i, j) for i in range(len(told)) for j in range(i + 1, len(told) + 1))
+    return any(_same(undated(said), " ".join(told[i:j])) for i, j in spans)
+
+
 def _sort(question: str) -> str:
     low = question.lower()
     if re.search(r"\b(highest|lowest)\b", low):
@@ -192,8 +210,9 @@ def patients(
     """Marks on held-out patients, and every answer.
 
     Right on evidence, by sort of question, and in a shorter context; "not documented" where the
-    evidence is taken out; and two controls, in which nothing should come out right: the same
-    question on another patient's context, and another question of the cohort on this context.
+    evidence is taken out (all, and those of which no other result is left that could be quoted);
+    and two controls, in which nothing should come out right: the same question on another patient's
+    context, and another question of the cohort on this context.
     """
     able = [case for case in found if answerable(case.instruction.question)]
 
@@ -223,10 +242,15 @@ def patients(
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(said[i]))
         hits["evidence shown", "a line of evidence, word for word"].append(
-            any(_same(undated(said[i]), told_by(line)) for line in case.lines)
+            quotes(said[i], case.lines)
         )
         hits[f"evidence shown in {SHORT} lines", "all"].append(holds(short[i], case.keys))
-        hits["evidence taken out", "said not documented"].append(_same(bare[i], NOT_DOCUMENTED))
+        none = _same(bare[i], NOT_DOCUMENTED)
+        hits["evidence taken out", "said not documented"].append(none)
+        if not case.told_still:
+            hits["evidence taken out and no result of the test left", "said not documented"].append(
+                none
+            )
         hits["another patient's record", "right"].append(holds(strange[i], case.keys))
         hits["another patient's record", "said not documented"].append(
             _same(strange[i], NOT_DOCUMENTED)

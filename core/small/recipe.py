@@ -14,7 +14,7 @@ class Shape:
     width: int = 336
     heads: int = 7
     feed_forward: int = 288
-    words: int = 2400
+    words: int = 3200
     window: int = 4096
 
 
@@ -44,7 +44,7 @@ class Recipe:
     are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 2650
+    steps: int = 2500
     records: int = 2
     asked: tuple[int, int] = (16, 28)
     whole: int = 14

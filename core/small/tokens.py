@@ -1,7 +1,8 @@
 """The small reader's tokenizer: lower-cased, numbers as few tokens, words by BPE of lessons.
 
 A whole number up to 999, a year, what follows a decimal point (".35") and a part of a date ("-07")
-are a token each, whether or not BPE met them; so a value is copied in one or two steps. It is
+are a token each, whether or not BPE met them; so a value is copied in one or two steps. So is each
+word of a real medicine's or test's name: that two names mean one thing is a token's to know. It is
 saved as the hub saves a fast tokenizer, with Qwen2's special tokens and ChatML template.
 """
 
@@ -54,8 +55,9 @@ def _texts(lessons: Iterable[Lesson]) -> Iterator[str]:
         yield _DIGITS.sub("", lesson.opening)
 
 
-def train_tokenizer(lessons: Iterable[Lesson], words: int) -> Any:
-    """A ``tokenizers.Tokenizer`` with ``words`` pieces of words, from lessons' texts."""
+def train_tokenizer(lessons: Iterable[Lesson], words: int, names: Iterable[str] = ()) -> Any:
+    """A ``tokenizers.Tokenizer`` with ``words`` pieces of words, from lessons' texts, and each of
+    ``names`` (words in lower case) whole."""
     from tokenizers import (
         AddedToken,
         Regex,
@@ -85,13 +87,15 @@ def train_tokenizer(lessons: Iterable[Lesson], words: int) -> Any:
     learned.train_from_iterator(_texts(lessons), trainer)
     parts = json.loads(learned.to_str())["model"]
     vocabulary: dict[str, int] = dict(sorted(parts["vocab"].items(), key=lambda item: item[1]))
-    for number in _numbers():
-        vocabulary.setdefault(number, len(vocabulary))
+    cut: Any = learned.pre_tokenizer
+    named = (cut.pre_tokenize_str(start + name)[0][0] for name in names for start in (" ", ""))
+    for whole in (*_numbers(), *named):
+        vocabulary.setdefault(whole, len(vocabulary))
     merges = [tuple(merge) for merge in parts["merges"]]
     # Whole pieces are looked up before merges, or numbers would need merges of their own.
-    whole = pipeline(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True))
-    whole.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
-    return whole
+    made = pipeline(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True))
+    made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    return made
 
 
 def rarity(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:

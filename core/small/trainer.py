@@ -30,6 +30,7 @@ from core.small.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokeniz
 from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
 from core.synthetic.lessons.apart import require
 from core.synthetic.lessons.readings import READINGS
+from core.synthetic.lessons.tables import name_words
 
 TOKENIZER_LESSONS = 300
 """Lessons that the tokenizer is trained on, and that are compared with what is examined."""
@@ -54,7 +55,7 @@ class Trainer:
         self.all_kinds = True
         first = [self._lesson(-1 - n, 30, 30) for n in range(TOKENIZER_LESSONS)]
         require(first)
-        self.tokenizer = train_tokenizer(first, self.shape.words)
+        self.tokenizer = train_tokenizer(first, self.shape.words, name_words())
         end, pad = (self.tokenizer.token_to_id(token) for token in (END, PAD))
         vocabulary = self.tokenizer.get_vocab_size()
         known = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from core.synthetic.lessons.haste import hastily, soup
-from core.synthetic.lessons.readings import take_drug, take_test, value
+from core.synthetic.lessons.readings import listed, take_drug, take_test, value
 from core.synthetic.lessons.stories import ANY_DAY, worded
-from core.synthetic.lessons.tables import Topic, fillers, names, topics
+from core.synthetic.lessons.tables import Topic, fillers, topics
 from core.synthetic.lessons.words import Person, made_word, pick, scraps, upper
 
 
@@ -73,10 +73,7 @@ def _problem(rng: np.random.Generator, p: Person) -> str:
 
 def _medicine(rng: np.random.Generator, p: Person) -> str:
     """A medicine in a list of them."""
-    name, other = take_drug(rng, p, 0.4)
-    often, amount = pick(rng, names().frequencies), int(rng.integers(1, 400))
-    shown = f"{name} ({other.upper()})" if name != other else name
-    return f"{pick(rng, ('- ', '- ', ''))}{shown} {amount} mg {often}"
+    return listed(rng, *take_drug(rng, p, 0.4))
 
 
 def _nonsense(rng: np.random.Generator, p: Person) -> str:

@@ -25,6 +25,8 @@ KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
 """Every kind of fact a lesson can ask for."""
 READING_SHARE = 0.35
 """Share of facts with a value (a reading); the others are told in a sentence."""
+MEDICINES = 3
+"""How many times as often as another story one of a medicine is drawn: it has many names."""
 EARLY_FIRST = 0.7
 """Share of records with a latest note in which the lines before it take facts first: in what the
 application gives, the evidence stands there."""
@@ -72,7 +74,8 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
             ]
         others = others[: len(drawn.others)]
         rivals = bool(others) and drawn.apart
-        withheld = (rivals or bool(drawn.near)) and chance(rng, plan.withheld)
+        besides = bool(drawn.near or drawn.beside)
+        withheld = (rivals or besides) and chance(rng, plan.withheld)
         if not withheld:
             texts[line] = drawn.says
         if rivals or not withheld:
@@ -81,6 +84,8 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
             # A line on the same subject that answers nothing.
             free = _others(rng, line, texts, n, len(drawn.near))
             texts |= dict(zip(free, drawn.near, strict=False))
+        free = _others(rng, line, texts, n, len(drawn.beside))
+        texts |= dict(zip(free, drawn.beside, strict=False))
         where = None if withheld else line
         facts.append(
             [
@@ -160,15 +165,18 @@ def _others(
 def _draw(
     rng: np.random.Generator, p: Person, plan: LessonPlan, days: Days, told: set[str]
 ) -> Drawn | None:
-    """A fact of a kind that may come: a story once a record, a reading under another name again."""
+    """A fact of a kind that may come: a reading or a medicine's story under another name again, any
+    other story once a record."""
     tales = [t for t in topics() if t.kind not in told and (not plan.kinds or t.kind in plan.kinds)]
+    tales += [t for t in tales if t.of_drug for _ in range(MEDICINES - 1)]
     readings = [k for k in DRAWN if not plan.kinds or k in plan.kinds]
     if readings and (not tales or chance(rng, READING_SHARE)):
         return READINGS[pick(rng, readings)](rng, p, days, plan.made_up)
     if not tales:
         return None
     topic = pick(rng, tales)
-    told.add(topic.kind)
+    if not topic.of_drug:
+        told.add(topic.kind)
     return story(rng, topic, p, days, plan.made_up)
 
 

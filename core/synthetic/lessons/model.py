@@ -86,7 +86,8 @@ class Drawn:
     """A fact before it has a place: what its evidence says, what its distractors say, and ways
     to ask for it. ``others`` come before the evidence where ``last``; where ``apart`` they answer
     the question in no record, even where the evidence is missing. Nor do ``near`` lines, which are
-    on the same subject and stand anywhere."""
+    on the same subject and stand anywhere, and ``beside`` lines, which are of the same medicine and
+    stand in every record that could tell the fact."""
 
     kind: str
     says: str
@@ -95,3 +96,4 @@ class Drawn:
     last: bool = False
     apart: bool = False
     near: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()

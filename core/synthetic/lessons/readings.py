@@ -81,6 +81,13 @@ def take_drug(rng: np.random.Generator, p: Person, made_up: float) -> tuple[str,
     return pair if chance(rng, 0.5) else (pair[1], pair[0])
 
 
+def listed(rng: np.random.Generator, name: str, other: str) -> str:
+    """A line of a list of medicines: one under its name, at times with its other name."""
+    often, amount = pick(rng, names().frequencies), int(rng.integers(1, 400))
+    shown = f"{name} ({other.upper()})" if name != other else name
+    return f"{pick(rng, ('- ', '- ', ''))}{shown} {amount} mg {often}"
+
+
 def _thing(rng: np.random.Generator, p: Person, sort: str, made_up: float) -> str:
     """An examination or a sign that the record does not have yet."""
     options = names().exams if sort == "exam" else names().exposures

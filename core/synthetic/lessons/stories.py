@@ -8,8 +8,8 @@ import numpy as np
 
 from core.synthetic.lessons.haste import hastily
 from core.synthetic.lessons.model import Drawn
-from core.synthetic.lessons.readings import Days, echoed, take_drug
-from core.synthetic.lessons.tables import Topic, fillers, names
+from core.synthetic.lessons.readings import Days, echoed, listed, take_drug
+from core.synthetic.lessons.tables import Topic, fillers, names, topics
 from core.synthetic.lessons.words import (
     Person,
     chance,
@@ -26,15 +26,21 @@ _OFTEN = (
     *("on two days a week", "each Tuesday", "at weekends", "every third day"),
     *("once a fortnight", "on Friday nights", "twice a day", "every other day", "once a day"),
 )
+LISTED, CHANGED = 0.7, 0.35
+"""Shares of a medicine's stories beside which it is listed, and changed in another way."""
 _KIN = ("aunt", "uncle", "cousin", "brother", "sister", "father", "mother", "neighbor")
 
 
 def worded(
-    rng: np.random.Generator, p: Person, topic: Topic, day: date, made_up: float
+    rng: np.random.Generator,
+    p: Person,
+    topic: Topic,
+    day: date,
+    made_up: float,
+    pair: tuple[str, str] | None = None,
 ) -> dict[str, str]:
-    """One drawing of everything a topic's wordings may name."""
-    about_drug = any("{drug}" in say for say in topic.says)
-    drug, brand = take_drug(rng, p, made_up if about_drug else 1.0)
+    """One drawing of everything a topic's wordings may name; ``pair``: the medicine's two names."""
+    drug, brand = pair or take_drug(rng, p, made_up if topic.of_drug else 1.0)
     unit = pick(rng, ("mg", "mg", "mcg", "units"))
     low, high = sorted(int(v) for v in rng.choice(np.arange(3, 900), 2, replace=False))
     often, lay = pick(rng, _OFTEN), names().lay
@@ -81,9 +87,31 @@ def story(rng: np.random.Generator, topic: Topic, p: Person, days: Days, made_up
         elif not others and chance(rng, 0.4):
             others.append(f"{p.words['His']} {pick(rng, _KIN)}: {like[:1].lower()}{like[1:]}")
     asks = tuple(upper(ask.format_map(words)) for ask in (*topic.asks, *topic.polar))
-    if not others:
+    beside = _beside(rng, p, topic, (words["drug"], words["brand"]), days[0], made_up)
+    if not others and not beside:
         # By its own words it could be taken for what is told of another, or on another day.
         asks += tuple(echoed(rng, says) for _ in range(len(asks) // 8))
     differing = tuple(other for other in others if other != says)
     near = tuple(upper(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
-    return Drawn(topic.kind, says, asks, differing, topic.again, not topic.again, near)
+    return Drawn(topic.kind, says, asks, differing, topic.again, not topic.again, near, beside)
+
+
+def _beside(
+    rng: np.random.Generator,
+    p: Person,
+    topic: Topic,
+    pair: tuple[str, str],
+    day: date,
+    made_up: float,
+) -> tuple[str, ...]:
+    """What else records tell of a story's medicine: its line in a list, another change of it."""
+    if not topic.of_drug:
+        return ()
+    found: list[str] = []
+    if chance(rng, LISTED):
+        found.append(listed(rng, *(pair if chance(rng, 0.7) else pair[:1] * 2)))
+    if chance(rng, CHANGED):
+        other = pick(rng, [t for t in topics() if t.of_drug and t.kind != topic.kind])
+        like = pick(rng, other.says).format_map(worded(rng, p, other, day, made_up, pair))
+        found.append(hastily(rng, upper(like)))
+    return tuple(found)

@@ -71,6 +71,11 @@ class Topic:
     z: tuple[str, ...] = ("",)
     again: bool = False
 
+    @property
+    def of_drug(self) -> bool:
+        """Whether it tells of a medicine."""
+        return any("{drug}" in say for say in self.says)
+
 
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / name).read_text("utf-8"))
@@ -93,6 +98,14 @@ def names() -> Names:
     drugs = tuple((first, second) for first, second in rows.pop("drugs"))
     lay: dict[str, str] = rows.pop("lay")
     return Names(tests, drugs, lay, **{key: tuple(row) for key, row in rows.items()})
+
+
+@lru_cache(maxsize=1)
+def name_words() -> tuple[str, ...]:
+    """Every word, in lower case, that a real medicine's or test's names are made of."""
+    told = [name for pair in names().drugs for name in pair]
+    told += [name for test in names().tests for name in (test.name, *test.spoken)]
+    return tuple(sorted({word for name in told for word in re.findall(r"[a-z]{2,}", name.lower())}))
 
 
 @lru_cache(maxsize=1)
