@@ -59,7 +59,7 @@ class Topic:
     """What can be told: sentences, questions for it, questions whether it is so, and its lists.
 
     ``near`` are lines on the same subject that answer nothing. ``again``: it is a finding that
-    comes again, and the latest is asked for.
+    comes again, and the latest is asked for. ``of_drug``: it tells of a medicine.
     """
 
     kind: str = ""
@@ -70,11 +70,7 @@ class Topic:
     x: tuple[str, ...] = ("",)
     z: tuple[str, ...] = ("",)
     again: bool = False
-
-    @property
-    def of_drug(self) -> bool:
-        """Whether it tells of a medicine."""
-        return any("{drug}" in say for say in self.says)
+    of_drug: bool = False
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -138,5 +134,5 @@ def topics() -> tuple[Topic, ...]:
     found: list[Topic] = []
     for row in _read("topics.toml")["topic"]:
         rows: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-        found.append(Topic(**rows))
+        found.append(Topic(**rows, of_drug=any("{drug}" in say for say in rows["says"])))
     return tuple(found)
