@@ -74,18 +74,16 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
             ]
         others = others[: len(drawn.others)]
         rivals = bool(others) and drawn.apart
-        besides = bool(drawn.near or drawn.beside)
-        withheld = (rivals or besides) and chance(rng, plan.withheld)
+        withheld = (rivals or bool(drawn.near or drawn.beside)) and chance(rng, plan.withheld)
         if not withheld:
             texts[line] = drawn.says
         if rivals or not withheld:
             texts |= dict(zip(others, drawn.others, strict=False))
-        if withheld or chance(rng, plan.near):
-            # A line on the same subject that answers nothing.
-            free = _others(rng, line, texts, n, len(drawn.near))
-            texts |= dict(zip(free, drawn.near, strict=False))
-        free = _others(rng, line, texts, n, len(drawn.beside))
-        texts |= dict(zip(free, drawn.beside, strict=False))
+        # Lines on the same subject that answer nothing.
+        near = (drawn.near,) if withheld or chance(rng, plan.near) else ()
+        for some in (*near, drawn.beside):
+            free = _others(rng, line, texts, n, len(some))
+            texts |= dict(zip(free, some, strict=False))
         where = None if withheld else line
         facts.append(
             [
