@@ -70,7 +70,7 @@ MODELS: dict[str, Model] = {
             "",
             9,
             "reader small, the demo's own",
-            sha256="9492145ee0db581ba416dade06e8fc0055f33ea8d2352bd69f7dc17ccf3473b4",
+            sha256="31c909d3406ae43bc1bb3020cda1b8769a0d64901c7b4fb4320d509bd7c90881",
             shipped="readers/shipped/small",
         ),
         Model(

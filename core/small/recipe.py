@@ -35,8 +35,8 @@ class Recipe:
     share of names that exist nowhere, while lessons grow and then: copying is learned before what
     names mean. facts: least and largest share of a lesson's lines with facts (the largest while it
     is short). distractors, kinds: as a plan of lessons has them. plain: share of lessons without
-    distractors. absent, latest: as a plan has them; the one until the rate goes down and then, the
-    other from there on.
+    distractors. absent, withheld, latest: as a plan has them; the one until the rate goes down
+    and then, the other from there on.
     start: where the weights begin, "copying" or "plain" (see ``network``).
     guide: weight of a second loss, by which heads learn to look at the line that answers and at
     how a line begins (0: none).
@@ -44,7 +44,7 @@ class Recipe:
     are made in bfloat16, which is fast where a processor knows it.
     """
 
-    steps: int = 2500
+    steps: int = 2400
     records: int = 2
     asked: tuple[int, int] = (16, 28)
     whole: int = 14
@@ -61,7 +61,8 @@ class Recipe:
     patience: int = 120
     long: int = 115
     long_share: float = 0.4
-    absent: tuple[float, float] = (0.2, 0.25)
+    absent: tuple[float, float] = (0.2, 0.28)
+    withheld: tuple[float, float] = (0.15, 0.25)
     facts: tuple[float, float] = (0.15, 0.7)
     made_up: tuple[float, float] = (0.6, 0.25)
     distractors: int = 2

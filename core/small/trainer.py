@@ -91,6 +91,7 @@ class Trainer:
             distractors=0 if plain else others,
             asked=r.asked[int(grown)],
             absent=r.absent[int(falls)],
+            withheld=r.withheld[int(falls)],
             facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
             made_up=r.made_up[int(grown)],
             kinds=r.kinds if self.all_kinds else tuple(READINGS),
