@@ -68,7 +68,7 @@ MODELS: dict[str, Model] = {
         Model(
             SMALL,
             "",
-            9,
+            10,
             "reader small, the demo's own",
             sha256="31c909d3406ae43bc1bb3020cda1b8769a0d64901c7b4fb4320d509bd7c90881",
             shipped="readers/shipped/small",
