@@ -13,6 +13,7 @@ import base64
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -32,6 +33,8 @@ SHARED = (
 """Choices that several pages have under one name, each with options of its own."""
 COHORTS = {"Forecast": "labels", "Data & models": "all"}
 """Pages that offer other cohorts than those with questions."""
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+"""Names under which pages may be opened where the configuration lists none."""
 PAGE = "page_shown"
 NOTICE = "Research use only. Not for clinical decisions."
 
@@ -45,6 +48,7 @@ def page(title: str, needs_cohort: bool = True) -> None:
         navigation.declare()
         st.rerun()
     st.set_page_config(page_title=f"{title} · Midchart", page_icon=ICON, layout="wide")
+    _refuse_foreign_origins()
     st.logo(ICON, size="large")
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
@@ -55,6 +59,45 @@ def page(title: str, needs_cohort: bool = True) -> None:
     _arrive(title)
     if needs_cohort and not state.cohorts():
         no_cohort()
+        st.stop()
+
+
+def allowed_host(host: str, allowed: Iterable[str]) -> bool:
+    """Whether a Host header (name or address, optional port) is one of ``allowed``.
+
+    An entry "*.example.org" allows every subdomain, as in Streamlit's ``server.allowedHosts``.
+    """
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    patterns = [entry.strip().lower().rstrip(".") for entry in allowed]
+    return any(
+        name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]))
+        for pattern in patterns
+        if name
+    )
+
+
+def _refuse_foreign_origins() -> None:
+    """Stop a page that was requested under a host name, or from an origin, that is not allowed.
+
+    The server refuses such connections already (``server.allowedHosts``); this is the second lock,
+    for an installation whose configuration was replaced. Without headers there is no browser (tests
+    that run a page alone), so there is nothing to compare.
+    """
+    headers = st.context.headers
+    allowed = st.get_option("server.allowedHosts") or LOOPBACK_HOSTS
+    host, origin = headers.get("Host"), headers.get("Origin")
+    foreign = host is not None and not allowed_host(host, allowed)
+    if origin and not foreign:
+        trusted = {entry.rstrip("/") for entry in st.get_option("server.corsAllowedOrigins") or ()}
+        foreign = origin not in trusted and not allowed_host(urlsplit(origin).netloc, allowed)
+    if foreign:
+        st.error(
+            "This address is not one that the installation serves. Open it under its own name, or "
+            "ask its owner to add the name to server.allowedHosts in .streamlit/config.toml."
+        )
         st.stop()
 
 
