@@ -19,7 +19,7 @@ from core.packing import NOT_DOCUMENTED, body, quoted, said, written
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
-from core.text import SENTENCE_TOKENS, count_tokens, words
+from core.text import SENTENCE_TOKENS, count_tokens, word_spans, words
 from core.types import Answer, ContextLine, Prompt
 
 WINDOW = 4096
@@ -28,6 +28,8 @@ LONGEST = 96
 """Most tokens of an answer that is held to no line: not the same word until the window ends."""
 CUT = ";"
 """Where notes may be cut within a sentence."""
+QUOTE = "as the source has it"
+"""How a quoted line is written; stored answers of another way are not taken for these."""
 REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."
@@ -81,7 +83,7 @@ class Small:
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
         return repr(
-            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, CUT)
+            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, CUT, QUOTE)
         )
 
     def count_tokens(self, text: str) -> int:
@@ -123,25 +125,43 @@ def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
 
 
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """An answer with the line it quotes, and the line's date moved to its end. Of lines that are
-    the same it is the last; of one too long for an answer, its beginning is enough. Where a
-    sentence was cut at a semicolon, the parts of it that the context has are quoted together.
+    """An answer with the line it quotes, in the line's own characters (the model writes lower
+    case), and the line's date moved to its end. Of lines that are the same it is the last; of one
+    too long for an answer, the whole words of its beginning. Where a sentence was cut at a
+    semicolon, the parts of it that the context has are quoted together.
 
     Without its question a prompt asks for no quote, and what is written is left as it is.
     """
     told = words(answer.text)
-    if not prompt.question_survived or told == words(NOT_DOCUMENTED):
+    if not prompt.question_survived:
         return answer
+    if told == words(NOT_DOCUMENTED):
+        return replace(answer, text=NOT_DOCUMENTED)
     alike = [line for line in prompt.context if words(line.text) == told]
-    alike = alike or [line for line in prompt.context if words(line.text)[: len(told)] == told]
+    whole = bool(alike)
+    alike = alike or [line for line in prompt.context if _begins(line, told)]
     if not alike:
         return replace(answer, quotes=True)
-    line, text = alike[-1], said(answer.text)
-    parts = _sentence(prompt.context, line) if words(line.text) == told else (line,)
-    if len(parts) > 1:
-        text = " ".join(body(part) for part in parts).lower()
+    line = alike[-1]
+    parts = _sentence(prompt.context, line) if whole else (line,)
+    text = " ".join(body(part) for part in parts) if whole else _beginning(line, told)
     sources = tuple(part.sentence_id for part in parts)
     return replace(answer, text=quoted(text, line.text), sources=sources, quotes=True)
+
+
+def _begins(line: ContextLine, told: Sequence[str]) -> bool:
+    """Whether a line begins with these words, of which the last may be cut."""
+    own = words(line.text)[: len(told)]
+    if not told or len(own) < len(told):
+        return False
+    return own[:-1] == list(told[:-1]) and own[-1].startswith(told[-1])
+
+
+def _beginning(line: ContextLine, told: Sequence[str]) -> str:
+    """What a line says up to the last of these words that it has whole, in its own characters."""
+    spans = word_spans(line.text)[: len(told)]
+    ends = [end for (word, _, end), cut in zip(spans, told, strict=True) if word == cut]
+    return said(line.text[: ends[-1]]) if ends else ""
 
 
 def _sentence(context: Sequence[ContextLine], line: ContextLine) -> tuple[ContextLine, ...]:
