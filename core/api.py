@@ -90,12 +90,19 @@ from core.run.review import (
     OUTCOMES as REVIEW_OUTCOMES,
 )
 from core.run.review import (
+    REASONS as REVIEW_REASONS,
+)
+from core.run.review import (
     Card,
     add_review,
     review_agreement,
     review_cards,
+    review_mark,
+    review_rows,
     reviewer_name,
     reviewers,
+    share_cards,
+    shared_cards,
 )
 from core.text import event_text, neutralise, sentences
 from core.types import (
@@ -123,6 +130,7 @@ __all__ = [
     "PAPER_TABLES",
     "PRESETS",
     "REVIEW_OUTCOMES",
+    "REVIEW_REASONS",
     "Answer",
     "ArmScores",
     "Card",
@@ -207,6 +215,8 @@ __all__ = [
     "resume",
     "review_agreement",
     "review_cards",
+    "review_mark",
+    "review_rows",
     "reviewer_name",
     "reviewers",
     "rows",
@@ -216,6 +226,8 @@ __all__ = [
     "select_report",
     "sentences",
     "set_data_use",
+    "share_cards",
+    "shared_cards",
     "shipped_runs",
     "start",
     "status",

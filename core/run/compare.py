@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from core.errors import UnknownName
-from core.run.folder import find_run
+from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
 from core.run.plan import Plan
+from core.run.review.verdicts import review_verdicts, reviews_of, with_reviews
+from core.run.rows import COUNTS
 from core.run.tables.common import literal
 from core.run.tables.facts import facts
 from core.run.tables.paired import detectable, paired
@@ -17,6 +20,12 @@ Row = dict[str, Any]
 OF_THE_QUESTION = (
     "record", "band", "middle", "order_position", "time_position", "task_type", "domain",
 )  # fmt: skip
+
+
+def _judged(folder: RunFolder) -> tuple[Plan, list[Row]]:
+    """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
+    reviews = reviews_of(folder)
+    return with_reviews(folder.plan(), reviews), review_verdicts(folder, reviews)
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -52,7 +61,7 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     asked ``again``. Raises UnknownName where the run holds nothing about it (yet).
     """
     folder = find_run(run)
-    plan = folder.plan()
+    plan, people = _judged(folder)
     store = folder.store(plan.kind)
     main = KINDS.build(plan.kind).main
     found = _sorted(plan, _of(store, main, instruction))
@@ -61,7 +70,8 @@ def item(run: str, instruction: str) -> dict[str, Any]:
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
     if "verdicts" in store.schemas:
-        said = _sorted(plan, _of(store, "verdicts", instruction))
+        said = _of(store, "verdicts", instruction)
+        said = _sorted(plan, said + [v for v in people if v["instruction"] == instruction])
         again: dict[tuple[str, str], list[str]] = {}
         for verdict in said:
             if verdict["repeat"]:
@@ -81,10 +91,6 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     }
 
 
-COUNTS = "coalesce(repeat, 0) = 0"
-"""Of a judge's repeats of one answer, the verdict that counts."""
-
-
 def different_only(run: str) -> list[dict[str, Any]]:
     """Instructions on which arms' outcomes differ for one reader and judge.
 
@@ -92,13 +98,18 @@ def different_only(run: str) -> list[dict[str, Any]]:
     of kind selection the outcome is whether the evidence was kept: "kept", "dropped".
     """
     folder = find_run(run)
-    plan = folder.plan()
+    plan, people = _judged(folder)
     store = folder.store(plan.kind)
     differs = "min({0}) OVER (PARTITION BY {1}) IS DISTINCT FROM max({0}) OVER (PARTITION BY {1})"
     if "verdicts" in store.schemas:
         columns = "label, instruction, record, band, reader, judge, outcome"
         same = differs.format("outcome", "instruction, reader, judge")
         found = store.select("verdicts", columns, f"{COUNTS} QUALIFY {same}")
+        cell = ("instruction", "reader", "judge")
+        said: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+        for row in people:
+            said[tuple(row[name] for name in cell)].add(row["outcome"])
+        found += [row for row in people if len(said[tuple(row[name] for name in cell)]) > 1]
     else:
         columns = (
             "label, instruction, record, band, '' AS reader, '' AS judge, "
@@ -124,10 +135,16 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     spec's arms.
     """
     folder = find_run(run)
-    plan = folder.plan()
-    columns = "label, instruction, record, band, task_type, outcome, refusal"
+    plan, people = _judged(folder)
+    columns = ("label", "instruction", "record", "band", "task_type", "outcome", "refusal")
     where = f"{COUNTS} AND reader = {literal(reader)} AND judge = {literal(judge)}"
-    return _sorted(plan, folder.store(plan.kind).select("verdicts", columns, where))
+    found = folder.store(plan.kind).select("verdicts", ", ".join(columns), where)
+    found += [
+        {name: row[name] for name in columns}
+        for row in people
+        if (row["reader"], row["judge"]) == (reader, judge)
+    ]
+    return _sorted(plan, found)
 
 
 def compared(run: str, baseline: str) -> dict[str, list[Row]]:
@@ -136,8 +153,8 @@ def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     Raises UnknownName for an arm that the run does not have.
     """
     folder = find_run(run)
-    plan = folder.plan()
-    with facts(folder.store(plan.kind), plan) as ask:
+    plan, people = _judged(folder)
+    with facts(folder.store(plan.kind), plan, people) as ask:
         rows = paired(ask, plan, baseline)
     return {"paired": rows, "detectable": detectable(rows)}
 
@@ -148,8 +165,8 @@ def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
     Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
     """
     folder = find_run(run)
-    plan = folder.plan()
-    with facts(folder.store(plan.kind), plan) as ask:
+    plan, people = _judged(folder)
+    with facts(folder.store(plan.kind), plan, people) as ask:
         rows = ask(
             "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
             "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "

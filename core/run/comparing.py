@@ -15,9 +15,10 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import InputError
-from core.run.compare import COUNTS
 from core.run.folder import RunFolder, find_run
 from core.run.plan import Plan
+from core.run.review.verdicts import review_verdicts, reviews_of
+from core.run.rows import COUNTS
 from core.run.state import status
 from core.run.tables.common import generator, known
 from core.stats import (
@@ -40,6 +41,8 @@ class _Run:
     folder: RunFolder
     plan: Plan
     cells: Mapping[Cell, Right]
+    people: tuple[str, ...]
+    """The judges who are people (:mod:`core.run.review.verdicts`)."""
 
 
 def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
@@ -82,17 +85,21 @@ def _read(run: str) -> _Run:
     store = folder.store(plan.kind)
     cells: dict[Cell, dict[str, tuple[str, bool]]] = defaultdict(dict)
     rows: list[Row] = []
+    reviews = reviews_of(folder)
     if "verdicts" in store.schemas:
         columns = "label, reader, judge, instruction, record, outcome = 'correct' AS correct"
         where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
         rows = store.select("verdicts", columns, where)
+        for row in review_verdicts(folder, reviews):
+            if row["outcome"] in ("correct", "incorrect"):
+                rows.append({**row, "correct": row["outcome"] == "correct"})
     elif "selections" in store.schemas:
         columns = "label, '' AS reader, '' AS judge, instruction, record, evidence AS correct"
         rows = store.select("selections", columns, "status = 'ok' AND evidence IS NOT NULL")
     for row in rows:
         cell = (row["label"], row["reader"], row["judge"])
         cells[cell][row["instruction"]] = (row["record"], bool(row["correct"]))
-    return _Run(folder, plan, cells)
+    return _Run(folder, plan, cells, reviews.judges)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -137,7 +144,9 @@ def _pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell]]:
         return [entry.label for entry in one.plan.arms]
 
     readers = _matched(base.plan.readers, run.plan.readers) or [("", "")]
-    judges = _matched(base.plan.judges, run.plan.judges) or [("", "")]
+    judges = _matched(base.plan.judges, run.plan.judges)
+    judges += [(name, name) for name in base.people if name in run.people]
+    judges = judges or [("", "")]
     for arm, other_arm in _matched(labels(base), labels(run)):
         for reader, other_reader in readers:
             for judge, other_judge in judges:

@@ -138,6 +138,10 @@ language model used (null for a rule); ``read_tokens`` count those it found in i
 are ``reused_tokens``."""
 
 
+COUNTS = "coalesce(repeat, 0) = 0"
+"""Of a judge's repeats of one answer, the verdict that counts."""
+
+
 def digest(*parts: str) -> str:
     """A short hash of parts that no other split of the same characters shares."""
     spelled = "".join(f"{len(part)}:{part}" for part in parts)

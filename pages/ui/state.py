@@ -131,7 +131,8 @@ def compare_runs(chosen: list[dict[str, Any]]) -> dict[str, Any]:
 def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
     """Changes whenever a run has something new to say."""
     folder = api.folders()["runs"]
-    return (folder, run["status"], run["planned"], run["done"], run["failed"])
+    counts = (run["status"], run["planned"], run["done"], run["failed"])
+    return (folder, *counts, api.review_mark(run["run"]))
 
 
 def report(run: dict[str, Any]) -> dict[str, Any]:
@@ -215,26 +216,33 @@ def replication(cohort: str, reader: str, wanted: dict[str, Any]) -> dict[str, A
     return api.replication(path, reader, wanted["arms"], wanted["judges"])
 
 
+def _mark(*runs: str | None) -> tuple[Any, ...]:
+    """Changes where runs lie elsewhere, or a person has judged one of these finished runs."""
+    return (api.folders()["runs"], *(api.review_mark(run) for run in runs if run is not None))
+
+
 @st.cache_data(max_entries=16, show_spinner="Pairing the steps")
-def _waterfall(runs: tuple[str, ...], label: str, judge: str, folder: str) -> list[dict[str, Any]]:
+def _waterfall(
+    runs: tuple[str, ...], label: str, judge: str, mark: tuple[Any, ...]
+) -> list[dict[str, Any]]:
     return api.waterfall(list(runs), label, judge)
 
 
 def waterfall(runs: list[str], label: str, judge: str) -> list[dict[str, Any]]:
-    """The waterfall of finished runs, which do not change any more."""
-    return _waterfall(tuple(runs), label, judge, api.folders()["runs"])
+    """The waterfall of finished runs, in which only people's verdicts may be new."""
+    return _waterfall(tuple(runs), label, judge, _mark(*runs))
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _beside(
-    published: str | None, corrected: str | None, judge: str, folder: str
+    published: str | None, corrected: str | None, judge: str, mark: tuple[Any, ...]
 ) -> list[dict[str, Any]]:
     return api.beside(published, corrected, judge)
 
 
 def beside(published: str | None, corrected: str | None, judge: str) -> list[dict[str, Any]]:
     """The paper's rows beside those of two finished runs."""
-    return _beside(published, corrected, judge, api.folders()["runs"])
+    return _beside(published, corrected, judge, _mark(published, corrected))
 
 
 def arms_and_judges(run: str) -> tuple[list[str], list[str]]:

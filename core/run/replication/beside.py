@@ -23,6 +23,7 @@ from core.run.plan import Plan
 from core.run.replication.paper import paper_rows
 from core.run.replication.steps import ARMS, Step, steps
 from core.run.report import report
+from core.run.review.verdicts import reviews_of, with_reviews
 from core.run.state import status
 
 Row = dict[str, Any]
@@ -185,6 +186,7 @@ def _shares(run: str | None, judge: str) -> dict[tuple[str, str, str], tuple[Any
 
 
 def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
-    """Labels of a run's arms and judges, in the order of its spec."""
-    plan: Plan = find_run(run).plan()
+    """Labels of a run's arms and judges, in the order of its spec; people after them."""
+    folder = find_run(run)
+    plan: Plan = with_reviews(folder.plan(), reviews_of(folder))
     return [entry.label for entry in plan.arms], list(plan.judges)

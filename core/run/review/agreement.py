@@ -1,72 +1,84 @@
-"""How far reviewers agree with each judge of a run, and with each other, with intervals.
+"""How far people agree with each judge of a run, and with each other, with intervals.
 
-An answer counts where both sides said correct or incorrect; a reviewer's "cannot tell", a judge's
-unparsed or failed verdict do not. Intervals resample patients, as everywhere.
+The unit is the card: words that several arms gave are judged by a person once and count once.
+A card counts where both sides said correct or incorrect; "cannot judge", and a judge's unparsed or
+failed verdict, do not. Intervals resample patients, as everywhere.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from core.run.compare import COUNTS
-from core.run.folder import find_run
-from core.run.review.book import reviewed, reviewers
-from core.run.review.cards import answers_by_card
+from core.run.folder import RunFolder, find_run
+from core.run.plan import Plan
+from core.run.review.book import CONSENSUS
+from core.run.review.cards import Distinct, card_of_answer
+from core.run.review.verdicts import LABEL, reviews_of
+from core.run.rows import COUNTS
 from core.run.tables.agreement import Totals, measured
 from core.run.tables.common import Table
 
 Said = dict[str, bool]
-"""Key of a row of answers → whether it was called correct."""
+"""Card → whether it was called correct."""
 CELL = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}
 
 
 def review_agreement(run: str) -> Table:
-    """A row each reviewer × judge (``kind`` "judge") and each two reviewers ("reviewer").
+    """A row each reviewer (and the consensus) × judge (``kind`` "judge") and each two reviewers
+    ("reviewer").
 
-    ``first``, ``second``: who; n answers, patients, the four cells, and raw agreement, Cohen's
-    kappa, Gwet's AC1 and positive agreement with intervals (null where not defined).
+    ``first``, ``second``: who; n cards, ``answers`` (rows with their words), patients, the four
+    cells, and raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement with intervals (null
+    where not defined). Raises UnknownName.
     """
     folder = find_run(run)
     plan = folder.plan()
-    people = {name: _person(run, name) for name in reviewers(run)}
-    judges: dict[str, Said] = {judge: {} for judge in plan.judges}
-    store = folder.store(plan.kind)
-    where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
-    for row in store.select("verdicts", "answer_key, judge, outcome", where):
-        judges[row["judge"]][row["answer_key"]] = row["outcome"] == "correct"
-    patients = {row["key"]: row["record"] for row in store.select("answers", "key, record")}
-    number = {record: i for i, record in enumerate(sorted(set(patients.values())))}
-    place = {key: number[record] for key, record in patients.items()}
+    reviews = reviews_of(folder)
+    people: dict[str, Said] = {
+        label: {key: said == "correct" for key, said in cards.items() if said != "unparsed"}
+        for label, cards in reviews.said.items()
+    }
+    judges = _judges(folder, plan, reviews.cards)
+    number = {p: i for i, p in enumerate(sorted({c.record for c in reviews.cards.values()}))}
+    place = {key: number[card.record] for key, card in reviews.cards.items()}
+    pairs = [("judge", name, judge) for name in people for judge in judges]
+    alone = [name for name in people if name != LABEL + CONSENSUS]
+    pairs += [("reviewer", first, second) for first, second in combinations(alone, 2)]
     rows: list[tuple[dict[str, Any], dict[int, Totals]]] = []
-    for name, said in people.items():
-        for judge, theirs in judges.items():
-            about = {"kind": "judge", "first": name, "second": judge}
-            rows.append((about, _cells(said, theirs, place)))
-    for first, second in combinations(people, 2):
-        about = {"kind": "reviewer", "first": first, "second": second}
-        rows.append((about, _cells(people[first], people[second], place)))
+    for kind, first, second in pairs:
+        mine, theirs = people[first], judges[second] if kind == "judge" else people[second]
+        both = [key for key in mine if key in theirs]
+        answers = sum(len(reviews.cards[key].answers) for key in both)
+        about = {"kind": kind, "first": first, "second": second, "answers": answers}
+        rows.append((about, _cells(mine, theirs, both, place)))
     measured(rows, plan)
     return [row for row, _ in rows]
 
 
-def _person(run: str, name: str) -> Said:
-    cards = answers_by_card(run)
+def _judges(folder: RunFolder, plan: Plan, cards: Mapping[str, Distinct]) -> dict[str, Said]:
+    """Judge → its verdict on each card: that on most rows with the words, none where they tie."""
+    card = card_of_answer(cards)
+    votes: dict[str, Counter[str]] = {judge: Counter() for judge in plan.judges}
+    where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
+    for row in folder.store(plan.kind).select("verdicts", "answer_key, judge, outcome", where):
+        if row["answer_key"] in card:
+            votes[row["judge"]][card[row["answer_key"]]] += 1 if row["outcome"] == "correct" else -1
     return {
-        key: outcome == "correct"
-        for card, outcome in reviewed(run, name).items()
-        if outcome != "cannot_tell" and card in cards
-        for key in cards[card][2]
+        judge: {key: balance > 0 for key, balance in found.items() if balance}
+        for judge, found in votes.items()
     }
 
 
-def _cells(first: Said, second: Said, patient: dict[str, int]) -> dict[int, Totals]:
-    """Patient → answers that both, only the first, only the second or neither called correct."""
+def _cells(
+    first: Said, second: Said, both: list[str], patient: Mapping[str, int]
+) -> dict[int, Totals]:
+    """Patient → cards that both, only the first, only the second or neither called correct."""
     found: dict[int, Totals] = defaultdict(lambda: np.zeros(4))
-    for key, said in first.items():
-        if key in second:
-            found[patient[key]][CELL[said, second[key]]] += 1
+    for key in both:
+        found[patient[key]][CELL[first[key], second[key]]] += 1
     return dict(found)

@@ -1,9 +1,11 @@
 """What reviewers said: a file a run and reviewer, only ever added to.
 
-``data/reviews/<run>/<reviewer>.jsonl``, a line a verdict: ``time``, ``card``, ``outcome`` and
-``seconds``; a later line about a card replaces an earlier one. No line holds a text: a card is the
-hash that :mod:`core.run.review.cards` makes. The files lie outside the run's folder, so that a run
-that was brought from elsewhere, which is only read, can be reviewed too.
+``data/reviews/<run>/<reviewer>.jsonl``, a line a verdict: ``time``, ``card``, ``outcome``,
+``reason``, ``comment`` and ``seconds``; the last line about a card counts, earlier ones are its
+history. The only text is the reviewer's own comment: a card is the hash that
+:mod:`core.run.review.cards` makes. ``_shared.jsonl`` holds how many cards all reviewers get. The
+files lie outside the run's folder, so that a run that was brought from elsewhere, which is only
+read, can be reviewed too.
 """
 
 from __future__ import annotations
@@ -11,25 +13,45 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from core import settings
-from core.errors import InputError
+from core.errors import InputError, UnknownName
 from core.ledger import add_line, read_lines
-from core.run.folder import find_run
+from core.run.folder import RunFolder, find_run
+from core.run.review.cards import distinct_answers
 
-OUTCOMES = ("correct", "incorrect", "cannot_tell")
+OUTCOMES = ("correct", "incorrect", "cannot_judge")
+REASONS = {
+    "reference": "the reference answer is missing, wrong or unclear",
+    "evidence": "the evidence shown does not settle it",
+    "question": "the question can be read in several ways",
+    "answer": "the answer cannot be understood",
+    "expertise": "it is outside what I can judge",
+    "other": "another reason, in the comment",
+}
+"""Why a card cannot be judged, with its words."""
+MOST_CHARACTERS = 2_000
+"""Characters of a comment."""
+SHARED = 50
+"""Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+CONSENSUS = "consensus"
 
 
 def reviewer_name(text: str) -> str:
     """A reviewer's name as it is kept: small letters, digits and hyphens; raises InputError.
 
-    It stands in file names and addresses, so it is a code and not a person's full name.
+    It is part of file names and addresses, so it is a code and not a person's full name.
     """
     name = text.strip().lower()
     if not _NAME.fullmatch(name):
         raise InputError(
             "a reviewer's code is 1 to 32 small letters, digits or hyphens, such as 'reviewer-2'"
+        )
+    if name == CONSENSUS:
+        raise InputError(
+            f"{CONSENSUS!r} is the name of the reviewers' majority; a reviewer's code is another"
         )
     return name
 
@@ -39,27 +61,95 @@ def _file(run: str, reviewer: str) -> Path:
 
 
 def _folder(run: str) -> Path:
-    return settings.data_folder() / "reviews" / find_run(run).id
+    return settings.data_folder() / "reviews" / run
 
 
 def add_review(
-    run: str, reviewer: str, card: str, outcome: str, seconds: float | None = None
+    run: str,
+    reviewer: str,
+    card: str,
+    outcome: str,
+    seconds: float | None = None,
+    reason: str = "",
+    comment: str = "",
 ) -> None:
-    """Note a reviewer's verdict on a card; raises UnknownName, InputError, or WorkFailed where it
-    cannot be written."""
+    """Note a reviewer's verdict on a card.
+
+    ``outcome`` is one of :data:`OUTCOMES`; ``reason``, of :data:`REASONS`, is given with
+    "cannot_judge" and with nothing else. Raises UnknownName for a run or card that is not there,
+    InputError, or WorkFailed where it cannot be written.
+    """
+    comment = comment.strip()
     if outcome not in OUTCOMES:
         raise InputError(f"a review says {', '.join(OUTCOMES)}, not {outcome!r}")
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    line = {"time": now, "card": card, "outcome": outcome, "seconds": seconds}
-    add_line(_file(run, reviewer), line, lasting=True)
+    if outcome == "cannot_judge" and reason not in REASONS:
+        raise InputError(f"'cannot_judge' needs a reason: {', '.join(REASONS)}; not {reason!r}")
+    if outcome != "cannot_judge" and reason:
+        raise InputError(f"a reason belongs to 'cannot_judge', not to {outcome!r}")
+    if reason == "other" and not comment:
+        raise InputError("the reason 'other' needs a comment that says which")
+    if len(comment) > MOST_CHARACTERS:
+        raise InputError(f"a comment has at most {MOST_CHARACTERS:,} characters")
+    file, folder = _file(run, reviewer), find_run(run)
+    known = distinct_answers(folder)
+    if card not in known:
+        raise UnknownName("card of the run", card, known)
+    line: dict[str, Any] = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "card": card,
+        "outcome": outcome,
+        "reason": reason,
+        "comment": comment,
+        "seconds": seconds,
+    }
+    add_line(file, line, lasting=True)
 
 
-def reviewed(run: str, reviewer: str) -> dict[str, str]:
-    """Card → a reviewer's last verdict on it."""
-    return {line["card"]: line["outcome"] for line in read_lines(_file(run, reviewer))}
+def history(run: str, reviewer: str) -> list[dict[str, Any]]:
+    """Every verdict of a reviewer on a run, in the order in which they were given."""
+    return list(read_lines(_file(run, reviewer)))
+
+
+def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
+    """Card → a reviewer's last verdict on it, as it was noted."""
+    return {line["card"]: line for line in read_lines(_file(run, reviewer))}
 
 
 def reviewers(run: str) -> list[str]:
-    """Who has reviewed answers of a run, by name."""
-    folder = _folder(run)
-    return sorted(path.stem for path in folder.glob("*.jsonl")) if folder.is_dir() else []
+    """Who has reviewed answers of a run, by name; raises UnknownName."""
+    return reviewers_of(find_run(run))
+
+
+def reviewers_of(folder: RunFolder) -> list[str]:
+    """:func:`reviewers` of a run whose folder is known."""
+    there = _folder(folder.id)
+    if not there.is_dir():
+        return []
+    stems = (path.stem for path in there.glob("*.jsonl"))
+    return sorted(stem for stem in stems if _NAME.fullmatch(stem) and stem != CONSENSUS)
+
+
+def shared_cards(run: str) -> int:
+    """How many cards every reviewer of a run is given."""
+    found = SHARED
+    for line in read_lines(_folder(run) / "_shared.jsonl"):
+        found = int(line["cards"])
+    return found
+
+
+def share_cards(run: str, cards: int) -> None:
+    """Set how many cards every reviewer of a run is given; another number keeps the smaller set.
+
+    Raises UnknownName, InputError for a number below 0, or WorkFailed.
+    """
+    folder = find_run(run)
+    if type(cards) is not int or cards < 0:
+        raise InputError(f"the number of shared cards is a whole number from 0, not {cards!r}")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    add_line(_folder(folder.id) / "_shared.jsonl", {"time": now, "cards": cards}, lasting=True)
+
+
+def review_mark(run: str) -> tuple[tuple[str, int], ...]:
+    """Changes whenever a verdict is added: the reviewers' files with their sizes, in bytes."""
+    there = _folder(find_run(run).id)
+    return tuple((path.name, path.stat().st_size) for path in sorted(there.glob("*.jsonl")))

@@ -6,15 +6,18 @@ In ``judged`` names are of an enumerated type and answers, questions and patient
 that a million verdicts are grouped in a tenth of a second. No text of a record is in any of them.
 ``judged`` has a column ``semantic`` where the run scored entailment.
 
+Verdicts of people (:mod:`core.run.review.verdicts`) are given beside the run's own: they lie
+outside its folder.
+
 A judge may be asked several times about one answer; the verdict of repeat 0 is the one that
 counts, the others tell how far the judge agrees with itself (:mod:`core.run.tables.agreement`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import get_args
+from typing import Any, get_args
 
 from core.run.evidence import UNLOCATED
 from core.run.plan import Plan
@@ -52,9 +55,31 @@ def _named(column: str, values: Iterable[str]) -> str:
     return f"s.{column}::ENUM({listed}) AS {column}" if listed else f"s.{column} AS {column}"
 
 
+def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
+    """SQL that adds verdicts of people to ``said``; ``rows`` is the SQL of the answers."""
+    if not reviews:
+        return []
+    values = ", ".join(
+        f"({literal(r['answer_key'])}, {literal(r['judge'])}, {literal(r['outcome'])}, "
+        f"{'true' if r['refusal'] else 'false'})"
+        for r in reviews
+    )
+    return [
+        "INSERT INTO said BY NAME SELECT 'ok' AS status, a.label, a.reader, h.judge, a.record, "
+        "a.instruction, a.key AS answer_key, a.band, a.middle, a.task_type, a.domain, h.outcome, "
+        "h.refusal, false AS nan_evidence, 0 AS repeat "
+        f"FROM {rows} a JOIN (VALUES {values}) h(answer_key, judge, outcome, refusal) "
+        "ON a.key = h.answer_key"
+    ]
+
+
 @contextmanager
-def facts(store: RowStore, plan: Plan) -> Generator[Ask]:
-    """Ask about a run of kind answers as it is now."""
+def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()) -> Generator[Ask]:
+    """Ask about a run of kind answers as it is now.
+
+    ``reviews``: verdicts of people, a row each with ``answer_key``, ``judge``, ``outcome`` and
+    ``refusal``; ``plan`` then names these judges too.
+    """
     answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
     names = (
         _named("label", (entry.label for entry in plan.arms)),
@@ -86,6 +111,7 @@ def facts(store: RowStore, plan: Plan) -> Generator[Ask]:
             f"FROM {source(store.folder, 'answers', answers)}",
             f"CREATE OR REPLACE TEMP TABLE said AS SELECT {_columns(VERDICT_COLUMNS, verdicts)} "
             f"FROM {source(store.folder, 'verdicts', verdicts)}",
+            *_reviews(source(store.folder, "answers", answers), reviews),
             "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
             f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
             "FROM (SELECT DISTINCT record FROM said)",

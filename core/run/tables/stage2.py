@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from core.run.plan import Plan
 from core.run.tables.accuracy import (
     STRATA,
@@ -22,11 +25,22 @@ from core.run.tables.paired import detectable, multiplicity, omnibus, paired, re
 from core.store import RowStore
 
 
-def stage2(store: RowStore, plan: Plan) -> dict[str, Table]:
-    """The tables of Stage 2 (PROTOCOL, Stage 2: judging), by name."""
-    with facts(store, plan) as ask:
+def stage2(
+    store: RowStore,
+    run: Plan,
+    judged: Plan | None = None,
+    reviews: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Table]:
+    """The tables of Stage 2 (PROTOCOL, Stage 2: judging), by name.
+
+    ``judged``: the plan with people as further judges, whose verdicts are ``reviews``. Agreement
+    over all arms, and costs, are of the ``run``'s own judges: a person judges words once that many
+    arms gave, so agreement with people is counted by cards (:mod:`core.run.review.agreement`).
+    """
+    plan = judged or run
+    with facts(store, plan, reviews) as ask:
         bands = by_band(ask)
-        whole, by_arm = agreement(ask, plan)
+        whole, by_arm = agreement(ask, run)
         tables: dict[str, Table] = {
             "accuracy": accuracy(plan, bands),
             "unlocated": unlocated(plan, bands),
@@ -38,11 +52,11 @@ def stage2(store: RowStore, plan: Plan) -> dict[str, Table]:
             "omnibus": omnibus(ask, plan),
             "agreement": whole,
             "judges": by_arm,
-            "self_agreement": self_agreement(ask, plan),
+            "self_agreement": self_agreement(ask, run),
             "failure_kinds": failure_kinds(ask, plan),
             "faults": faults(ask, plan),
-            "costs": costs(ask, plan),
-            "spent": spent(ask, plan, store.folder.parent),
+            "costs": costs(ask, run),
+            "spent": spent(ask, run, store.folder.parent),
         }
     tables["k_sweep"] = k_sweep(plan, tables["accuracy"])
     tables["hit_effect"] = hit_effect(tables["hit_miss"])

@@ -108,6 +108,11 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str, title: str) -> 
     said: list[str] = []
     if "offline" in title.lower():
         said.append(f"The judge {judge} is a rule on words, not a clinician's verdict.")
+    for row in of(tables.get("reviews"), judge=judge):
+        said.append(
+            f"The judge {judge} is people: {row['judged']:,} of {row['cards_in_all']:,} different "
+            f"answers judged right or wrong, {row['cannot_judge']:,} seen and not scored."
+        )
     for fault in dict.fromkeys(row["fault"] for row in of(tables.get("faults"), **here)):
         struck = sum(row["n"] for row in of(tables["faults"], **here, fault=fault, struck=True))
         spared = sum(row["n"] for row in of(tables["faults"], **here, fault=fault, struck=False))

@@ -16,11 +16,7 @@ from pages.ui.shared import forest, results, tables, theme
 from pages.ui.shared.forest import Line, number
 from pages.ui.shared.plain import plain
 
-BUTTONS = (
-    ("correct", "Right", "1"),
-    ("incorrect", "Wrong", "2"),
-    ("cannot_tell", "Cannot tell", "3"),
-)
+BUTTONS = (("correct", "Right", "1"), ("incorrect", "Wrong", "2"))
 SHOWN = "review_shown"
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
 
@@ -34,44 +30,80 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
     """The next answer without a verdict, or one gone back to, with the buttons that judge it."""
     cards = api.review_cards(run["run"], reviewer)
     done = [card for card in cards if card.outcome]
+    shared = [card for card in cards if card.shared]
     st.progress(
-        len(done) / max(len(cards), 1), f"{len(done):,} of {len(cards):,} different answers judged"
+        len(done) / max(len(cards), 1),
+        f"{len(done):,} of {len(cards):,} different answers judged; "
+        f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} that every "
+        "reviewer gets",
     )
     back = min(st.session_state.get(_back(run["run"], reviewer), 0), len(done))
     card = done[-back] if back else next((card for card in cards if not card.outcome), None)
     if card is None:
         st.info("Every answer of this run is judged. See how far you agree with its judges.")
-        return
-    if not _shown(run, card):
-        return
+    elif _shown(run, card):
+        _asked(run["run"], reviewer, card, back < len(done))
+    if done:
+        st.caption("Your verdicts on this run, changed ones included:")
+        tables.downloads(
+            pd.DataFrame(api.review_rows(run["run"], reviewer)), f"review-{run['run']}-{reviewer}"
+        )
+
+
+def _asked(run: str, reviewer: str, card: api.Card, more: bool) -> None:
+    """The buttons and the comment; ``more``: there is an earlier card to go back to."""
     if st.session_state.get(SHOWN, ("", 0.0))[0] != card.key:
         st.session_state[SHOWN] = (card.key, time.monotonic())
+    comment = f"review_comment_{reviewer}_{card.key}"
+    st.session_state.setdefault(comment, card.comment)
+    st.text_area("Comment (optional)", key=comment, max_chars=2000, height=80,
+                 help="Kept with the verdict. Write nothing that names a person.")  # fmt: skip
     with st.container(horizontal=True):
         for outcome, word, key in BUTTONS:
-            chosen = card.outcome == outcome
             st.button(
                 word,
                 key=f"review_{outcome}",
                 shortcut=key,
-                type="primary" if chosen else "secondary",
+                type="primary" if card.outcome == outcome else "secondary",
                 on_click=_say,
-                args=(run["run"], reviewer, card, outcome),
+                args=(run, reviewer, card, outcome),
             )
+        with st.popover(
+            "Cannot judge",
+            key=f"review_cannot_judge_{card.key}",
+            type="primary" if card.outcome == "cannot_judge" else "secondary",
+        ):
+            st.caption("Why it cannot be judged:")
+            for reason, words in api.REVIEW_REASONS.items():
+                st.button(
+                    words[:1].upper() + words[1:],
+                    key=f"review_reason_{reason}",
+                    type="primary" if card.reason == reason else "tertiary",
+                    on_click=_say,
+                    args=(run, reviewer, card, "cannot_judge", reason),
+                )
         st.button(
             "Back",
             key="review_undo",
             type="tertiary",
             on_click=_go_back,
-            args=(_back(run["run"], reviewer),),
-            disabled=back >= len(done),
+            args=(_back(run, reviewer),),
+            disabled=not more,
         )
     st.caption(
-        "Keys 1, 2 and 3 judge. Which arm, reader and judge an answer belongs to is not shown; "
-        "answers that are word for word the same are shown once. Each verdict is kept at once."
+        "Keys 1 and 2 judge. Which arm, reader and judge an answer belongs to is not shown; "
+        "answers that are word for word the same are one card. The cards that every reviewer gets "
+        "come first, in an order of your own. Each verdict is kept at once; the last one on a card "
+        "counts."
     )
+    _refused("This verdict was not kept")
+
+
+def _refused(title: str) -> None:
+    """Say what the last click was refused with, if it was."""
     refused = st.session_state.pop("review_refused", "")
     if refused:
-        st.error(plain(refused), title="This verdict was not kept")
+        st.error(plain(refused), title=title)
 
 
 def _shown(run: dict[str, Any], card: api.Card) -> bool:
@@ -90,13 +122,15 @@ def _shown(run: dict[str, Any], card: api.Card) -> bool:
     return True
 
 
-def _say(run: str, reviewer: str, card: api.Card, outcome: str) -> None:
+def _say(run: str, reviewer: str, card: api.Card, outcome: str, reason: str = "") -> None:
     key, since = st.session_state.get(SHOWN, ("", 0.0))
     seconds = round(time.monotonic() - since, 1) if key == card.key else None
+    comment = st.session_state.get(f"review_comment_{reviewer}_{card.key}", "")
     try:
-        api.add_review(run, reviewer, card.key, outcome, seconds)
+        api.add_review(run, reviewer, card.key, outcome, seconds, reason, comment)
     except MidchartError as error:
         st.session_state["review_refused"] = str(error)
+        return
     back = _back(run, reviewer)
     st.session_state[back] = max(0, st.session_state.get(back, 0) - 1)
 
@@ -106,9 +140,9 @@ def _go_back(back: str) -> None:
 
 
 def agreement(run: dict[str, Any]) -> None:
-    """Each reviewer against each judge, and reviewers with each other, with intervals."""
-    rows = api.review_agreement(run["run"])
-    frame = pd.DataFrame(rows)
+    """What was judged, and each reviewer against each judge and each other, with intervals."""
+    _judged(run)
+    frame = pd.DataFrame(api.review_agreement(run["run"]))
     if frame.empty or not frame["n"].any():
         st.info("Nobody has judged an answer of this run yet that a judge has judged too.")
         return
@@ -126,13 +160,14 @@ def agreement(run: dict[str, Any]) -> None:
         "review_agreement",
     )
     st.caption(
-        "Answers that both called right or wrong; intervals by patients. How far people agree with "
-        "each other is the most that a judge can be asked for; one that agrees far less should not "
-        "decide which arm wins."
+        "n counts cards, each once, however many arms gave its words; only cards that both called "
+        "right or wrong. Intervals by patients. How far people agree with each other is the most "
+        "that a judge can be asked for; one that agrees far less should not decide which arm wins."
     )
     named = {"both_yes": "both right", "only_first": "only the first", "only_second":
              "only the second", "neither": "both wrong"}  # fmt: skip
-    shown = pd.DataFrame({"pair": frame["pair"], "n": frame["n"], "patients": frame["patients"]})
+    shown = pd.DataFrame({"pair": frame["pair"], "cards": frame["n"], "answers": frame["answers"],
+                          "patients": frame["patients"]})  # fmt: skip
     for name, word in MEASURES.items():
         cells = frame[[name, f"{name}_low", f"{name}_high"]].itertuples(index=False)
         shown[word] = [_said(*cell, name == "raw") for cell in cells]
@@ -140,6 +175,40 @@ def agreement(run: dict[str, Any]) -> None:
         shown[word] = frame[name]
     tables.table(shown, "review-agreement", "Agreement of reviewers and judges, pair by pair",
                  download=frame, height="content")  # fmt: skip
+
+
+def _judged(run: dict[str, Any]) -> None:
+    """How many cards each reviewer judged, the verdicts to take along, and the shared cards."""
+    number = api.shared_cards(run["run"])
+    key = f"review_shared_{run['run']}"
+    st.session_state.setdefault(key, number)
+    st.number_input("Cards every reviewer gets", min_value=0, step=10, key=key, width=220,
+                    on_change=_share, args=(run["run"], key),
+                    help="They come first and take turns over patients. A larger number keeps the "
+                    "cards of a smaller one.")  # fmt: skip
+    _refused("This number was not kept")
+    frame = pd.DataFrame(state.report(run)["tables"].get("reviews") or [])
+    if frame.empty:
+        return
+    tables.table(
+        frame.rename(columns={"cards_in_all": "of", "cannot_judge": "cannot judge",
+                              "seen_by_two": "seen by two", "answers": "answers with these words"}),
+        "review-judges", "How many cards each reviewer judged", download=frame, height="content",
+    )  # fmt: skip
+    st.caption(
+        "One card is one distinct answer to a question. The consensus is what more than half of "
+        "those who saw a card said; where there is none it is not scored. People are judges in "
+        "every table of this run, under these names."
+    )
+    st.caption("All verdicts, changed ones included, without arms:")
+    tables.downloads(pd.DataFrame(api.review_rows(run["run"])), f"reviews-{run['run']}")
+
+
+def _share(run: str, key: str) -> None:
+    try:
+        api.share_cards(run, int(st.session_state[key]))
+    except MidchartError as error:
+        st.session_state["review_refused"] = str(error)
 
 
 def _said(value: Any, low: Any, high: Any, share: bool) -> str:
