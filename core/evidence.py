@@ -30,7 +30,7 @@ SNIPPET_HEAD, TEXT_HEAD = 200, 500
 """Characters of snippet and text that difflib compares (PROTOCOL, Units and positions)."""
 WINDOW = 1.5
 """Longest window around evidence that does not stand verbatim, in lengths of the evidence."""
-ALGORITHM = "locate-2"
+ALGORITHM = "locate-3"
 """Changes whenever the outcome of :func:`locate` would; caches on disk are keyed by it."""
 LEAST_SHOWN = 0.5
 """Share of a sentence's evidence from which on a line that shows it in part holds it."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from threading import Lock
 
 from core.control_tokens import neutralise as neutralise
 from core.protocol import Protocol
+from core.splitting import split
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 
 SENTENCE_TOKENS = 64
@@ -21,10 +23,8 @@ SENTENCE_TOKENS = 64
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"\w+")
-_LINE = re.compile(r"[^\n]+")
-_BOUNDARY = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=[A-Z0-9\"'(\[•-])")
-_ABBREVIATION = re.compile(
-    r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|No|Nos|approx|e\.g|i\.e|etc|a\.m|p\.m|pt|pts|Inc|[A-Z])\.$"
+_CLAUSES = frozenset(
+    ("and", "but", "or", "which", "who", "with", "while", "where", "although", "because", "then")
 )
 
 
@@ -83,47 +83,59 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _sentence_bounds(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    """Sentences of one line; an abbreviation's full stop or an initial ends none."""
-    begin = start
-    for match in _BOUNDARY.finditer(text, start, end):
-        if _ABBREVIATION.search(text, max(begin, match.start() - 8), match.start()):
-            continue
-        yield begin, match.start()
-        begin = match.end()
-    yield begin, end
-
-
 def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]:
-    """Cut a note at line ends, then at sentence ends, then every ``longest`` tokens.
+    """Cut a note into its sentences (:func:`core.splitting.split`), those of more than
+    ``longest`` tokens at the last good place within them.
 
-    Short neighbours on one line stay together up to ``longest`` tokens only where a sentence
-    has no letter of its own ("2." or "98.6"). Returns (start, end) pairs, in order, none blank.
+    Returns (start, end) pairs, in order, none blank.
     """
-    pieces: list[tuple[int, int]] = []
-    for line in _LINE.finditer(text):
-        held: tuple[int, int] | None = None
-        for start, end in _sentence_bounds(text, *line.span()):
-            if held is not None:
-                start, held = held[0], None
-            start, end = _trim(text, start, end)
-            if start == end:
-                continue
-            if not any(ch.isalpha() for ch in text[start:end]) and end < line.end():
-                held = (start, end)
-                continue
-            pieces.extend(_cut_long(text, start, end, longest))
-        if held is not None:
-            pieces.extend(_cut_long(text, *held, longest))
-    return pieces
+    return [piece for whole in split(text) for piece in _cut_long(text, *whole, longest)]
 
 
-def _cut_long(text: str, start: int, end: int, longest: int) -> list[tuple[int, int]]:
-    tokens = [m.span() for m in _TOKEN.finditer(text, start, end)]
-    if len(tokens) <= longest:
-        return [(start, end)]
-    chunks = [tokens[i : i + longest] for i in range(0, len(tokens), longest)]
-    return [(chunk[0][0], chunk[-1][1]) for chunk in chunks]
+def _cut_long(text: str, start: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
+    """A sentence in pieces of at most ``longest`` tokens.
+
+    A piece ends, in this order, at the last semicolon, colon or dash, comma before a clause,
+    comma, or blank in its last two thirds, outside of brackets where that is possible, and
+    never between a number and its unit where it need not.
+    """
+    tokens = _TOKEN.finditer(text, start, end)
+    ahead: list[tuple[int, int]] = []
+    while True:
+        ahead += [m.span() for m in islice(tokens, longest + 1 - len(ahead))]
+        if len(ahead) <= longest:
+            break
+        cut = _good_place(text, ahead)
+        yield ahead[0][0], ahead[cut - 1][1]
+        ahead = ahead[cut:]
+    if ahead:
+        yield ahead[0][0], ahead[-1][1]
+
+
+def _good_place(text: str, tokens: Sequence[tuple[int, int]]) -> int:
+    """How many of ``tokens``, one too many, make the piece that ends best."""
+    best, found = -1, len(tokens) - 1
+    depth = 0
+    for at in range(1, len(tokens)):
+        (first, last), following = tokens[at - 1], tokens[at][0]
+        mark = text[first:last]
+        depth = max(0, depth + (mark in "([") - (mark in ")]"))
+        if at * 3 < len(tokens):
+            continue
+        apart = following > last
+        rank = 0
+        if mark == ";":
+            rank = 5
+        elif apart and mark in ":–—-":
+            rank = 4
+        elif apart and mark == ",":
+            rank = 3 if text[following : tokens[at][1]].lower() in _CLAUSES else 2
+        elif apart and not (mark[-1].isdigit() and text[following].isalpha()):
+            rank = 1
+        rank += 0 if depth else 6
+        if rank >= best:
+            best, found = rank, at
+    return found
 
 
 def cut_event(event: Event, unit: str, longest: int = SENTENCE_TOKENS) -> list[Sentence]:
@@ -138,7 +150,7 @@ def cut_event(event: Event, unit: str, longest: int = SENTENCE_TOKENS) -> list[S
         span = Span(event.order, start, end)
         return Sentence(id, span, event.time, event.kind, piece, count_tokens(piece))
 
-    if unit == "event" or (count_tokens(text) <= longest and "\n" not in text.strip()):
+    if unit == "event" or ("\n" not in text.strip() and count_tokens(text) <= longest):
         return [sentence(whole, *_trim(text, 0, len(text)))]
     return [
         sentence(f"{whole}.{i}", start, end)
@@ -176,8 +188,8 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     """All units of selection of a record under a protocol, in record order.
 
     Unit "event" is the published one (a whole note is one); "sentence" the corrected one:
-    short events as they are, notes cut at line and sentence ends into pieces of at most
-    ``protocol.sentence_tokens`` tokens (PROTOCOL, Units and positions).
+    short events as they are, notes cut into sentences of at most ``protocol.sentence_tokens``
+    tokens, wrapped lines joined (PROTOCOL, Units and positions).
     """
     key = (record.digest, protocol.unit, protocol.sentence_tokens, protocol.interval_events)
     found = _recent.get(key)

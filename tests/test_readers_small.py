@@ -104,26 +104,6 @@ def test_a_quote_is_of_the_line_with_its_date_which_is_moved_to_its_end() -> Non
         assert (answer.text, answer.sources, answer.quotes) == (told, source, True)
 
 
-def test_parts_of_a_sentence_cut_at_a_semicolon_are_quoted_together() -> None:
-    def quoted(lines: dict[str, str], line: str) -> tuple[str, tuple[str, ...]]:
-        context = tuple(ContextLine(id, f"[2011-02-02] {text}") for id, text in lines.items())
-        asked = replace(prompt(["[2011-02-02] -"], "When did he stop?"), context=context)
-        said = small.sourced(Answer(f"[2011-02-02] {lines[line].lower()}"), asked)
-        return said.text, said.sources
-
-    whole = {"e7.2": "Stopped in 1997;", "e7.3": "31 pack-years by then;", "e7.4": "NRT used."}
-    told = "Stopped in 1997; 31 pack-years by then; NRT used. [2011-02-02]"
-    for line in whole:
-        assert quoted(whole, line) == (told, ("e7.2", "e7.3", "e7.4"))
-    alone = ("Stopped in 1997; [2011-02-02]", ("e7.2",))
-    # Its rest was not selected; another note's line; no semicolon; a list too long for a sentence.
-    assert quoted({"e7.2": whole["e7.2"], "e7.4": whole["e7.4"]}, "e7.2") == alone
-    assert quoted({"e7.2": whole["e7.2"], "e8.3": whole["e7.3"]}, "e7.2") == alone
-    assert quoted({"e7.2": whole["e7.2"], "e8": whole["e7.3"]}, "e7.2") == alone
-    assert quoted({"e7.2": "Stopped.", "e7.3": "31 years."}, "e7.2")[1] == ("e7.2",)
-    assert quoted({"e7.2": whole["e7.2"], "e7.3": "one two " * 40}, "e7.2") == alone
-
-
 def test_it_names_the_line_it_quotes_and_writes_no_other(reader: Small) -> None:
     asked = prompt(RECORD, "What is the most recent sodium?")
     lines = asked.context

@@ -19,15 +19,13 @@ from core.packing import NOT_DOCUMENTED, body, quoted, said, written
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
-from core.text import SENTENCE_TOKENS, count_tokens, word_spans, words
+from core.text import word_spans, words
 from core.types import Answer, ContextLine, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""
 LONGEST = 96
 """Most tokens of an answer that is held to no line: not the same word until the window ends."""
-CUT = ";"
-"""Where notes may be cut within a sentence."""
 QUOTE = "as the source has it"
 """How a quoted line is written; stored answers of another way are not taken for these."""
 REFUSAL = (
@@ -83,7 +81,7 @@ class Small:
     def identity(self) -> str:
         """All that an answer depends on besides its prompt."""
         return repr(
-            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, CUT, QUOTE)
+            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, QUOTE)
         )
 
     def count_tokens(self, text: str) -> int:
@@ -127,8 +125,7 @@ def lines_of(prompt: Prompt) -> tuple[str, ...] | None:
 def sourced(answer: Answer, prompt: Prompt) -> Answer:
     """An answer with the line it quotes, in the line's own characters (the model writes lower
     case), and the line's date moved to its end. Of lines that are the same it is the last; of one
-    too long for an answer, the whole words of its beginning. Where a sentence was cut at a
-    semicolon, the parts of it that the context has are quoted together.
+    too long for an answer, the whole words of its beginning.
 
     Without its question a prompt asks for no quote, and what is written is left as it is.
     """
@@ -143,10 +140,8 @@ def sourced(answer: Answer, prompt: Prompt) -> Answer:
     if not alike:
         return replace(answer, quotes=True)
     line = alike[-1]
-    parts = _sentence(prompt.context, line) if whole else (line,)
-    text = " ".join(body(part) for part in parts) if whole else _beginning(line, told)
-    sources = tuple(part.sentence_id for part in parts)
-    return replace(answer, text=quoted(text, line.text), sources=sources, quotes=True)
+    text = quoted(body(line) if whole else _beginning(line, told), line.text)
+    return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)
 
 
 def _begins(line: ContextLine, told: Sequence[str]) -> bool:
@@ -162,23 +157,3 @@ def _beginning(line: ContextLine, told: Sequence[str]) -> str:
     spans = word_spans(line.text)[: len(told)]
     ends = [end for (word, _, end), cut in zip(spans, told, strict=True) if word == cut]
     return said(line.text[: ends[-1]]) if ends else ""
-
-
-def _sentence(context: Sequence[ContextLine], line: ContextLine) -> tuple[ContextLine, ...]:
-    """The parts of a line's sentence, itself among them; itself alone where they are too long to
-    be one sentence (a list)."""
-    first = last = next(i for i, one in enumerate(context) if one is line)
-    while first > 0 and _goes_on(context[first - 1], context[first]):
-        first -= 1
-    while last + 1 < len(context) and _goes_on(context[last], context[last + 1]):
-        last += 1
-    parts = tuple(context[first : last + 1])
-    return parts if sum(count_tokens(body(one)) for one in parts) <= SENTENCE_TOKENS else (line,)
-
-
-def _goes_on(line: ContextLine, following: ContextLine) -> bool:
-    """Whether a line's sentence goes on in the following one: it was cut at a semicolon, and they
-    are neighbouring pieces of one event."""
-    event, _, piece = line.sentence_id.partition(".")
-    neighbours = piece.isdigit() and following.sentence_id == f"{event}.{int(piece) + 1}"
-    return neighbours and body(line).endswith(CUT)

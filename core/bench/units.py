@@ -1,0 +1,142 @@
+"""How many units of a cohort's notes end in the middle of a sentence.
+
+    python -m core.bench.units COHORT [COHORT …] [--column NAME] [--show 200]
+
+A cohort is anything that ``check`` opens, or with ``--column`` a CSV file one column of which
+holds notes. Counted are the units that another unit of the same event follows. One ends
+mid-sentence where
+
+- ``lower``: the next begins with a lower-case letter,
+- ``open``: it ends in a comma, semicolon, hyphen, slash or open bracket, or in a word after which
+  nothing ends ("of", "the", "Dr."),
+- ``bracket``: it opens a bracket that the next closes,
+- ``number``: no blank is between it and the next, and a letter or digit is on both sides,
+- ``line``: it has eight words or more, ends without a mark, and the next begins on the next line.
+
+Table rows end nowhere but at their line's end and are not asked; nor does a list item, or a label
+with a colon, go on with what comes before it under ``line``. The rules read layout and words only,
+and know nothing of how the units were cut. Cuts of sentences longer than the protocol's
+``sentence_tokens`` are wanted; they are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from core.errors import InputError
+from core.loaders.open import open_cohort
+from core.splitting import split
+from core.text import SENTENCE_TOKENS, cut_note, event_text, one_line
+
+_LAST = re.compile(
+    r"(?:\b(?:a|an|the|of|to|by|for|from|with|without|and|or|nor|but|as|is|are|was|were|be|been|"
+    r"has|have|had|his|her|their|its|this|these|those|which|who|whose|than|into|between|during|"
+    r"via|until|while|because|if|whether|may|can|could|should|would|will|both|due|including|"
+    r"versus|within|upon|under)|\b(?:Dr|Mr|Mrs|Ms|Prof|vs|[Ee]\.g|[Ii]\.e|[Aa]pprox|Fig|al)\.|"
+    r"[,;(\[]|(?<=\w)[-/])\Z"
+)
+_ITEM = re.compile(
+    r"\s*(?:[•●▪◦‣■□➢✓*#|]|[·–—+>o-]\s|\(?\d{1,3}[.)]|\(?[A-Za-z][.)]\s|\(?[ivx]+\)?[.)])"
+)
+_ROW = re.compile(r"\t|\S {3,}\S|\||(?:\S  \S.*){2}")
+_LABEL = re.compile(r"[A-Z][^:.\n]{0,40}:")
+REASONS = ("lower", "open", "bracket", "number", "line")
+
+
+def reason(text: str, unit: tuple[int, int], after: tuple[int, int]) -> str:
+    """Why a unit (start, end) of ``text`` ends mid-sentence before the unit ``after``, or ""."""
+    own, following = text[slice(*unit)], text[slice(*after)]
+    between = text[unit[1] : after[0]]
+    last_line, next_line = own.rsplit("\n", 1)[-1], following.split("\n", 1)[0]
+    if "\n" in between and (_ROW.search(last_line.strip()) or _ROW.search(next_line.strip())):
+        return ""
+    if not between and own[-1].isalnum() and following[0].isalnum():
+        return "number"
+    item = _ITEM.match(following)
+    if following[0].islower() and not item:
+        return "lower"
+    if _LAST.search(own[-30:]):
+        return "" if item and own[-1] in ",;-" else "open"
+    closes = following.find(")")
+    if own.rfind("(") > own.rfind(")") and 0 <= closes <= 200 and "(" not in following[:closes]:
+        return "bracket"
+    near = between.count("\n") == 1 and following[0].isalnum()
+    if near and len(own.split()) >= 8 and own.rstrip("*_\"'”’)]")[-1:] not in ".!?:…%":
+        return "" if item or _LABEL.match(following) or following.isupper() else "line"
+    return ""
+
+
+def examine(texts: Iterable[str], longest: int = SENTENCE_TOKENS) -> Iterator[tuple[str, str, str]]:
+    """For every unit with a following one: why it ends mid-sentence ("long" where it was cut for
+    its length, "" where it does not), its text and that of the following unit."""
+    for text in texts:
+        ends = {end for _, end in split(text)}
+        pieces = cut_note(text, longest)
+        for unit, after in pairwise(pieces):
+            why = reason(text, unit, after) if unit[1] in ends else "long"
+            yield why, text[slice(*unit)], text[slice(*after)]
+
+
+def _texts(place: str, column: str | None) -> Iterator[str]:
+    if column is None:
+        for record in open_cohort(place).records.values():
+            yield from (event_text(event) for event in record.events if event.kind == "note")
+        return
+    with Path(place).open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        if column not in (rows.fieldnames or ()):
+            raise InputError(f"{place} has no column {column!r}")
+        yield from dict.fromkeys(row[column] for row in rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print one line a cohort and, where asked, units drawn by chance."""
+    parser = argparse.ArgumentParser(prog="python -m core.bench.units", description=__doc__)
+    parser.add_argument("cohorts", nargs="+")
+    parser.add_argument("--column", help="column of a CSV file that holds notes")
+    parser.add_argument("--show", type=int, default=0, help="units to print, drawn with --seed")
+    parser.add_argument("--only", choices=(*REASONS, "long", "mid"), help="show these alone")
+    parser.add_argument("--seed", type=int, default=42)
+    call = parser.parse_args(arguments)
+    rows: list[dict[str, object]] = []
+    for place in call.cohorts:
+        found = list(examine(_texts(place, call.column)))
+        counts = Counter(why for why, _, _ in found)
+        middle = sum(counts[why] for why in REASONS)
+        asked = len(found) - counts["long"]
+        rows.append(
+            {
+                "cohort": place,
+                "units": asked,
+                "mid-sentence": middle,
+                "share": f"{middle / max(asked, 1):.1%}",
+                **{why: counts[why] for why in REASONS},
+                "cut for length": counts["long"],
+            }
+        )
+        kept = [
+            f
+            for f in found
+            if call.only in (None, f[0]) or (call.only == "mid" and f[0] in REASONS)
+        ]
+        drawn = random.Random(call.seed).sample(range(len(kept)), min(call.show, len(kept)))
+        for at in sorted(drawn):
+            why, own, following = kept[at]
+            print(f"{why or '-':8}{one_line(own)} ⏎ {one_line(following)[:40]}")
+    for row in rows:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(str(error))

@@ -1,0 +1,173 @@
+"""Sentences of notes: wrapped lines are joined, what a layout keeps apart stays apart."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.bench.units import examine, reason
+from core.splitting import split
+from core.text import count_tokens, cut_note, one_line
+
+PROSE = (
+    "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "
+    "2.5 mg of bortezomib b.i.d. for approx. 3 weeks (see Fig. 2; no. 4 was repeated. It was "
+    "normal) and Dr. Lee saw no fever, e.g. none above 38.1 °C; C-reactive protein was 1.4 mg/dL. "
+    "Multiple Myeloma of IgG kappa type was found by Prof. Salmon et al. in vitro vs. controls. "
+    "The patient was discharged on 12/28/2015 to St. Mary Hospital, where Dr. Durie sees him."
+)
+SENTENCES = [
+    "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma.",
+    "He had 2.5 mg of bortezomib b.i.d. for approx. 3 weeks (see Fig. 2; no. 4 was repeated. "
+    "It was normal) and Dr. Lee saw no fever, e.g. none above 38.1 °C; "
+    "C-reactive protein was 1.4 mg/dL.",
+    "Multiple Myeloma of IgG kappa type was found by Prof. Salmon et al. in vitro vs. controls.",
+    "The patient was discharged on 12/28/2015 to St. Mary Hospital, where Dr. Durie sees him.",
+]
+
+
+def said(text: str) -> list[str]:
+    return [one_line(text[a:b]) for a, b in split(text)]
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 72, 80, 100, 2000])
+@pytest.mark.parametrize("indent", ["", "   "])
+def test_wrapping_changes_no_sentence(width: int, indent: str) -> None:
+    lines = textwrap.wrap(PROSE, width, initial_indent=indent, subsequent_indent=indent)
+    assert said("\n".join(lines)) == SENTENCES
+    assert said("\r\n".join(lines)) == SENTENCES
+
+
+LAYOUT = [
+    "ALLERGIES",
+    "Penicillin",
+    "Medication:",
+    "- Aspirin 81 mg p.o. daily",
+    "- lisinopril 10 mg b.i.d.",
+    "1. Sore throat.",
+    "2) Hypertension",
+    "** Laboratory **",
+    "Na 138 mmol/L",
+    "K 4.1 mmol/L (3.5-5.1)",
+    "Hemoglobin: 13.5 g/dL",
+    "creatinine   1.2   mg/dL",
+    "glucose | 5.4 | mmol/L",
+    "Sodium\t138\tmmol/L",
+    "Family history",
+    "Mother with diabetes",
+    "BP 120/80, pulse 72",
+    "Well today, no complaints; back in May.",
+    "Walks daily.",
+    "Stop aspirin.",
+]
+
+
+def test_lines_that_a_layout_keeps_apart_are_units_of_their_own() -> None:
+    assert said("\n".join(LAYOUT)) == [one_line(line) for line in LAYOUT]
+
+
+def test_they_stay_apart_between_wrapped_paragraphs() -> None:
+    wrapped = textwrap.fill(PROSE, 60)
+    text = "\n".join([wrapped, *LAYOUT, wrapped])
+    assert said(text) == [*SENTENCES, *(one_line(line) for line in LAYOUT), *SENTENCES]
+
+
+def test_a_wrapped_list_item_is_one_unit() -> None:
+    item = "-   CT of the whole body on 03/11/2015 showed an osteolysis of the seventh vertebra"
+    text = textwrap.fill(item, 50, subsequent_indent="    ")
+    text = f"{text}\n{text}\n-   None"
+    assert said(text) == [one_line(item), one_line(item), "- None"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("pt seen today. denies pain. bp fine.", ["pt seen today.", "denies pain.", "bp fine."]),
+        ("Given p.o. The rest i.v. today.", ["Given p.o.", "The rest i.v. today."]),
+        ("Any pain? No. Fever! None.", ["Any pain?", "No.", "Fever!", "None."]),
+        ("1. Aspirin 2. Statin 3. Rest", ["1. Aspirin", "2. Statin", "3. Rest"]),
+        ("He is 62. She is 2. The end.", ["He is 62.", "She is 2.", "The end."]),
+        ("Counts fell.Then they rose.[3] They stay.",
+         ["Counts fell.", "Then they rose.[3]", "They stay."]),
+        ("Grew E. coli and S. aureus. Treated.", ["Grew E. coli and S. aureus.", "Treated."]),
+        ("(She left. He stayed.) Then", ["(She left. He stayed.)", "Then"]),
+        ("a ( b. C d. E", ["a ( b.", "C d.", "E"]),
+        ("Meds: • aspirin • statin", ["Meds:", "• aspirin", "• statin"]),
+        ("Stopped in 1997; 31 pack-years by then; NRT used.",
+         ["Stopped in 1997; 31 pack-years by then; NRT used."]),
+        ("好。再来。", ["好。", "再来。"]),
+        ("", []),
+        (" \n\t\n", []),
+        (".", ["."]),
+    ],
+)  # fmt: skip
+def test_where_sentences_end(text: str, sentences: list[str]) -> None:
+    assert said(text) == sentences
+
+
+NOTE = st.text(
+    alphabet=st.sampled_from("aAb .,;:!?\n\t19•-()[]*|\"'\r") | st.characters(codec="utf-8"),
+    max_size=300,
+)
+
+
+@given(NOTE)
+def test_every_visible_character_is_in_one_sentence(text: str) -> None:
+    found = split(text)
+    covered = [i for start, end in found for i in range(start, end)]
+    assert covered == sorted(set(covered))
+    assert {i for i, c in enumerate(text) if not c.isspace()} <= set(covered)
+    for start, end in found:
+        assert start < end and text[start:end] == text[start:end].strip()
+
+
+def test_a_long_sentence_is_cut_where_it_reads_best() -> None:
+    labs = "; ".join(f"test number {i} (normal: 1, 2; or 3), 1,{i:03d} mg/dL" for i in range(20))
+    pieces = [labs[a:b] for a, b in cut_note(labs)]
+    assert len(pieces) > 4
+    assert all(count_tokens(piece) <= 64 for piece in pieces)
+    assert all(piece.endswith("mg/dL;") for piece in pieces[:-1])
+    clauses = ", ".join(["he was given aspirin and metoprolol in the morning"] * 12)
+    assert all(clauses[a:b].endswith(",") for a, b in cut_note(clauses)[:-1])
+
+
+@pytest.mark.parametrize("unit", [
+    PROSE + "\n", textwrap.fill(PROSE, 60) + "\n", ".", "(", "[(", "2. ", "a. b. ", "ABC DEF\n",
+    "of\n", "abc.Def", "a.[1] ", " • ", "a, ", "\n", " ", "x", "1.", "? ", "**", "a  ",
+])  # fmt: skip
+def test_time_grows_with_the_length_alone(unit: str) -> None:
+    def seconds(length: int) -> float:
+        text = unit * (length // len(unit)) + "x"
+        times: list[float] = []
+        for _ in range(2):
+            begun = time.process_time()
+            cut_note(text)
+            times.append(time.process_time() - begun)
+        return min(times)
+
+    assert seconds(40_000) < 0.1 + 12 * seconds(10_000)
+
+
+def test_the_count_of_units_that_end_mid_sentence() -> None:
+    def asked(own: str, between: str, following: str) -> str:
+        text = own + between + following
+        return reason(text, (0, len(own)), (len(own) + len(between), len(text)))
+
+    assert asked("He was given", "\n", "aspirin.") == "lower"
+    assert asked("He has diabetes;", " ", "Insulin.") == "open"
+    assert asked("Seen by Dr.", " ", "Lee.") == "open"
+    assert asked("Given (2 mg", " ", "BID) today.") == "bracket"
+    assert asked("1,0", "", "00 mg") == "number"
+    assert asked("He was treated for three weeks in 2015 by", "\n", "Lee.") == "open"
+    assert asked("He was treated for three weeks by Prof Samuel", "\n", "Durie.") == "line"
+    for following in ("- aspirin", "a) aspirin", "Plan: none", "Lee came."):
+        assert asked("He was treated for three weeks in May.", "\n", following) == ""
+    assert asked("Aspirin", "\n", "Metoprolol") == ""
+    assert asked("aspirin   81   mg", "\n", "statin   20   mg") == ""
+    wrapped = textwrap.fill(PROSE, 60)
+    assert {why for why, _, _ in examine([wrapped], longest=200)} == {""}
+    assert "long" in {why for why, _, _ in examine([wrapped], longest=10)}
