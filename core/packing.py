@@ -112,7 +112,8 @@ def build_prompt(
     ``window`` is the reader's longest prompt plus answer, in tokens as ``count`` counts them; a
     selection may have one of its own. Under truncation "context", lines are left out whole
     until the rest fits: for the arm ``full``, and for a context that its arm wrote, from the side
-    that the protocol does not keep; for others the lowest scores first (recency lines last).
+    that the protocol does not keep; for others the lowest scores first. Lines of the recency buffer
+    give way before any pick, and under ``recency_rule = "events_first"`` after all of them.
     Raises InputError when the question alone does not fit, and when the reader's window would cut
     a context for which the selection has a longer one.
     """
@@ -200,9 +201,11 @@ def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:
 
     def rank(i: int) -> tuple[int, float, int]:
         kept = selection.kept[i]
-        by_recency = kept.kept_by != "arm"
-        # Among equal scores the earlier line stays; among recency lines the later one does.
-        return (by_recency, worst if kept.score is None else kept.score, i if by_recency else -i)
+        first = protocol.recency_rule == "events_first"
+        buffered = kept.kept_by != "arm" if first else kept.kept_by == "recency"
+        # Among equal scores the earlier line stays; among the buffer's lines the later one does.
+        score = worst if kept.score is None else kept.score
+        return (buffered == first, score, i if buffered else -i)
 
     return sorted(indices, key=rank)
 

@@ -23,7 +23,12 @@ class Protocol:
 
     unit: what is selected, a "sentence" (notes cut) or an "event" (a whole note is one).
     sentence_tokens: longest piece of a note, in tokens.
-    k: units an arm keeps. recency: latest events kept beside them, whole.
+    k: units an arm keeps. recency: the latest events that the recency buffer may show.
+    recency_rule: how the buffer is filled. "share": with whole units of those events, newest event
+        first, up to ``recency_percent`` of the token budget (``recency_tokens`` tokens where there
+        is none), and only in what the arm's own picks leave of the budget. "events_first": with
+        those events whole, before the picks (published; in a record of few long notes the buffer
+        is then most of the selection, whatever the arm).
     budget_tokens: the same token budget for every arm, recency included; 0 means none.
     order: how kept sentences stand in the prompt, by "time" or by "relevance".
     interval_events: events that only start or end an interval are "named" or "dropped".
@@ -60,6 +65,9 @@ class Protocol:
     sentence_tokens: int = 64
     k: int = 20
     recency: int = 5
+    recency_rule: Literal["share", "events_first"] = "share"
+    recency_percent: int = 10
+    recency_tokens: int = 128
     budget_tokens: int = 0
     order: Literal["time", "relevance"] = "time"
     interval_events: Literal["named", "dropped"] = "named"
@@ -89,6 +97,12 @@ class Protocol:
         """What an arm may keep under this protocol (``k`` overrides the protocol's own)."""
         return Budget(self.k if k is None else k, self.recency, self.budget_tokens or None)
 
+    def buffer_tokens(self, tokens: int | None) -> int | None:
+        """Most tokens of the recency buffer under a budget of ``tokens``; None: no limit."""
+        if self.recency_rule == "events_first":
+            return None
+        return self.recency_tokens if tokens is None else tokens * self.recency_percent // 100
+
     def as_dict(self) -> dict[str, Any]:
         """All fields by name."""
         return dataclasses.asdict(self)
@@ -105,6 +119,7 @@ PRESETS: Mapping[str, Protocol] = {
     "published": Protocol(
         preset="published",
         unit="event",
+        recency_rule="events_first",
         truncation="right",
         full_side="earliest",
         full_characters=32_000,
@@ -126,6 +141,8 @@ MINIMUM: Mapping[str, int] = {
     "sentence_tokens": 4,
     "k": 0,
     "recency": 0,
+    "recency_percent": 0,
+    "recency_tokens": 0,
     "budget_tokens": 0,
     "context_tokens": 0,
     "answer_tokens": 1,

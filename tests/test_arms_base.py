@@ -87,18 +87,64 @@ def test_undated_sentences_count_only_ahead_of_the_first_that_is_late():
     assert found == [static, early, between]
 
 
-def test_a_token_budget_serves_the_buffer_first_and_goes_on_past_what_is_too_long():
+EVENTS_FIRST = Protocol(recency_rule="events_first")
+
+
+def test_events_first_serves_the_buffer_first_and_goes_on_past_what_is_too_long():
     record = chart("fever " * 9, "fever high", "nothing", "cough", "the latest one")
     # 3 tokens for the buffer, then fever high (2); "fever × 9" (9) ranks first and fits nowhere.
-    selection = ask("bm25", record, k=2, recency=1, tokens=6)
+    selection = ask("bm25", record, protocol=EVENTS_FIRST, k=2, recency=1, tokens=6)
     assert ids(selection) == ["e1", "e4"]
     assert (selection.tokens, selection.cut) == (5, 1)
 
 
-def test_the_buffer_gives_way_from_its_oldest_event():
+def test_the_buffer_of_events_gives_way_from_its_oldest_event():
     record = chart("a b c", "d e", "f g")
-    selection = ask("recency", record, recency=3, tokens=5)
+    selection = ask("recency", record, protocol=EVENTS_FIRST, recency=3, tokens=5)
     assert ids(selection) == ["e1", "e2"] and selection.cut == 1
+
+
+def test_the_picks_are_served_first_and_the_buffer_has_its_share_of_what_they_leave():
+    record = chart("fever now", "nothing", "one two three", "four five", "six seven eight")
+    half = Protocol(recency_percent=50)
+
+    def kept(tokens: int, arm: str = "bm25") -> list[str]:
+        return ids(ask(arm, record, protocol=half, k=1, recency=3, tokens=tokens))
+
+    # Half of 12 tokens is 6: e4 (3), e3 (2), and no room for e2 (3). The pick (2) comes first.
+    assert kept(12) == ["e0", "e3", "e4"] and kept(12, "recency") == ["e3", "e4"]
+    # Of 6 tokens the share is 3, of 4 the pick leaves 2: e4 is in the share, yet cut.
+    assert kept(6) == ["e0", "e4"]
+    assert kept(4) == ["e0", "e3"], "the share of 2 tokens holds e3, not e4"
+    assert kept(3) == ["e0"], "a share of 1 token holds nothing"
+    greedy = ask("bm25", record, protocol=half, k=5, recency=3, tokens=12)
+    assert [(k.sentence.id, k.kept_by) for k in greedy.kept] == [
+        ("e0", "arm"), ("e1", "arm"), ("e2", "arm"), ("e3", "both"), ("e4", "both"),
+    ]  # fmt: skip
+
+
+def test_without_a_token_budget_the_buffer_has_a_limit_of_its_own():
+    long_note = "\n".join(f"line {i} says this" for i in range(100))
+    record = chart("fever now", long_note)
+    usual = ask("recency", record)
+    assert usual.tokens == 128 and ids(usual)[0] == "e1.0", "32 lines of 4 tokens"
+    assert ask("recency", record, protocol=Protocol(recency_tokens=9)).tokens == 8
+    assert ask("recency", record, protocol=Protocol(recency_tokens=0)).kept == ()
+    assert ask("recency", record, protocol=EVENTS_FIRST).tokens == 402, "both events, whole"
+
+
+def test_in_a_record_of_one_long_note_arms_keep_what_they_pick():
+    """Under the paper's rule every arm keeps the same lines of such a record."""
+    lines = [f"line {i} is plain" for i in range(60)] + ["fever was high"]
+    lines += [f"line {i} is plain" for i in range(60, 120)]
+    record = chart("\n".join(lines))
+    for protocol, alike in ((EVENTS_FIRST, True), (Protocol(), False)):
+        kept = [
+            ids(ask(arm, record, protocol=protocol, k=10**9, tokens=40))
+            for arm in ("bm25", "random", "shortest")
+        ]
+        assert (kept[0] == kept[1] == kept[2]) is alike
+        assert ("e0.60" in kept[0]) is not alike
 
 
 @pytest.mark.parametrize(("side", "left"), [("earliest", ["e0", "e1"]), ("latest", ["e2", "e3"])])

@@ -91,20 +91,37 @@ budgets = st.builds(
     tokens=st.sampled_from([None, 0, 7, 40]),
 )
 protocols = st.builds(
-    lambda unit, order, side, preset: parse(
-        {"preset": preset, "unit": unit, "order": order, "full_side": side}
+    lambda unit, order, side, preset, rule: parse(
+        {
+            "preset": preset,
+            "unit": unit,
+            "order": order,
+            "full_side": side,
+            "recency_rule": rule,
+        }
     ),
     st.sampled_from(["sentence", "event"]),
     st.sampled_from(["time", "relevance"]),
     st.sampled_from(["earliest", "latest"]),
     st.sampled_from(["corrected", "published"]),
+    st.sampled_from(["share", "events_first"]),
 )
 
 
-def recent_events(record: Record, protocol: Protocol, cutoff, count: int) -> set[int]:
-    """Plainly: the latest ``count`` events that have a sentence not after the cutoff."""
-    said = {s.span.event for s in sentences(record, protocol) if cutoff is None or s.time <= cutoff}
-    return set(sorted(said)[-count:]) if count else set()
+def buffer_of(record: Record, protocol: Protocol, cutoff, budget: Budget) -> set[str]:
+    """Plainly: the sentences of the latest events that have one not after the cutoff; where the
+    buffer has a share, those that fit in it, newest event first."""
+    said = [s for s in sentences(record, protocol) if cutoff is None or s.time <= cutoff]
+    events = sorted({s.span.event for s in said}, reverse=True)[: budget.recency]
+    own = [s for event in events for s in said if s.span.event == event]
+    if protocol.recency_rule == "events_first":
+        return {s.id for s in own}
+    left, found = 128 if budget.tokens is None else budget.tokens // 10, set[str]()
+    for sentence in own:
+        if sentence.tokens <= left:
+            left -= sentence.tokens
+            found.add(sentence.id)
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,14 +158,20 @@ def test_laws(name, data):
     picks = [k for k in kept if k.kept_by != "recency"]
     if name not in TAKES_ALL:
         assert len(picks) <= budget.k
-    recent = recent_events(record, protocol, cutoff, budget.recency)
+    buffer = buffer_of(record, protocol, cutoff, budget)
     for k in kept:
         assert (k.kept_by == "recency") == (k.score is None)
-        assert (k.kept_by in ("recency", "both")) == (k.sentence.span.event in recent)
+        assert (k.kept_by in ("recency", "both")) == (k.sentence.id in buffer)
     if budget.tokens is None:
         assert selection.cut == 0
-        buffered = {k.sentence.id for k in kept if k.sentence.span.event in recent}
-        assert buffered == {s.id for s in known.values() if s.span.event in recent}
+        assert buffer <= {k.sentence.id for k in kept}
+    if protocol.recency_rule == "share" and name != "oracle":
+        without = arm.select(record, instruction, Budget(budget.k, 0, budget.tokens))
+        assert [k.sentence.id for k in without.kept] == [k.sentence.id for k in picks], (
+            "the buffer takes nothing from the picks"
+        )
+        if budget.tokens is not None:
+            assert selection.tokens - without.tokens <= budget.tokens // 10
     places = [position[k.sentence.id] for k in kept]
     if protocol.order == "time" and not arm.by_relevance:
         assert places == sorted(places), "time order"

@@ -88,9 +88,20 @@ def test_record_text_cannot_speak_as_the_chat(texts, question):
     assert "\n\nQUESTION:" not in context
 
 
-def test_what_gives_way_is_the_lowest_score_and_recency_stays():
+EVENTS_FIRST = parse({"recency_rule": "events_first"})
+
+
+def test_the_buffer_gives_way_before_any_pick():
     texts = [f"word{i} " * 10 for i in range(9)]
-    prompt = build_prompt("why?", selection(texts), parse("corrected"), 250, count_tokens)
+    for window in (250, 330):
+        prompt = build_prompt("why?", selection(texts), parse(), window, count_tokens)
+        lost = {int(id[1:]) for id in prompt.cut}
+        assert lost and (lost <= {0, 3, 6} or lost >= {0, 3, 6})
+
+
+def test_what_gives_way_is_the_lowest_score_and_events_that_come_first_stay():
+    texts = [f"word{i} " * 10 for i in range(9)]
+    prompt = build_prompt("why?", selection(texts), EVENTS_FIRST, 250, count_tokens)
     kept = {line.sentence_id for line in prompt.context}
     assert {"e0", "e3", "e6"} <= kept  # the recency lines
     assert prompt.cut

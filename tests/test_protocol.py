@@ -18,6 +18,7 @@ def test_the_default_is_corrected():
 def test_published_turns_every_fault_on_and_nothing_else():
     assert set(parse("published").differences()) == {
         "unit",
+        "recency_rule",
         "full_side",
         "full_characters",
         "truncation",

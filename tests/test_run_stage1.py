@@ -341,15 +341,40 @@ def test_equal_tokens_stand_beside_equal_k(cohort):
     assert status(run)["planned"] == status(run)["done"] == 12 * 10
     for row in rows(run, "selections"):
         by = Counter(kept["kept_by"] for kept in row["selection"])
+        assert row["picked"] == by["arm"] + by["both"] and row["kept"] == by.total()
         if row["k"] is None:
             assert row["selection_tokens"] <= int(row["label"].split("tokens=")[1])
-            assert row["picked"] == by["arm"], "every sentence is ranked, the recent ones too"
-        else:
-            assert row["picked"] == by["arm"] + by["both"]
-        assert row["kept"] == by.total()
+            assert row["arm"] == "recency" or set(by) <= {"arm"}, "own picks are compared"
+    recalled = {(r["label"], r["criterion"], r["band"]): r for r in table(run, "recall")}
+    for (label, _, _), row in recalled.items():
+        assert row["picked_hits"] <= row["hits"] <= row["n"]
+        if label == "recency":
+            assert row["picked_hits"] == 0
+        elif "k=all" in label and "recency" not in label:
+            assert row["picked_hits"] == row["hits"]
+    whole = recalled["recency", "lexical", "overall"]
+    assert whole["hits"] > 0 == whole["picked_recall"] < whole["picked_high"]
     spent = {r["label"]: r["selection_tokens"] for r in table(run, "tokens")}
     assert spent["bm25 k=all tokens=60"] > 45, "a budget is used, not only kept"
     assert {r["label"] for r in table(run, "recall_sweep")} == {"bm25", "bm25 k=1"}
+
+
+def test_the_paper_s_buffer_comes_first_under_a_token_budget_and_a_run_warns_of_it(cohort):
+    arms = ["bm25", "random", "recency"]
+    common = {"semantic": False, "token_matched": 30, "arms": arms}
+    run = done_here(spec(cohort, **common, protocol={"recency_rule": "events_first"}))
+    for row in rows(run, "selections"):
+        by = Counter(kept["kept_by"] for kept in row["selection"])
+        assert row["k"] is not None or row["picked"] == by["arm"], "the rest is the buffer's"
+    over = {r["label"]: r["mostly_buffer"] for r in table(run, "tokens")}
+    (said,) = [w for w in report(run)["warnings"] if "recency buffer" in w]
+    for label in ("bm25 k=all tokens=30", "random k=all tokens=30"):
+        assert over[label] > 0 and f"{label} {over[label]} of 12" in said
+    assert over["recency"] == 12 and "recency 12" not in said
+    share = done_here(spec(cohort, **common))
+    assert not [w for w in report(share)["warnings"] if "recency buffer" in w]
+    keys = [{row["key"] for row in rows(one, "selections")} for one in (run, share)]
+    assert not keys[0] & keys[1], "what one rule selected never stands for the other's"
 
 
 @pytest.mark.parametrize(

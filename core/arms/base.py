@@ -7,7 +7,6 @@ method ``score``. Ties go to the earlier sentence, so a selection is the same in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -39,13 +38,31 @@ def top_k(scores: Scores, k: int) -> Positions:
     return contenders[best]
 
 
+def _fitting(
+    everything: Candidates, wanted: list[int], room: int | None, contiguous: bool = False
+) -> list[int]:
+    """Of ``wanted``, in the order in which they are served, what ``room`` tokens hold; the first
+    that does not fit ends it where ``contiguous``."""
+    if room is None:
+        return wanted
+    fitting: list[int] = []
+    for position in wanted:
+        tokens = everything.sentences[position].tokens
+        if tokens <= room:
+            fitting.append(position)
+            room -= tokens
+        elif contiguous:
+            break
+    return fitting
+
+
 class ScoredArm(ABC):
     """An arm that gives each candidate sentence a score and keeps the best.
 
     Subclasses set ``name`` and ``title`` and write :meth:`score`. ``by_relevance``: show the
-    picks in rank order whatever the protocol says. ``recency_first``: under a token budget the
-    recency buffer is served before the picks. ``contiguous``: under a token budget stop at the
-    first sentence that does not fit instead of going on to smaller ones.
+    picks in rank order whatever the protocol says. ``recency_first``: the protocol's rule
+    "events_first" serves this arm the recency buffer before its picks. ``contiguous``: under a
+    token budget stop at the first sentence that does not fit instead of going on to smaller ones.
     """
 
     name: ClassVar[str]
@@ -76,11 +93,12 @@ class ScoredArm(ABC):
         return ()
 
     def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
-        """Keep the best ``budget.k`` sentences and the ``budget.recency`` latest events.
+        """Keep the best ``budget.k`` sentences and the recency buffer.
 
         Nothing after ``instruction.cutoff`` is looked at. ``budget.tokens`` covers everything:
-        first the recency buffer, newest event first, then the picks in rank order; a sentence
-        that does not fit is left out, counted in ``cut``, and smaller ones may still follow.
+        first the picks in rank order, then the buffer, newest event first (the other way round
+        under the protocol's ``recency_rule = "events_first"``); a sentence that does not fit is
+        left out, counted in ``cut``, and smaller ones may still follow.
         """
         everything = candidates(record, instruction.cutoff, self.protocol)
         pool = self.pool(everything)
@@ -89,11 +107,12 @@ class ScoredArm(ABC):
             ranked, scores = self.rank(pool, instruction, budget.k)
         picks: list[int] = pool.positions[ranked].tolist()
         score_of = dict(zip(picks, scores.tolist(), strict=True))
-        recent = most_recent(everything, budget.recency)
+        recent = self._buffer(everything, budget)
         is_recent = set(recent)
 
-        wanted = list(dict.fromkeys([*recent, *picks] if self.recency_first else picks + recent))
-        fitting = set(self._fitting(everything, wanted, budget.tokens))
+        first = self.recency_first and self.protocol.recency_rule == "events_first"
+        wanted = list(dict.fromkeys(recent + picks if first else picks + recent))
+        fitting = set(_fitting(everything, wanted, budget.tokens, self.contiguous))
         if self.by_relevance or self.protocol.order == "relevance":
             shown = [p for p in picks if p in fitting]
             shown += sorted(p for p in fitting if p not in score_of)
@@ -120,18 +139,8 @@ class ScoredArm(ABC):
             tuple(trace),
         )
 
-    def _fitting(
-        self, everything: Candidates, wanted: Iterable[int], room: int | None
-    ) -> Iterable[int]:
-        """Of ``wanted``, in the order in which they are served, what ``room`` tokens hold."""
-        if room is None:
-            return wanted
-        fitting: list[int] = []
-        for position in wanted:
-            tokens = everything.sentences[position].tokens
-            if tokens <= room:
-                fitting.append(position)
-                room -= tokens
-            elif self.contiguous:
-                break
-        return fitting
+    def _buffer(self, everything: Candidates, budget: Budget) -> list[int]:
+        """Positions of the recency buffer's sentences: newest event first, an event's sentences
+        in reading order. It is the same for every arm, whatever the picks are."""
+        recent = most_recent(everything, budget.recency)
+        return _fitting(everything, recent, self.protocol.buffer_tokens(budget.tokens))

@@ -13,6 +13,8 @@ from core.types import Budget
 
 UNLIMITED = 10**9
 """A k that takes all there are."""
+BUFFER_ALONE = "recency"
+"""The arm that has no picks of its own: all it keeps is the recency buffer."""
 READER = "reader"
 """The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
 

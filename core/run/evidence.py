@@ -28,12 +28,18 @@ from core.types import Cohort, ContextLine, Gold, Instruction, Record, Selection
 UNLOCATED = "unlocated"
 
 
-def own_pick(kept_by: str, all_ranked: bool) -> bool:
+def own_pick(kept_by: str, buffer_claims: bool) -> bool:
     """Whether the arm itself chose a line: not the recency buffer alone.
 
-    An arm without a k ranks every sentence, the buffer's too; its choices are the others.
+    ``buffer_claims``: lines that both chose are the buffer's (:func:`buffer_claims`).
     """
-    return kept_by == "arm" or (kept_by == "both" and not all_ranked)
+    return kept_by == "arm" or (kept_by == "both" and not buffer_claims)
+
+
+def buffer_claims(protocol: Protocol, k: int | None) -> bool:
+    """Whether lines that an arm and the recency buffer both chose are the buffer's: it was served
+    first, and an arm without a ``k`` ranks every sentence, the buffer's too."""
+    return k is None and protocol.recency_rule == "events_first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +86,17 @@ class Question:
         shares = self.held(lines)
         return None if shares is None else any(s >= LEAST_SHOWN for s in shares.values())
 
-    def hits(self, selection: Selection, all_ranked: bool = False) -> dict[str, Any]:
+    def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
         """Lexical and evidence-id hit of a selection, and of how many lines (PROTOCOL, Stage 1).
 
-        ``all_ranked``: the arm had a budget of tokens and no k (:func:`own_pick`). What an arm
-        wrote is judged by what it wrote, not by the sentences it stands for.
+        ``buffer_claims``: as :func:`own_pick` takes it. What an arm wrote is judged by what it
+        wrote, not by the sentences it stands for.
         """
         answer = self.gold.answer if self.gold else ""
         lines = selection.lines
         if lines is None:
             lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
-        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, all_ranked)}
+        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
         own = [line.sentence_id in picks for line in lines]
         hit = lexical_hits(context_texts(selection), answer)
         shares = self.held(lines)
@@ -100,6 +106,9 @@ class Question:
             "evidence": None if held is None else bool(held),
             "evidence_share": None if held is None else len(held) / len(self.parts),
             "evidence_shown": None if shares is None else self._shown(shares),
+            "buffer_tokens": sum(
+                k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
+            ),
             "kept": len(own),
             "picked": sum(own),
             "lexical_kept": sum(hit) if answer else None,

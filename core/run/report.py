@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
+from core.run.entries import BUFFER_ALONE
 from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
 from core.run.plan import Plan
@@ -27,6 +28,7 @@ def report(run: str) -> dict[str, Any]:
     folder = find_run(run)
     plan = folder.plan()
     now = status(run)
+    tables = KINDS.build(plan.kind).tables(folder.store(plan.kind), plan)
     return {
         "run": run,
         "name": plan.name,
@@ -34,8 +36,8 @@ def report(run: str) -> dict[str, Any]:
         "status": now["status"],
         "protocol": plan.protocol.as_dict(),
         "items": {name: now[name] for name in ("planned", "done", "failed")},
-        "warnings": _warnings(folder, plan),
-        "tables": KINDS.build(plan.kind).tables(folder.store(plan.kind), plan),
+        "warnings": [*_warnings(folder, plan), *mostly_buffer(tables.get("tokens", ()))],
+        "tables": tables,
     }
 
 
@@ -56,6 +58,27 @@ def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
         listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())
         warnings.append(f"the protocol differs from the corrected one: {listed}")
     return warnings
+
+
+def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning where the recency buffer is more than half of a selection, with the counts.
+
+    ``tokens``: the rows of a report's table of that name. The arm that is nothing but the buffer
+    is left out.
+    """
+    most: dict[str, tuple[int, int]] = {}
+    for row in tokens:
+        if row.get("mostly_buffer") and row["arm"] != BUFFER_ALONE:
+            most[row["label"]] = max(
+                most.get(row["label"], (0, 0)), (row["mostly_buffer"], row["n"])
+            )
+    if not most:
+        return []
+    counted = ", ".join(f"{label} {over} of {n}" for label, (over, n) in most.items())
+    return [
+        "the recency buffer is more than half of the tokens of these selections, so arms differ "
+        f"in less than half of what they keep: {counted}"
+    ]
 
 
 def report_csv(run: str, folder: str | Path) -> list[Path]:

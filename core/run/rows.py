@@ -58,6 +58,7 @@ SELECTIONS: Schema = {
     "evidence": "BOOLEAN",
     "evidence_share": "DOUBLE",
     "evidence_shown": "DOUBLE",
+    "buffer_tokens": "BIGINT",
     "kept": "BIGINT",
     "picked": "BIGINT",
     "lexical_kept": "BIGINT",
@@ -72,7 +73,8 @@ wrote its context itself, "compressed" or as "summaries", and what it wrote; of 
 sentence at least half of the evidence must be left (``evidence_shown`` is the share of its
 characters that is), and what a summary holds is not known: null. ``kept`` counts the lines of the
 context, ``picked`` those that the arm itself chose (:func:`core.run.evidence.own_pick`); of both,
-how many are hits."""
+how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
+buffer that the arm itself did not choose."""
 
 SEMANTIC: Schema = {
     **_COMMON,

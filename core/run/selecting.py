@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from core.run.entries import ArmEntry
-from core.run.evidence import Question
+from core.run.evidence import Question, buffer_claims
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.rows import SELECTIONS, blank, kept_rows, line_rows, wording
 from core.types import Selection
@@ -41,6 +41,6 @@ def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | N
         "selection_cut": selection.cut,
         "selection_seconds": time.perf_counter() - begun,
         "trace": [{"name": name, "value": value} for name, value in selection.trace],
-        **question.hits(selection, entry.shown_k is None),
+        **question.hits(selection, buffer_claims(job.protocol, entry.shown_k)),
     }
     return selection, row

@@ -15,7 +15,7 @@ from core.errors import SpecError
 from core.packing import body
 from core.pairs import Entailment
 from core.pairs.entailment import require
-from core.run.evidence import own_pick
+from core.run.evidence import buffer_claims, own_pick
 from core.run.folder import now
 from core.run.job import Job, Row, Stopped, reason_of
 from core.run.planning import own_records
@@ -136,8 +136,8 @@ class _Stage:
         said: tuple[str, ...] = ()
         if gold is not None:
             said = (gold.answer,) if self.about == "answer" else gold.snippets
-        all_ranked = row["k"] is None
-        picked = {kept["id"]: own_pick(kept["kept_by"], all_ranked) for kept in row["selection"]}
+        claims = buffer_claims(self.job.protocol, row["k"])
+        picked = {kept["id"]: own_pick(kept["kept_by"], claims) for kept in row["selection"]}
         if row["lines"] is None:
             lines = [(id, own, texts[id]) for id, own in picked.items()]
         else:

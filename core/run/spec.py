@@ -19,7 +19,7 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
-from core.run.entries import READER, UNLIMITED, ArmEntry
+from core.run.entries import BUFFER_ALONE, READER, UNLIMITED, ArmEntry
 from core.run.kind import KINDS, MADE, Kind
 from core.run.members import (
     MemberEntry,
@@ -77,7 +77,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         name=_text(table, "name") if "name" in table else name,
         kind=name,
         data=_data(table, kind),
-        arms=(*arms, *token_twins(arms, options.get("token_matched", ()))),
+        arms=(*arms, *token_twins(arms, options.get("token_matched", ()), protocol)),
         readers=readers,
         judges=_members(table, "judges", JUDGES, kind, protocol),
         protocol=protocol,
@@ -176,20 +176,30 @@ def _arms(
     return tuple(entries)
 
 
-def token_twins(arms: Sequence[ArmEntry], budgets: Sequence[int]) -> list[ArmEntry]:
+def token_twins(
+    arms: Sequence[ArmEntry], budgets: Sequence[int], protocol: Protocol
+) -> list[ArmEntry]:
     """For each budget of tokens every arm of a run once more, held to it instead of to a k.
 
-    Entries that differ in k or tokens alone have one twin.
+    Entries that differ in k or tokens alone have one twin. A twin compares the arms' own picks:
+    it has no recency buffer, the arm that is nothing else excepted, unless the protocol serves
+    the buffer first (published).
     """
+    own_picks = protocol.recency_rule == "share"
     twins: list[ArmEntry] = []
     for tokens in budgets:
         for entry in arms:
+            without = own_picks and entry.name != BUFFER_ALONE
+            left_out = ("k=", "tokens=", *(("recency=",) if without else ()))
             name, *changed = entry.label.split(" ")
-            others = [part for part in changed if not part.startswith(("k=", "tokens="))]
+            others = [part for part in changed if not part.startswith(left_out)]
             label = " ".join([name, "k=all", f"tokens={tokens}", *others])
             if label not in [twin.label for twin in twins]:
-                budget = {"k": UNLIMITED, "tokens": tokens, "label": label}
-                twins.append(dataclasses.replace(entry, **budget))
+                recency = 0 if without else entry.recency
+                twin = dataclasses.replace(
+                    entry, k=UNLIMITED, recency=recency, tokens=tokens, label=label
+                )
+                twins.append(twin)
     return twins
 
 

@@ -58,7 +58,9 @@ class Lengths:
     def prompt(self, entry: ArmEntry, window: int, protocol: Protocol) -> float:
         """Tokens of a prompt over an arm entry's selection."""
         unit = self.total / max(self.units, 1.0)
-        kept = self.total if entry.name == "full" else entry.k * unit + self.latest
+        limit = protocol.buffer_tokens(entry.tokens)
+        buffer = self.latest if limit is None else min(self.latest, limit)
+        kept = self.total if entry.name == "full" else entry.k * unit + buffer
         kept = min(kept, self.total, entry.tokens or self.total)
         if protocol.context_tokens:
             kept = min(kept, protocol.context_tokens)

@@ -85,7 +85,7 @@ def _own_arms(plan: Plan) -> list[ArmEntry]:
         return list(plan.arms)
     for count in range(1, len(plan.arms)):
         own = plan.arms[:count]
-        if [*own, *token_twins(own, budgets)] == list(plan.arms):
+        if [*own, *token_twins(own, budgets, plan.protocol)] == list(plan.arms):
             return list(own)
     return list(plan.arms)
 

@@ -46,6 +46,13 @@ FAULTS: tuple[Fault, ...] = (
         ("unit",),
     ),
     Fault(
+        "recency_first",
+        "Latest events first",
+        "The five latest events were taken whole before an arm's own picks; in a record of few "
+        "long notes that is most of the selection, whatever the arm.",
+        ("recency_rule",),
+    ),
+    Fault(
         "salted_hash",
         "Salted hash",
         "Python salts its hash in each process, so the gate scored by weights that belonged to "

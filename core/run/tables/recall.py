@@ -21,10 +21,13 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     """One row each arm entry × criterion × band.
 
     Lexical counts questions with a reference answer, evidence-id those whose evidence was
-    located, semantic those that were scored; a selection that failed counts in none.
+    located, semantic those that were scored; a selection that failed counts in none. ``hits`` are
+    those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
+    buffer, with their share and its Wilson interval.
     """
     asked: Counter[tuple[str, str, str]] = Counter()
     met: Counter[tuple[str, str, str]] = Counter()
+    own: Counter[tuple[str, str, str]] = Counter()
     for row in facts.rows:
         for criterion in facts.criteria:
             hit = row[criterion.column]
@@ -33,12 +36,15 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
             for band in bands_of(row):
                 asked[row["label"], criterion.name, band] += 1
                 met[row["label"], criterion.name, band] += hit
+                picked = row[f"{criterion.column}_picked"]
+                own[row["label"], criterion.name, band] += bool(picked)
     table: Table = []
     for entry in plan.arms:
         for criterion in facts.criteria:
             for band in ALL_BANDS:
                 key = (entry.label, criterion.name, band)
                 found = intervals(met[key], asked[key], plan, "recall", *key)
+                alone = wilson_interval(own[key], asked[key]) if asked[key] else None
                 table.append(
                     {
                         **entry_columns(entry),
@@ -48,6 +54,10 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                         "hits": met[key],
                         "recall": found.pop("share"),
                         **found,
+                        "picked_hits": own[key],
+                        "picked_recall": alone.estimate if alone else None,
+                        "picked_low": alone.low if alone else None,
+                        "picked_high": alone.high if alone else None,
                     }
                 )
     return table
@@ -134,10 +144,16 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> T
 
 
 def tokens(store: RowStore, plan: Plan) -> Table:
-    """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived."""
+    """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived.
+
+    ``buffer_tokens``: those of the recency buffer that the arm did not choose itself;
+    ``mostly_buffer`` counts the selections in which they are more than half.
+    """
     own = (
         "count(*) AS n, avg(len(selection)) AS sentences, "
-        "avg(selection_tokens) AS selection_tokens, avg(evidence_share) AS evidence_share, "
+        "avg(selection_tokens) AS selection_tokens, avg(buffer_tokens) AS buffer_tokens, "
+        "count(*) FILTER (2 * buffer_tokens > selection_tokens) AS mostly_buffer, "
+        "avg(evidence_share) AS evidence_share, "
         "avg(selection_seconds) AS selection_seconds"
     )
     main = "selections" if "selections" in store.schemas else "answers"
