@@ -159,7 +159,7 @@ def test_full_keeps_one_stretch_from_the_side_that_the_protocol_names(side, left
 def test_full_keeps_everything_whatever_k_is():
     record = chart("a", "b", "c")
     selection = ask("full", record, k=0, recency=1)
-    assert [k.kept_by for k in selection.kept] == ["arm", "arm", "both"]
+    assert [k.kept_by for k in selection.kept] == ["arm", "arm", "arm"]
 
 
 def test_relevance_order_is_a_choice_of_the_protocol_and_the_nature_of_bm25_ranked():

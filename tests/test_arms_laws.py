@@ -158,7 +158,7 @@ def test_laws(name, data):
     picks = [k for k in kept if k.kept_by != "recency"]
     if name not in TAKES_ALL:
         assert len(picks) <= budget.k
-    buffer = buffer_of(record, protocol, cutoff, budget)
+    buffer = buffer_of(record, protocol, cutoff, budget) if arm.buffered else set[str]()
     for k in kept:
         assert (k.kept_by == "recency") == (k.score is None)
         assert (k.kept_by in ("recency", "both")) == (k.sentence.id in buffer)

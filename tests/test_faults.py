@@ -161,6 +161,12 @@ def context(row: Row) -> str:
 Touched = Callable[[str, Row], bool]
 READING: dict[str, tuple[object, Touched]] = {
     "unit": ("event", lambda label, row: row["record"] == "2"),
+    "recency_rule": (
+        "events_first",
+        lambda label, row: (
+            row["record"] == "2" and not label.startswith(("full", "map_reduce", "llmlingua2"))
+        ),
+    ),
     "full_side": ("earliest", lambda label, row: label == "full window=700"),
     "full_characters": (CLIP, lambda label, row: label.startswith("full")),
     "truncation": (
@@ -200,6 +206,15 @@ def _units(right: Told, wrong: Told, changed: set[Any]) -> None:
     key = ("bm25", "i2")
     assert SENTENCE in right.answers[key]["answer"] and FACT not in right.answers[key]["answer"]
     assert SENTENCE in wrong.answers[key]["answer"] and FACT in wrong.answers[key]["answer"]
+
+
+def _buffer(right: Told, wrong: Told, changed: set[Any]) -> None:
+    """Five notes are taken whole where the corrected buffer ends at 128 tokens."""
+    for key in changed:
+        tokens = [told.answers[key]["buffer_tokens"] for told in (right, wrong)]
+        assert 0 < tokens[0] <= 128 < tokens[1]
+        kept = [{k["id"] for k in told.answers[key]["selection"]} for told in (right, wrong)]
+        assert kept[0] < kept[1]
 
 
 def _sides(right: Told, wrong: Told, changed: set[Any]) -> None:
@@ -268,6 +283,7 @@ def _shares(right: Told, wrong: Told, changed: set[Any]) -> None:
 
 EFFECTS: dict[str, Callable[[Told, Told, set[Any]], None]] = {
     "unit": _units,
+    "recency_rule": _buffer,
     "full_side": _sides,
     "full_characters": _clips,
     "truncation": _cuts,

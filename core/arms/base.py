@@ -60,15 +60,15 @@ class ScoredArm(ABC):
     """An arm that gives each candidate sentence a score and keeps the best.
 
     Subclasses set ``name`` and ``title`` and write :meth:`score`. ``by_relevance``: show the
-    picks in rank order whatever the protocol says. ``recency_first``: the protocol's rule
-    "events_first" serves this arm the recency buffer before its picks. ``contiguous``: under a
+    picks in rank order whatever the protocol says. ``buffered``: the recency buffer stands
+    beside the picks. ``contiguous``: under a
     token budget stop at the first sentence that does not fit instead of going on to smaller ones.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     by_relevance: ClassVar[bool] = False
-    recency_first: ClassVar[bool] = True
+    buffered: ClassVar[bool] = True
     contiguous: ClassVar[bool] = False
 
     def __init__(self, protocol: Protocol) -> None:
@@ -110,7 +110,7 @@ class ScoredArm(ABC):
         recent = self._buffer(everything, budget)
         is_recent = set(recent)
 
-        first = self.recency_first and self.protocol.recency_rule == "events_first"
+        first = self.protocol.recency_rule == "events_first"
         wanted = list(dict.fromkeys(recent + picks if first else picks + recent))
         fitting = set(_fitting(everything, wanted, budget.tokens, self.contiguous))
         if self.by_relevance or self.protocol.order == "relevance":
@@ -141,6 +141,8 @@ class ScoredArm(ABC):
 
     def _buffer(self, everything: Candidates, budget: Budget) -> list[int]:
         """Positions of the recency buffer's sentences: newest event first, an event's sentences
-        in reading order. It is the same for every arm, whatever the picks are."""
+        in reading order. It is the same for every arm that has one, whatever its picks are."""
+        if not self.buffered:
+            return []
         recent = most_recent(everything, budget.recency)
         return _fitting(everything, recent, self.protocol.buffer_tokens(budget.tokens))

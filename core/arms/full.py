@@ -2,8 +2,8 @@
 
 ``k`` is ignored. Which side gives way is the protocol's ``full_side`` and is reported: the
 published run kept the earliest tokens, so the end of long records was never read (PROTOCOL,
-Arms). Under a token budget one unbroken stretch from that side is kept; the recency buffer has
-no privilege here, as packing gives it none. ``window`` sets full contexts of several lengths
+Arms). Under a token budget one unbroken stretch from that side is kept; there is no
+recency buffer. ``window`` sets full contexts of several lengths
 beside each other, as in ``{ name = "full", window = 32768 }``.
 """
 
@@ -30,7 +30,7 @@ class Full(ScoredArm):
     """
 
     name, title = "full", "Full record"
-    recency_first = False
+    buffered = False
     contiguous = True
 
     def __init__(self, protocol: Protocol, window: int = 0) -> None:

@@ -74,11 +74,13 @@ def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
             )
     if not most:
         return []
-    counted = ", ".join(f"{label} {over} of {n}" for label, (over, n) in most.items())
-    return [
-        "the recency buffer is more than half of the tokens of these selections, so arms differ "
-        f"in less than half of what they keep: {counted}"
-    ]
+    alike: dict[tuple[int, int], list[str]] = {}
+    for label, counts in most.items():
+        alike.setdefault(counts, []).append(label)
+    counted = "; ".join(
+        f"{over} of {n} selections of {', '.join(labels)}" for (over, n), labels in alike.items()
+    )
+    return [f"the recency buffer is more than half of the tokens in {counted}"]
 
 
 def report_csv(run: str, folder: str | Path) -> list[Path]:
