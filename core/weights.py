@@ -83,7 +83,7 @@ MODELS: dict[str, Model] = {
             NLI,
             "cross-encoder/nli-deberta-v3-small",
             568,
-            "semantic hits",
+            "semantic hits and judge nli",
         ),
         Model(
             "llmlingua-2-xlm-roberta-large-meetingbank",

@@ -21,6 +21,29 @@ def reference_of(gold: Gold) -> str:
     return gold.answer if gold.answer.strip() else "\n".join(s for s in gold.snippets if s.strip())
 
 
+def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] | Verdict:
+    """The reference and the part of the answer that counts, or the verdict where there is nothing
+    to compare.
+
+    Failed: a failed answer, a reference that is missing or has no word. Incorrect: an empty
+    answer. Of a long answer the first ``protocol.response_characters`` count (0: all).
+    """
+    if answer.status == "failed":
+        why = f" ({answer.reason})" if answer.reason else ""
+        return Verdict("failed", reason=f"no answer{why}")
+    reference = reference_of(gold)
+    if not reference.strip():
+        return Verdict("failed", reason="the question has no reference answer or evidence")
+    if not words(reference):
+        return Verdict("failed", reason="the reference answer holds no word or number")
+    text = answer.text
+    if protocol.response_characters:
+        text = text[: protocol.response_characters]
+    if not words(text):
+        return Verdict("incorrect", raw="the answer is empty")
+    return reference, text
+
+
 class OfflineJudge(ABC):
     """A judge that is a rule. Subclasses set ``name`` and ``title``, write :meth:`compare`."""
 
@@ -35,23 +58,10 @@ class OfflineJudge(ABC):
         """Outcome for an answer that has words, and what was compared, in a few words."""
 
     def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
-        """Judge ``answer`` by ``gold``.
-
-        Failed: a failed answer, a reference that is missing or has no word. Incorrect: an empty
-        answer. Of a long answer the first ``protocol.response_characters`` count (0: all).
-        """
-        if answer.status == "failed":
-            why = f" ({answer.reason})" if answer.reason else ""
-            return Verdict("failed", reason=f"no answer{why}")
-        reference = reference_of(gold)
-        if not reference.strip():
-            return Verdict("failed", reason="the question has no reference answer or evidence")
-        if not words(reference):
-            return Verdict("failed", reason="the reference answer holds no word or number")
-        text = answer.text
-        if self.protocol.response_characters:
-            text = text[: self.protocol.response_characters]
-        if not words(text):
-            return Verdict("incorrect", raw="the answer is empty")
+        """Judge ``answer`` by ``gold``; what cannot be compared as :func:`texts_of` says."""
+        found = texts_of(gold, answer, self.protocol)
+        if isinstance(found, Verdict):
+            return found
+        reference, text = found
         outcome, raw = self.compare(reference, text)
         return Verdict(outcome, is_refusal(text), raw)

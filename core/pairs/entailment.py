@@ -17,25 +17,29 @@ from core.pairs.scorer import DECIMALS, PairScorer, shared
 from core.vectors import Progress
 from core.weights import NLI, locate
 
+ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
 
-def label_index(labels: Sequence[str], name: str) -> int:
-    """Which of a model's ``labels`` is entailment; raises MissingModel unless exactly one is."""
-    found = [i for i, label in enumerate(labels) if label.strip().lower() == "entailment"]
+
+def label_index(labels: Sequence[str], name: str, wanted: str = ENTAILMENT) -> int:
+    """Which of a model's ``labels`` is ``wanted``; raises MissingModel unless exactly one is."""
+    found = [i for i, label in enumerate(labels) if label.strip().lower() == wanted]
     if len(found) != 1:
         raise MissingModel(
-            f"{name}: its id2label names no single 'entailment' (it has: {', '.join(labels)}); "
+            f"{name}: its id2label names no single {wanted!r} (it has: {', '.join(labels)}); "
             "a model of natural language inference is needed"
         )
     return found[0]
 
 
-def require() -> None:
-    """Raise MissingModel where the NLI weights are not here or have no entailment label.
+def require(*wanted: str) -> None:
+    """Raise MissingModel where the NLI weights are not here or lack a label of ``wanted`` (none:
+    entailment).
 
     Reads the config alone, so a run can be refused before anything is made or loaded.
     """
     folder = locate(NLI).folder
-    label_index(labels_of(folder), NLI)
+    for label in wanted or (ENTAILMENT,):
+        label_index(labels_of(folder), NLI, label)
     refuse_tokenizer(folder)
 
 
@@ -54,9 +58,22 @@ class Entailment:
     ) -> NDArray[np.float64]:
         """Probability that each (premise, hypothesis) is an entailment, float64 [n], rounded to
         six decimals."""
+        return self._shares(pairs, progress)[:, self.index]
+
+    def classes(self, pairs: Sequence[Pair], *wanted: str) -> tuple[NDArray[np.float64], ...]:
+        """The probability of each label of ``wanted`` for each (premise, hypothesis), float64 [n]
+        each; raises MissingModel for a label that the model does not have."""
+        places = [label_index(self.scorer.labels, self.scorer.name, name) for name in wanted]
+        shares = self._shares(pairs)
+        return tuple(shares[:, place] for place in places)
+
+    def _shares(
+        self, pairs: Sequence[Pair], progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Probabilities of all labels, float64 [n, labels], rounded to six decimals."""
         logits = self.scorer.outputs(pairs, progress).astype(np.float64)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.round(powers[:, self.index] / powers.sum(axis=1), DECIMALS)
+        return np.round(powers / powers.sum(axis=1, keepdims=True), DECIMALS)
 
     def either_way(
         self, pairs: Sequence[Pair], progress: Progress | None = None

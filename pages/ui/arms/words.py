@@ -108,6 +108,8 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str, title: str) -> 
     said: list[str] = []
     if "offline" in title.lower():
         said.append(f"The judge {judge} is a rule on words, not a clinician's verdict.")
+    if judge.partition(" ")[0] == "nli":
+        said.append(f"The judge {judge} is a small model of entailment, not a clinician's verdict.")
     for row in of(tables.get("reviews"), judge=judge):
         said.append(
             f"The judge {judge} is people: {row['judged']:,} of {row['cards_in_all']:,} different "
