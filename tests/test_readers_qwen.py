@@ -21,6 +21,7 @@ from core.readers.local import batches, engine
 from core.readers.qwen import Qwen
 from core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference import qwen as reference
+from tests.rounding import bound
 from tests.tiny_models import make_qwen
 
 NEW = 24
@@ -85,6 +86,18 @@ def test_batched_answers_are_single_ones_and_those_of_transformers_own_greedy_se
     assert texts(reader().read_many(prompts)) == wanted
     assert texts(reader(batch_tokens=1500, share=False).read_many(prompts)) == wanted
     assert texts(reader(batch_tokens=1).read_many(prompts[::-1])) == wanted[::-1]
+
+
+def test_the_answers_compared_here_hang_on_no_rounding():
+    """Texts are compared as they are; that holds on any processor where no token was chosen by
+    less than rounding can move a logit."""
+    model, tokenizer = reference.load(Path(os.environ["MIDCHART_MODELS"]) / "Qwen2.5-7B-Instruct")
+    asked = [prompt(*one).text for one in MIXED + SAME_RECORD]
+    longest = max(len(tokenizer(text).input_ids) for text in asked) + NEW
+    config = model.config
+    sums = 4 * config.hidden_size + 2 * longest + 2 * config.intermediate_size
+    least, greatest = reference.margin(model, tokenizer, asked, NEW)
+    assert least > 2 * bound(config.num_hidden_layers * sums, greatest)
 
 
 def test_what_prompts_open_with_is_read_once_and_changes_nothing():

@@ -1,8 +1,9 @@
 """Training one variant: the same loop, losses, clipping and choice of epoch for all of them.
 
 All data lie on the device. On a processor everything runs on one thread and every epoch draws
-from a seed of its own, so the same seed gives the same weights to the last bit, and a training
-that was cut off goes on exactly; on a GPU it runs in bfloat16, and sums may differ in last bits.
+from a seed of its own, so on one machine the same seed gives the same weights to the last bit, and
+a training that was cut off goes on exactly; another processor's kernels, and a GPU, which computes
+in bfloat16, round in another order.
 """
 
 from __future__ import annotations

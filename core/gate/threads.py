@@ -11,7 +11,7 @@ import torch
 @contextmanager
 def one_thread() -> Generator[None]:
     """Run torch on one thread within the body: gradients of gathers are sums whose order several
-    threads would change, and so the last bits of a training."""
+    threads would change, and so the last bits of a training; another processor changes them too."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -2,7 +2,7 @@
 
 Every epoch draws its order and its dropout from a seed of its own, so a training that was cut off
 goes on exactly. One thread does it all: the matrices are small, threads would wait for one
-another, and sums do not hang on how many there are.
+another, and sums do not hang on how many there are; on one machine a training repeats to the bit.
 """
 
 from __future__ import annotations

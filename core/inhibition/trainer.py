@@ -1,8 +1,9 @@
 """Training one decoder: many questions a record, loss on the answers alone.
 
 Every step draws its records from a seed of its own, so all variants of a seed see the same data in
-the same order, and a training that was cut off goes on exactly: on a processor the same seed gives
-the same weights to the last bit (one thread), on a GPU, in bfloat16, nearly.
+the same order, and a training that was cut off goes on exactly: on one machine's processor the same
+seed gives the same weights to the last bit (one thread), on another or on a GPU, in bfloat16,
+nearly.
 """
 
 from __future__ import annotations

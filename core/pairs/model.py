@@ -1,9 +1,11 @@
 """A cross-encoder read from its folder, through sentence-transformers, without any network call.
 
-What stands beside a pair must not change its score: a batch always has the same number of rows
-and a width that hangs on the length of its own pairs alone, so the same matrix products are done
-for a pair whatever it is scored with. In bfloat16 this matters: another shape moves a logit by
-thousandths.
+What is scored with a pair moves its score by rounding alone: a batch always has the same number of
+rows and a width that hangs on the length of its own pairs alone, so the matrix products have one
+shape. That is no promise of equal bits: on some processors (AMX) a product adds up its rows in an
+order that depends on where in the batch they are. In float32 scores differ by about eps·√(terms
+summed up), some millionths; in bfloat16 by thousandths. On one machine the same pairs in the same
+calls give the same bits, and a pair is scored once and then read from disk.
 """
 
 from __future__ import annotations

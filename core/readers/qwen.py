@@ -5,9 +5,10 @@ Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Prompts come read
 marks inside a record were made harmless there. Many prompts are read together, by length, and
 what prompts of one patient open with is read once.
 
-The same prompts in the same order give the same answers. In bfloat16 the company a prompt is read
-in can change the last bit of a logit, and so, where two tokens are all but equal, an answer; in
-float32 that was never seen.
+On one machine the same prompts in the same order give the same answers. The company a prompt is
+read in, a shared opening, the number of threads or another processor changes the last bits of
+logits, in float32 by millionths, in bfloat16 by hundredths; an answer changes only where two tokens
+are closer than that.
 """
 
 from __future__ import annotations

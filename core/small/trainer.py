@@ -1,7 +1,7 @@
 """Trains the small reader from lessons made as they are needed, a few beside each other.
 
 Lesson ``number`` of the recipe's seed is always the same, and the state of a training is saved
-whole; so a training that was cut off goes on exactly, in float32 to the last bit.
+whole; so a training that was cut off goes on exactly, on one machine in float32 to the last bit.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class Trainer:
         if checkpoint is not None and checkpoint.exists():
             self.load(checkpoint)
         threads = torch.get_num_threads()
-        # Lessons are learnt beside each other, each by one thread: the same bits with any number.
+        # Lessons are learnt at the same time, each by one thread: on one machine the same bits
+        # with any number of threads.
         torch.set_num_threads(1)
         pool = ThreadPoolExecutor(self.recipe.threads)
         self.model.train()

@@ -34,3 +34,26 @@ def answers(model: Any, tokenizer: Any, prompts: Sequence[str], new: int) -> lis
         answer = out[0, ids.input_ids.shape[1] :]
         said.append(tokenizer.decode(answer, skip_special_tokens=True).strip())
     return said
+
+
+def margin(model: Any, tokenizer: Any, prompts: Sequence[str], new: int) -> tuple[float, float]:
+    """The least lead of a chosen token's logit over the next best in greedy answers, and the
+    greatest logit."""
+    least, greatest = float("inf"), 0.0
+    for text in prompts:
+        out = model.generate(
+            **tokenizer(text, return_tensors="pt"),
+            max_new_tokens=new,
+            do_sample=False,
+            repetition_penalty=1.0,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        for logits in out.logits:
+            first, second = logits[0].topk(2).values.tolist()
+            least = min(least, first - second)
+            greatest = max(greatest, float(logits.abs().max()))
+    return least, greatest
