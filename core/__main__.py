@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from core import handing_on, teaching
-from core.errors import InputError, MidchartError
+from core.errors import InputError, MidchartError, WorkFailed
 from core.printing import cell as _cell
 from core.printing import json_line as _json
 from core.printing import meter as _meter
@@ -186,6 +186,8 @@ def _finish(run: str, call: argparse.Namespace) -> None:
         _json({"run": run, "folder": now["folder"], "status": now["status"]})
     else:
         print(run)
+    if not call.detach and now["failed"]:
+        raise WorkFailed(api.failed_in_words(run))
 
 
 def cancel(call: argparse.Namespace) -> None:

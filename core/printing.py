@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 
 def json_line(value: Any) -> None:
@@ -32,20 +32,27 @@ def cell(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def meter(what: str) -> Callable[[int, int], None]:
+class Meter(Protocol):
+    """Told how many items are there, how many are planned, and how many of those there failed."""
+
+    def __call__(self, done: int, planned: int, failed: int = 0) -> None: ...
+
+
+def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
     begun, shown = time.monotonic(), [-1]
 
-    def step(done: int, planned: int) -> None:
+    def step(done: int, planned: int, failed: int = 0) -> None:
         percent = 100 * done // max(planned, 1)
         if percent == shown[0]:
             return
         shown[0] = percent
         left = (time.monotonic() - begun) / max(done, 1) * (planned - done)
+        bad = f", {failed} failed" if failed else ""
         end = "\n" if done >= planned else "\r" if sys.stderr.isatty() else "\n"
         if sys.stderr.isatty() or percent % 10 == 0:
             print(
-                f"{what}: {done}/{planned} ({percent} %), {left:.0f} s left",
+                f"{what}: {done}/{planned} ({percent} %){bad}, {left:.0f} s left",
                 end=end,
                 file=sys.stderr,
             )

@@ -14,6 +14,7 @@ import pytest
 from core.errors import DataError, UnknownName
 from core.loaders import labelled as shared
 from core.loaders.check import check_cohort
+from core.loaders.findings import FINDINGS
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.sequences import NO_TIME, last_events
@@ -187,6 +188,57 @@ def test_values_beyond_the_grades_are_said(tmp_path):
     labels = LABELS.replace(",0\n", ",8192\n")
     found = check(write_ehrshot(tmp_path / "c", labels=labels))
     assert "values go to 8,192" in found["warnings"][0]
+
+
+MASKS = (0, 8192, 1, 8192 >> 7 | 1)
+"""No finding marked; the first; the last; the eighth (pneumonia) and the last."""
+
+
+def written_masks(folder: Path, values: tuple[int, ...]) -> Path:
+    write_ehrshot(folder)
+    file = folder / "EHRSHOT_ASSETS" / "benchmark" / "chexpert" / "labeled_patients.csv"
+    file.parent.mkdir()
+    lines = [f"{i % 2 + 1},2011-01-0{i + 1},categorical,{v}" for i, v in enumerate(values)]
+    file.write_text("\n".join(["patient_id,prediction_time,label_type,value", *lines]) + "\n")
+    return folder
+
+
+def test_chest_x_ray_masks_are_fourteen_tasks(tmp_path):
+    data = labelled(open_cohort(str(written_masks(tmp_path / "c", MASKS))))
+    own = [f"chexpert_{name}" for name in FINDINGS]
+    assert data.tasks == tuple(sorted([*own, "lab_anemia"])) and len(own) == 14
+    marked = {name: set(data.labels(name).time[data.labels(name).positive == 1]) for name in own}
+    every = sorted(data.labels(own[0]).time)
+    assert len(every) == 4 and set(data.labels(own[3]).value) == {0}
+    assert marked["chexpert_no_finding"] == {every[1]}
+    assert marked["chexpert_support_devices"] == {every[2], every[3]}
+    assert marked["chexpert_pneumonia"] == {every[3]}
+    assert sum(map(len, marked.values())) == 4
+    with pytest.raises(UnknownName, match="chexpert_"):
+        data.labels("chexpert")
+
+
+def test_a_chest_x_ray_label_that_is_no_mask_is_left_out_and_counted_once(tmp_path):
+    found = check(written_masks(tmp_path / "c", (*MASKS, 16384)))
+    assert found["labels"]["chexpert_edema"]["n"] == 4
+    told = [s["reason"] for s in found["skipped"]]
+    assert told == ["1 labels are no mask of 14 findings, 0 to 16383 — left out"]
+
+
+def test_masks_in_meds_are_read_likewise_and_plain_labels_stay(tmp_path):
+    for values, tasks in ((MASKS, 14), ((0, 1, 1, 0), 1)):
+        folder = write_meds(tmp_path / str(tasks))
+        file = folder / "labels" / "chexpert" / "0.parquet"
+        file.parent.mkdir(parents=True)
+        moments = [datetime(2011, 1, day) for day in (1, 2, 3, 4)]
+        table = {
+            "subject_id": pa.array([1, 2, 1, 2]),
+            "prediction_time": pa.array(moments, pa.timestamp("us")),
+            "integer_value": pa.array(values, pa.int64()),
+        }
+        parquet.write_table(pa.table(table), file)
+        found = [t for t in labelled(open_cohort(str(folder))).tasks if t.startswith("chexpert")]
+        assert len(found) == tasks
 
 
 @pytest.mark.parametrize(

@@ -269,3 +269,13 @@ def test_another_seed_or_record_has_other_needles():
     base: tuple[Needle, ...] = needles_of(record)
     assert needles_of(record, seed=43) != base
     assert needles_of(replace(record, id="p2")) != base
+
+
+def test_a_records_digest_knows_where_the_needle_stands():
+    """Two places of one needle between events that look alike are two records."""
+    record = record_of([("measurement", 1, "98")] * 60)
+    haystack = Measured(record, PROTOCOL).cut(150)
+    needle = make_needles("p1", "98", date(2015, 3, 1), 1, 2, 42)[0]
+    made = {place("x", haystack, needle, depth, 0, 5).record.digest for depth in (0, 0.5, 1)}
+    assert len(made) == 3
+    assert place("x", haystack, needle, 0.5, 0, 5).record.digest in made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 from collections import Counter
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from core import __main__ as command
 from core.errors import InputError, UnknownName, WorkFailed
+from core.printing import meter
 from core.run import (
     cancel,
     compared,
@@ -310,6 +313,32 @@ def test_the_published_join_judges_long_questions_on_nan_and_says_so(odd: Path):
     assert verdicts["i02"]["outcome"] == "incorrect"
     assert verdicts["i00"]["outcome"] == "failed"
     assert [r["evidence"] for r in rows(run, "answers")] == [None, None, True, True]
+
+
+def test_a_run_with_failed_items_ends_with_status_1_and_says_why(cohort: Path, monkeypatch, capsys):
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
+    made = spec(cohort, arms=["full"], judges=["test_words"])
+    call = argparse.Namespace(spec=made, on="", queued=False, detach=False, json=True, estimate=0)
+    with pytest.raises(WorkFailed, match="items failed") as error:
+        command.run(call)
+    (told,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    now = status(told["run"])
+    assert error.value.exit_status == 1 and told["status"] == now["status"] == "done"
+    assert f"{now['failed']} of {now['planned']} items failed: " in str(error.value)
+    assert "RuntimeError" in str(error.value) and f"resume {told['run']}" in str(error.value)
+    assert "\n" not in str(error.value)
+    monkeypatch.delenv("TEST_READER_FAILS_ON")
+    command.resume(argparse.Namespace(run=told["run"], budget=None, queued=False, on="",
+                                      detach=False, json=True))  # fmt: skip
+    assert status(told["run"])["failed"] == 0
+
+
+def test_progress_names_the_failed(capsys):
+    step = meter("r")
+    step(2, 4, 0)
+    step(4, 4, 3)
+    first, last = capsys.readouterr().err.strip().splitlines()
+    assert "failed" not in first and "4/4 (100 %), 3 failed" in last
 
 
 def test_failures_keep_no_text_and_are_done_again_on_resume(cohort: Path, place: Path, monkeypatch):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+
 from core.run.export.importing import RUN_ID
 from core.run.folder import make_run, run_ids
 
@@ -11,3 +14,18 @@ def test_runs_made_within_a_second_are_listed_oldest_first(tmp_path, monkeypatch
     made = [make_run({"kind": "selection"}).id for _ in range(40)]
     assert run_ids() == made
     assert all(RUN_ID.fullmatch(id) for id in made)
+
+
+def test_ids_are_in_universal_time(tmp_path, monkeypatch):
+    """Local time goes back by an hour in October; ids must not."""
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+    time.tzset()
+    try:
+        before = datetime.now(UTC)
+        id = make_run({"kind": "selection"}).id
+        after = datetime.now(UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert f"{before:%Y%m%d-%H%M%S}" <= id[:15] <= f"{after:%Y%m%d-%H%M%S}"

@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -163,3 +165,41 @@ def test_other_data_is_never_replaced(tmp_path):
     make_laboratory(tmp_path / "new", "ehrshot", 3, 60)
     make_laboratory(tmp_path / "new", "meds", 3, 60)
     assert not (tmp_path / "new" / "EHRSHOT_ASSETS").exists()
+
+
+def test_the_meds_layout_passes_the_schema_of_its_package(tmp_path):
+    """The facts of ``meds`` 0.4's ``schema.py``, which is no dependency of the program: names and
+    types of columns, which may hold a null, and where others may stand."""
+    make_laboratory(tmp_path, "meds", 6, 60)
+    whole, text, moment = pa.int64(), pa.string(), pa.timestamp("us")
+    needed = {"subject_id": whole, "prediction_time": moment}
+    values = {
+        "boolean_value": pa.bool_(), "integer_value": whole, "float_value": pa.float32(),
+        "categorical_value": text,
+    }  # fmt: skip
+    labels = list(tmp_path.glob("labels/*/*.parquet"))
+    events = list(tmp_path.glob("data/*/*.parquet"))
+    assert labels and events
+    for file in labels:
+        table = parquet.read_table(file)
+        assert (
+            needed.items() <= dict(zip(table.column_names, table.schema.types, strict=True)).items()
+        )
+        for name in table.column_names:
+            assert table.schema.field(name).type == (needed | values)[name]
+            assert table[name].null_count == 0, "no label column may hold a null"
+        assert len(table.column_names) > len(needed), "a label has a value"
+    for file in events:
+        table = parquet.read_table(file)
+        for name, type in {
+            "subject_id": whole, "time": moment, "code": text, "numeric_value": pa.float32(),
+            "text_value": pa.large_string(),
+        }.items():  # fmt: skip
+            assert table.schema.field(name).type == type, name
+        assert table["subject_id"].null_count == table["code"].null_count == 0
+    splits = parquet.read_table(tmp_path / "metadata" / "subject_splits.parquet")
+    assert splits.schema.equals(pa.schema({"subject_id": whole, "split": text}))
+    codes = parquet.read_table(tmp_path / "metadata" / "codes.parquet")
+    assert codes.schema.equals(
+        pa.schema({"code": text, "description": text, "parent_codes": pa.list_(text)})
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.files import data_error, shown
+from core.loaders.findings import with_findings
 from core.loaders.label_values import pickles, read_labels, text_value
 from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from core.loaders.manifest import read_manifest
@@ -157,7 +158,7 @@ class Ehrshot:
             root,
             _events(assets / EVENTS, root),
             partial(_splits, assets / "splits" / "person_id_map.csv", root),
-            tasks,
+            with_findings(tasks),
             _no_names,
         )
         data = LabelledData(files, skipped, warnings)

@@ -18,11 +18,12 @@ import numpy as np
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.files import shown
+from core.loaders.findings import TASK, with_findings
 from core.loaders.label_values import number_value, pickles, read_labels, text_value
 from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from core.loaders.manifest import read_manifest
 from core.sequences import SPLITS, LabelRows, RawTable
-from core.sequences.duck import columns, said, sql_files
+from core.sequences.duck import columns, connect, said, sql_files
 from core.types import Cohort, Manifest, Skip
 
 NEEDED = ("subject_id", "time", "code")
@@ -218,6 +219,21 @@ def _tasks(root: Path) -> dict[str, list[Path]]:
     return found
 
 
+def _masks(files: list[Path]) -> bool:
+    """Whether labels called chexpert are EHRSHOT's masks: whole numbers above 1."""
+    try:
+        if "integer_value" not in _types(files):
+            return False
+        base = connect()
+        try:
+            most = base.execute(f"SELECT max(integer_value) FROM {_parquet(files)}").fetchone()
+        finally:
+            base.close()
+    except duckdb.Error:
+        return False  # the labels' own reading says what is wrong with the file
+    return most is not None and most[0] is not None and most[0] > 1
+
+
 @LOADERS.register("meds")
 class Meds:
     """A folder of MEDS data."""
@@ -245,6 +261,8 @@ class Meds:
         warnings: list[str] = []
         source = _events(root, skipped)
         tasks = {t: partial(_labels, files, root) for t, files in _tasks(root).items()}
+        if TASK in tasks and _masks(_tasks(root)[TASK]):
+            tasks = with_findings(tasks)
         if not tasks:
             warnings.append("labels holds no Parquet file — there are no labels")
         if not (root / "metadata" / "codes.parquet").is_file():

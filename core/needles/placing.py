@@ -67,6 +67,9 @@ def place(
     events, where = _built(haystack, put)
     named = blake2b(f"{haystack.record.digest} {seed} {id}".encode(), digest_size=16)
     for number in sorted(put):
+        # The same statements at another gap make another record.
+        gap = gaps[number]
+        named.update(f"\n{number} {gap.event} {gap.at}\n".encode())
         named.update("\n".join(put[number]).encode())
     record = replace(haystack.record, id=id, events=events, digest=named.hexdigest())
     others = tuple(span for number, spans in where.items() if number != own for span in spans)

@@ -26,7 +26,7 @@ from core.run.export.exporting import export_run, html_of
 from core.run.export.importing import import_run
 from core.run.needle.items import needle_items
 from core.run.queue import enqueue, status
-from core.run.report import report, report_csv, write_tables
+from core.run.report import failed_in_words, report, report_csv, write_tables
 from core.run.watching import failed_items, log_tail
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "enqueue",
     "estimate",
     "export_run",
+    "failed_in_words",
     "failed_items",
     "html_of",
     "import_run",

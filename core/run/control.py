@@ -141,8 +141,8 @@ def cancel(run: str) -> None:
         folder.cancel.touch()
 
 
-def wait(run: str, progress: Callable[[int, int], None] | None = None) -> None:
-    """Wait for a run's end, telling ``progress(items there, items planned)`` on the way.
+def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> None:
+    """Wait for a run's end, telling ``progress(items there, items planned, items failed)``.
 
     Raises WorkFailed when its worker died or it was cancelled. Ctrl-C cancels the run, waits for
     the item in hand, and goes on as KeyboardInterrupt.
@@ -172,11 +172,11 @@ def wait(run: str, progress: Callable[[int, int], None] | None = None) -> None:
     )
 
 
-def _told(run: str, progress: Callable[[int, int], None] | None) -> dict[str, Any]:
+def _told(run: str, progress: Callable[[int, int, int], None] | None) -> dict[str, Any]:
     reap()
     now = status(run)
     if progress is not None:
-        progress(now["done"] + now["failed"], now["planned"])
+        progress(now["done"] + now["failed"], now["planned"], now["failed"])
     return now
 
 

@@ -17,7 +17,7 @@
     done.json        finished: counts and times
     imported.json    it was done elsewhere and is only read here (core.run.export.importing)
 
-Ids sort by time of making and are safe in a URL. A folder appears under its name whole: it is
+Ids sort by time of making (UTC) and are safe in a URL. A folder appears under its name whole: it is
 made beside and renamed.
 """
 
@@ -225,7 +225,7 @@ def _made(
     place: str,
 ) -> RunFolder:
     while True:
-        made = datetime.now()
+        made = datetime.now(UTC)  # local time goes back by an hour in autumn
         # By name is by age, also of runs made within a second: five digits are its microseconds.
         id = f"{made:%Y%m%d-%H%M%S}-{made.microsecond:05x}{secrets.randbelow(16):x}"
         fresh, final = RunFolder(runs / f".new-{id}"), runs / id

@@ -6,8 +6,8 @@ is made is told by its kind of run, in ``core/run/kinds``.
 
 from __future__ import annotations
 
-import csv
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
 from core.run.plan import Plan
 from core.run.state import status
+from core.sheets import write_sheet
+
+REASONS = 3
+"""Reasons of failed items that one line names."""
 
 
 def report(run: str) -> dict[str, Any]:
@@ -83,6 +87,29 @@ def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"the recency buffer is more than half of the tokens in {counted}"]
 
 
+def failed_in_words(run: str) -> str:
+    """One line on a run's failed items: how many of how many, and the commonest reasons.
+
+    Raises UnknownName.
+    """
+    folder = find_run(run)
+    plan, now = folder.plan(), status(run)
+    store = folder.store(plan.kind)
+    counts: Counter[str] = Counter()
+    for table in store.schemas:
+        for row in store.select(
+            table, "reason, count(*) AS n", "status = 'failed' GROUP BY reason"
+        ):
+            counts[" ".join((row["reason"] or "no reason given").split())] += row["n"]
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    listed = "; ".join(f"{reason} ({n})" for reason, n in ranked[:REASONS])
+    more = f"; {len(ranked) - REASONS} other reasons" if len(ranked) > REASONS else ""
+    return (
+        f"run {run}: {now['failed']} of {now['planned']} items failed: {listed}{more}; try them "
+        f"again with: resume {run}"
+    )
+
+
 def report_csv(run: str, folder: str | Path) -> list[Path]:
     """Write one CSV a table into ``folder``, made if need be; gives the files.
 
@@ -94,7 +121,10 @@ def report_csv(run: str, folder: str | Path) -> list[Path]:
 def write_tables(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
 ) -> list[Path]:
-    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does."""
+    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
+
+    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
+    """
     target = Path(folder).expanduser()
     written: list[Path] = []
     try:
@@ -102,10 +132,7 @@ def write_tables(
         for name, rows in tables.items():
             path = target / f"{name}.csv"
             with path.open("w", encoding="utf-8", newline="") as file:
-                if rows:
-                    writer = csv.DictWriter(file, list(rows[0]))
-                    writer.writeheader()
-                    writer.writerows(rows)
+                write_sheet(file, rows)
             written.append(path)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror})") from None

@@ -148,7 +148,11 @@ class EhrshotLayout:
 
 
 class MedsLayout:
-    """A MEDS 0.4 root: data/<split>/<n>.parquet, metadata, labels/<task>/<split>-<n>.parquet."""
+    """A MEDS 0.4 root: data/<split>/<n>.parquet, metadata, labels/<task>/<split>-<n>.parquet.
+
+    As the schema of the package ``meds`` 0.4 has it: text values are ``large_string``, and of the
+    label columns there is the one that is filled, since none may hold a null.
+    """
 
     def __init__(self, out: Path) -> None:
         self.root = out
@@ -175,7 +179,7 @@ class MedsLayout:
                 "time": _moments(block.column("time"), "us", code <= 1),
                 "code": _words(code, [c.code for c in known]),
                 "numeric_value": pa.array(value, pa.float32(), mask=tenths < 0),
-                "text_value": _words(word, codes.WORDS, word < 0),
+                "text_value": _words(word, codes.WORDS, word < 0).cast(pa.large_string()),
                 "unit": _words(code, [c.unit for c in known], no_unit[code]),
                 "visit_id": _visits(block),
                 "omop_table": _words(code, [c.kind for c in known]),
@@ -188,10 +192,7 @@ class MedsLayout:
                 {
                     "subject_id": ids,
                     "prediction_time": _moments(asked, "us"),
-                    "boolean_value": pa.nulls(len(ids), pa.bool_()),
                     "integer_value": grade,
-                    "float_value": pa.nulls(len(ids), pa.float32()),
-                    "categorical_value": pa.nulls(len(ids), pa.string()),
                 }
             )
             name = f"{block.split}-{number}.parquet"

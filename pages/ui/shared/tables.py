@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+from core import sheets
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
@@ -16,10 +16,9 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     safe = frame.copy()
     for column in safe.columns:
         if not pd.api.types.is_numeric_dtype(safe[column]):
-            safe[column] = safe[column].map(
-                lambda v: f"'{v}" if isinstance(v, str) and v.startswith(FORMULA_STARTS) else v
-            )
-    return safe.to_csv(index=False).encode()
+            safe[column] = safe[column].map(sheets.inert)
+    safe.columns = [sheets.inert(name) for name in safe.columns]
+    return safe.to_csv(index=False, lineterminator="\r\n").encode()  # so that \r is quoted
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:

@@ -1,0 +1,46 @@
+"""CSV that the program writes: every column of every row, and nothing a spreadsheet would run."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+
+from core.run import write_tables
+from core.sheets import FORMULA_STARTS, inert, write_sheet
+from pages.ui.shared import tables
+
+
+def written(rows):
+    file = io.StringIO(newline="")
+    write_sheet(file, rows)
+    return list(csv.reader(io.StringIO(file.getvalue())))
+
+
+def test_rows_of_different_columns_share_one_table(tmp_path):
+    rows = [{"a": 1, "b": -2.5}, {"a": 3, "c": "x"}, {"d": None}]
+    assert written(rows) == [
+        ["a", "b", "c", "d"], ["1", "-2.5", "", ""], ["3", "", "x", ""], ["", "", "", ""],
+    ]  # fmt: skip
+    (path,) = write_tables({"ragged": rows}, tmp_path)
+    assert path.read_text(encoding="utf-8").splitlines()[0] == "a,b,c,d"
+    assert written([]) == []
+
+
+@pytest.mark.parametrize("start", FORMULA_STARTS)
+def test_no_exit_writes_a_live_formula(tmp_path, start):
+    text = f"{start}cmd|' /C calc'!A0"
+    rows = [{"answer": text, start + "name": -1}]
+    (path,) = write_tables({"t": rows}, tmp_path)
+    with path.open(encoding="utf-8", newline="") as file:
+        by_command = list(csv.reader(file))
+    page = tables.csv_bytes(pd.DataFrame(rows)).decode()
+    by_page = list(csv.reader(io.StringIO(page, newline="")))
+    assert by_command == by_page == [["answer", "'" + start + "name"], ["'" + text, "-1"]]
+
+
+def test_numbers_and_plain_texts_stay_as_they_are():
+    for value in (-1, -0.5, None, "a=b", "", "–5", True):
+        assert inert(value) is value
