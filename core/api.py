@@ -105,6 +105,7 @@ from core.run.review import (
     share_cards,
     shared_cards,
 )
+from core.sheets import inert
 from core.text import event_text, neutralise, sentences
 from core.types import (
     BANDS,
@@ -190,6 +191,7 @@ __all__ = [
     "gate_cards",
     "gold_ids",
     "import_run",
+    "inert",
     "instruction_for",
     "item",
     "judge",

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import sheets
+from core import api
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
@@ -16,8 +16,8 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     safe = frame.copy()
     for column in safe.columns:
         if not pd.api.types.is_numeric_dtype(safe[column]):
-            safe[column] = safe[column].map(sheets.inert)
-    safe.columns = [sheets.inert(name) for name in safe.columns]
+            safe[column] = safe[column].map(api.inert)
+    safe.columns = [api.inert(name) for name in safe.columns]
     return safe.to_csv(index=False, lineterminator="\r\n").encode()  # so that \r is quoted
 
 
