@@ -22,7 +22,8 @@ class Protocol:
     """The choices of a run.
 
     unit: what is selected, a "sentence" (notes cut) or an "event" (a whole note is one).
-    sentence_tokens: longest piece of a note, in tokens.
+    sentence_tokens: about the longest piece of a note, in tokens; a sentence up to half as long
+        again is not cut.
     k: units an arm keeps. recency: the latest events that the recency buffer may show.
     recency_rule: how the buffer is filled. "share": with whole units of those events, newest event
         first, up to ``recency_percent`` of the token budget (``recency_tokens`` tokens where there

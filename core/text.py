@@ -19,7 +19,7 @@ from core.splitting import split
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 
 SENTENCE_TOKENS = 64
-"""Longest piece of a note, in tokens."""
+"""About the longest piece of a note, in tokens (:func:`cut_note`)."""
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"\w+")
@@ -84,12 +84,14 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]:
-    """Cut a note into its sentences (:func:`core.splitting.split`), those of more than
-    ``longest`` tokens at the last good place within them.
+    """Cut a note into its sentences (:func:`core.splitting.split`).
 
-    Returns (start, end) pairs, in order, none blank.
+    ``longest`` is about the length of the longest piece, in tokens: a sentence up to half as long
+    again stays whole, a longer one is cut at the last good place within that length. Returns
+    (start, end) pairs, in order, none blank.
     """
-    return [piece for whole in split(text) for piece in _cut_long(text, *whole, longest)]
+    most = longest + longest // 2
+    return [piece for whole in split(text) for piece in _cut_long(text, *whole, most)]
 
 
 def _cut_long(text: str, start: int, end: int, longest: int) -> Iterator[tuple[int, int]]:

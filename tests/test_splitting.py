@@ -128,8 +128,8 @@ def test_every_visible_character_is_in_one_sentence(text: str) -> None:
 def test_a_long_sentence_is_cut_where_it_reads_best() -> None:
     labs = "; ".join(f"test number {i} (normal: 1, 2; or 3), 1,{i:03d} mg/dL" for i in range(20))
     pieces = [labs[a:b] for a, b in cut_note(labs)]
-    assert len(pieces) > 4
-    assert all(count_tokens(piece) <= 64 for piece in pieces)
+    assert len(pieces) > 3
+    assert all(count_tokens(piece) <= 96 for piece in pieces)
     assert all(piece.endswith("mg/dL;") for piece in pieces[:-1])
     clauses = ", ".join(["he was given aspirin and metoprolol in the morning"] * 12)
     assert all(clauses[a:b].endswith(",") for a, b in cut_note(clauses)[:-1])
@@ -171,3 +171,10 @@ def test_the_count_of_units_that_end_mid_sentence() -> None:
     wrapped = textwrap.fill(PROSE, 60)
     assert {why for why, _, _ in examine([wrapped], longest=200)} == {""}
     assert "long" in {why for why, _, _ in examine([wrapped], longest=10)}
+
+
+def test_a_sentence_somewhat_longer_than_asked_for_stays_whole_and_a_much_longer_one_does_not():
+    sentence = "The patient was seen with " + "pain and " * 30 + "fever today."
+    assert 64 < len(sentence.split()) <= 96
+    assert cut_note(sentence, 64) == [(0, len(sentence))]
+    assert len(cut_note(sentence, 40)) > 1

@@ -36,13 +36,13 @@ def test_pieces_cover_every_visible_character_once(text, longest):
     tokens_only = "".join(text[i] for i in sorted(visible - set(covered)))
     assert count_tokens(tokens_only) == 0
     for start, end in pieces:
-        assert count_tokens(text[start:end]) <= longest
+        assert count_tokens(text[start:end]) <= longest + longest // 2
 
 
 def test_a_long_line_of_numbers_is_cut_whether_or_not_a_blank_ends_it():
     text = " ".join(map(str, range(200)))
     pieces = [text[a:b] for a, b in cut_note(text)]
-    assert [count_tokens(piece) for piece in pieces] == [64, 64, 64, 8]
+    assert [count_tokens(piece) for piece in pieces] == [96, 96, 8]  # one and a half times 64
     assert [text[a:b] for a, b in cut_note(text + " ")] == pieces
 
 
