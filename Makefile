@@ -13,6 +13,7 @@ app: $(VENV)/.app demo
 
 demo: $(VENV)/.app
 	@test -f "$(DATA)/cohorts/demo/midchart.toml" || $(BIN)/python -m core demo
+	@test -f "$(DATA)/cohorts/demo-letters/midchart.toml" || $(BIN)/python -m core demo --letters
 	@test -f "$(DATA)/cohorts/demo-laboratory/midchart.toml" || $(BIN)/python -m core demo --laboratory ehrshot
 
 $(VENV)/bin/python:

@@ -51,11 +51,17 @@ def _positive(text: str) -> int:
 def demo(call: argparse.Namespace) -> None:
     from core import api
 
+    if call.laboratory and call.letters:
+        raise InputError("demo: --laboratory and --letters each make one cohort; name one of them")
     if call.laboratory:
         made = api.prepare_laboratory(
             call.out, call.laboratory, call.patients, call.events_per_patient, call.seed,
             _meter("demo"),
         )  # fmt: skip
+    elif call.letters:
+        made = api.prepare_letters(
+            call.out, call.patients, call.events_per_patient, call.seed, _meter("demo")
+        )
     else:
         size = (call.patients or 40, call.events_per_patient or 300)
         made = api.prepare_demo(call.out, *size, call.seed, _meter("demo"))
@@ -287,8 +293,15 @@ def _parser() -> _Parser:
 
     made = command("demo", demo, "make the synthetic cohorts")
     made.add_argument("--out", metavar="DIR", help="default: data/cohorts/demo")
-    made.add_argument("--patients", type=_positive, help="default: 40; laboratory 300")
-    made.add_argument("--events-per-patient", type=_positive, help="default: 300; laboratory 400")
+    made.add_argument("--patients", type=_positive, help="default: 40; letters 10, laboratory 300")
+    made.add_argument(
+        "--events-per-patient", type=_positive, help="default: 300; letters 1800, laboratory 400"
+    )
+    made.add_argument(
+        "--letters",
+        action="store_true",
+        help="only the cohort of long letters (default place: data/cohorts/demo-letters)",
+    )
     made.add_argument(
         "--laboratory",
         choices=("ehrshot", "meds"),

@@ -27,6 +27,7 @@ from core.door.cohorts import (
     open_data,
     prepare_demo,
     prepare_laboratory,
+    prepare_letters,
     unread,
 )
 from core.door.curve import (
@@ -209,6 +210,7 @@ __all__ = [
     "parse",
     "prepare_demo",
     "prepare_laboratory",
+    "prepare_letters",
     "presets",
     "published_curve",
     "published_summary",

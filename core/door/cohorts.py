@@ -119,17 +119,47 @@ def prepare_demo(
 ) -> dict[str, Any]:
     """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``).
 
-    In the default place the laboratory cohort is made beside it, in ``demo-laboratory``; its
-    counts are ``laboratory`` of what is told. Raises InputError where it cannot be written.
+    Some of its notes are hard-wrapped letters and a quarter of its questions are longer than 100
+    characters. In the default place the cohorts ``demo-letters`` and ``demo-laboratory`` are made
+    too; their counts are ``letters`` and ``laboratory`` of what is told. Raises InputError where it
+    cannot be written.
     """
     from core.synthetic.cohort import make_clinical
+    from core.synthetic.letters import MIXED
 
     folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
     with writing(folder):
-        made = make_clinical(folder, patients, events_per_patient, seed, progress)
+        made = make_clinical(folder, patients, events_per_patient, seed, progress, MIXED)
     if out is None:
+        made["letters"] = prepare_letters(seed=seed)
         made["laboratory"] = prepare_laboratory(seed=seed)
     return made
+
+
+LETTER_PATIENTS = 10
+LETTER_EVENTS = 1800
+"""Size of the lives that the letters are about, which makes some 30,000 tokens a record."""
+
+
+def prepare_letters(
+    out: str | Path | None = None,
+    patients: int | None = None,
+    events_per_patient: int | None = None,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic cohort of letters at ``out`` (default ``data/cohorts/demo-letters``).
+
+    Each record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
+    Sizes that are None are the cohort's own. Raises InputError where it cannot be written.
+    """
+    from core.synthetic.cohort import make_clinical
+    from core.synthetic.letters import LETTERS
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo-letters"
+    size = (patients or LETTER_PATIENTS, events_per_patient or LETTER_EVENTS)
+    with writing(folder):
+        return make_clinical(folder, *size, seed, progress, LETTERS)
 
 
 def prepare_laboratory(

@@ -21,11 +21,12 @@ import numpy as np
 from core.errors import InputError
 from core.synthetic.events import build_events
 from core.synthetic.folder import TAG, data_use, is_synthetic, spawned, write_texts
+from core.synthetic.letters import NOTES, Dress
 from core.synthetic.medalign_xml import write_record
 from core.synthetic.model import Encounter, Item, Patient
 from core.synthetic.notes_parts import Writer
 from core.synthetic.patient import make_patient
-from core.synthetic.questions import Asked, ask
+from core.synthetic.questions import Asked, ask, decile_of
 from core.synthetic.responses import declared_effect, respond
 from core.synthetic.schedule import make_encounters
 from core.synthetic.trajectory import draw_base
@@ -40,6 +41,9 @@ RESPONSE_COLUMNS = (
     "model_response", "binary_correct", "is_used_eval", "evidence", "clinician_response",
     "simulated",
 )  # fmt: skip
+
+LETTERS_FROM = 1000
+"""Number of the first patient of a cohort of letters: no patient of the seed's other cohort."""
 
 _README = """This folder holds a SYNTHETIC clinical cohort made by Midchart from a seed.
 No person stands behind any record, and the model responses are simulated too: their
@@ -73,8 +77,11 @@ def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounte
         encounters[-1].items.append(Item(p.died, "death", "LOCAL/DEATH", "Death"))
 
 
-def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
-    """Make patient number ``index`` of the cohort of ``seed``, in memory."""
+def make_one(
+    index: int, events_per_patient: int = 300, seed: int = 42, dress: Dress = NOTES
+) -> Made:
+    """Make patient number ``index`` of the cohort of ``seed``, in memory, in the texts of
+    ``dress``."""
     rng = spawned(seed, index, 0)
     years = 8.0 + 1.9 * float(np.log2(max(events_per_patient, 100) / 300))
     patient = make_patient(rng, index, max(years, 4.0), seed)
@@ -84,8 +91,10 @@ def make_one(index: int, events_per_patient: int = 300, seed: int = 42) -> Made:
     encounters = build_events(rng, patient, encounters, wanted)
     # Records of thousands of events have many short notes; small ones fewer and longer.
     _maybe_death(rng, patient, encounters)
-    writer = Writer(patient, rng, wordy=min(1.0, (300 / events_per_patient) ** 0.5))
-    events, asked = ask(writer, patient, encounters, index, seed)
+    wordy = 1.0 if dress.only else min(1.0, (300 / events_per_patient) ** 0.5)
+    writer = Writer(patient, rng, wordy=wordy)
+    own = spawned(seed, index, 2)
+    encounters, events, asked = ask(writer, patient, encounters, index, seed, dress, own)
     return Made(patient, encounters, events, asked)
 
 
@@ -164,15 +173,19 @@ def make_clinical(
     events_per_patient: int = 300,
     seed: int = 42,
     progress: Callable[[int, int], None] | None = None,
+    dress: Dress = NOTES,
 ) -> dict[str, Any]:
     """Write the clinical cohort into ``out`` and return its counts.
 
     Args:
         out: folder, made if absent; a synthetic cohort in it is replaced, other data refused.
         patients: number of records; events_per_patient: wanted size, met within 15 % from 120 on;
-            below that a record has what its questions need, some 60 to 120 events.
+            below that a record has what its questions need, some 60 to 120 events. Where a record
+            is letters alone, the size of the life that they are about.
         seed: whole number ≥ 0; the same gives the same bytes.
         progress: called with (done, all) after each patient.
+        dress: which texts are letters, and whether a quarter of the questions are long; without it
+            the cohort has neither.
 
     Raises:
         InputError: an argument out of range, or a folder that holds other data.
@@ -188,8 +201,9 @@ def make_clinical(
     deciles = [0] * 10
     by: dict[str, Counter[str]] = {"domain": Counter(), "task_type": Counter()}
     written: set[str] = set()
-    for index in range(patients):
-        made = make_one(index, events_per_patient, seed)
+    first = LETTERS_FROM if dress.only else 0
+    for index in range(first, first + patients):
+        made = make_one(index, events_per_patient, seed, dress)
         name = f"{made.patient.id}.xml"
         write_record(ehrs / name, made.patient, made.encounters)
         written.add(name)
@@ -202,11 +216,11 @@ def make_clinical(
             count_tokens(i.text if i.note else f"{i.name}: {i.text} {i.unit}") for i in made.events
         )
         for asked in made.asked:
-            deciles[asked.slot.decile] += 1
+            deciles[decile_of(asked.evidence[0][0], len(made.events))] += 1
             by["domain"][asked.fact.domain] += 1
             by["task_type"][asked.fact.task_type] += 1
         if progress is not None:
-            progress(index + 1, patients)
+            progress(index - first + 1, patients)
     for stale in sorted(ehrs.glob("*.xml")):
         if stale.name not in written:
             stale.unlink()
@@ -215,7 +229,12 @@ def make_clinical(
     texts = {
         "simulated_effect.json": json.dumps(declared_effect(), indent=2) + "\n",
         "README.txt": _README,
-        TAG: data_use("Synthetic clinical cohort", patients, events_per_patient, seed),
+        TAG: data_use(
+            "Synthetic letters" if dress.only else "Synthetic clinical cohort",
+            patients,
+            round(counts["events"] / patients) if dress.only else events_per_patient,
+            seed,
+        ),
     }
     write_texts(out, texts)
     return {

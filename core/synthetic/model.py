@@ -194,7 +194,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Block:
-    """A section of a note: ``kind`` says what belongs in it, ``style`` prose or list."""
+    """A section of a note: ``kind`` says what belongs in it, ``style`` is prose, list or lines."""
 
     kind: str
     title: str
@@ -212,6 +212,8 @@ class Note:
     style: int = 0
     closed: bool = False
     """Reports and the like take no planted statement."""
+    columns: int = 0
+    """Where its lines are wrapped; 0 for one that is not a letter."""
     text: str = ""
     places: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 

@@ -26,6 +26,14 @@ from core.synthetic.diseases import DISEASES
 from core.synthetic.events import note_slot, number
 from core.synthetic.facts_timed import InStretch, drug_facts, lab_facts
 from core.synthetic.labs import ANALYTES, spoken
+from core.synthetic.letters import (
+    NOTES,
+    Dress,
+    among_notes,
+    is_long,
+    lengthen_question,
+    only_letters,
+)
 from core.synthetic.library import Scene, Series, Single, make_series, make_single
 from core.synthetic.model import (
     DOMAINS,
@@ -45,6 +53,7 @@ from core.synthetic.patient import chance
 from core.synthetic.render import render
 from core.synthetic.schedule import extra_call
 from core.synthetic.trajectory import active
+from core.text import one_line
 
 QUESTIONS = 3
 """Questions per patient: one of each task type."""
@@ -141,13 +150,15 @@ def _candidates(scene: Scene, slot: Slot) -> Fact | None:
     return None
 
 
-def _choose(w: Writer, flat: list[Item], slot: Slot, used: set[str]) -> Fact:
+def _choose(w: Writer, flat: list[Item], slot: Slot, used: set[str], in_notes: bool) -> Fact:
     rng = w.rng
 
     def near(order: int) -> bool:
         return decile_of(order, len(flat)) == slot.decile
 
     timed = [f for f in _timed(w, flat, near, slot) if f.kind not in used]
+    if in_notes:
+        timed = [f for f in timed if all(s.item is None for s in f.statements)]
     if timed and chance(rng, 0.85):
         return timed[int(rng.integers(len(timed)))]
     hosts = [i for i in flat if is_open(i)]
@@ -254,7 +265,8 @@ def _evidence(fact: Fact, flat: list[Item]) -> tuple[tuple[int, int, int, str], 
             continue
         assert s.note is not None
         start, end = s.note.places[s.id]
-        rows.append((orders[id(s.note)].order, start, end, s.note.text[start:end]))
+        told = one_line(s.note.text[start:end])
+        rows.append((orders[id(s.note)].order, start, end, told))
     return tuple(rows)
 
 
@@ -263,11 +275,18 @@ def _is_old(statement: Statement) -> bool:
 
 
 def ask(
-    w: Writer, p: Patient, encounters: list[Encounter], index: int, seed: int
-) -> tuple[list[Item], list[Asked]]:
+    w: Writer,
+    p: Patient,
+    encounters: list[Encounter],
+    index: int,
+    seed: int,
+    dress: Dress = NOTES,
+    rng: np.random.Generator | None = None,
+) -> tuple[list[Encounter], list[Item], list[Asked]]:
     """Write the notes, choose and plant the facts, and render everything.
 
-    Returns the events in record order and the questions with their evidence.
+    ``dress`` says which texts become letters, which ``rng`` then draws. Returns the encounters,
+    the events in record order, and the questions with their evidence.
     """
     wanted = slots(index, seed)
     flat = ensure_hosts(p, encounters, wanted)
@@ -275,10 +294,20 @@ def ask(
     used: set[str] = set()
     facts: list[Fact] = []
     for j, slot in enumerate(wanted):
-        fact = _choose(w, flat, slot, used)
+        fact = _choose(w, flat, slot, used, dress.only)
         used.add(fact.kind)
         _plant(w.rng, fact, j, flat)
         facts.append(fact)
+    if rng is not None:
+        if dress.only:
+            encounters = only_letters(rng, p, encounters, facts)
+            flat = number(encounters)
+        elif dress.letters:
+            among_notes(rng, p, encounters)
+        if dress.long_questions:
+            for j, fact in enumerate(facts):
+                if is_long(index, j):
+                    lengthen_question(rng, p, fact)
     for item in flat:
         if item.note is not None:
             render(item.note)
@@ -287,4 +316,4 @@ def ask(
     for fact, slot in zip(facts, wanted, strict=True):
         rows = _evidence(fact, flat)
         asked.append(Asked(fact, slot, rows, rows[0][0] / max(len(flat) - 1, 1)))
-    return flat, asked
+    return encounters, flat, asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.synthetic.letters import wrap
 from core.synthetic.model import Block, Note
 
 _SHORT = (
@@ -55,9 +56,11 @@ def render(note: Note) -> None:
             if listed:
                 put(("\n" if i else "") + ("- " if note.style % 2 == 0 else "  "))
             elif i:
-                put(" ")
+                put("\n" if block.style == "lines" else " ")
             text = piece.text if piece.id or note.style % 4 != 1 else _terse(piece.text)
             if piece.id:
                 note.places[piece.id] = (length, length + len(text))
             put(text)
     note.text = "".join(out)
+    if note.columns:
+        note.text = wrap(note.text, note.columns)

@@ -213,11 +213,12 @@ def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
     demo, target = house_cohort(), house_gate_place(protocol)
     if demo is None:
         from core.synthetic.cohort import make_clinical
+        from core.synthetic.letters import MIXED
 
         with alone(target.with_suffix(".lock")):
             if not (target / CARD).exists():
                 with tempfile.TemporaryDirectory() as place:
-                    make_clinical(Path(place) / "demo", 40, 300, 42)
+                    make_clinical(Path(place) / "demo", 40, 300, 42, dress=MIXED)
                     cohort = open_cohort(str(Path(place) / "demo"))
                     train_gate(cohort, protocol, target, progress)
         return target
