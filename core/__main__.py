@@ -241,10 +241,10 @@ def report(call: argparse.Namespace) -> None:
     from core import api
 
     if call.csv:
-        written = api.report_csv(call.run, call.csv)
+        written = api.report_csv(call.run, call.csv, call.part)
         print("\n".join(str(path) for path in written))
         return
-    found = api.report(call.run)
+    found = api.report(call.run, call.part)
     if call.json:
         _json(found)
         return
@@ -366,6 +366,12 @@ def _parser() -> _Parser:
     told = command("report", report, "a run's tables")
     told.add_argument("run", metavar="RUN")
     told.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
+    told.add_argument(
+        "--part",
+        default="",
+        metavar="PART",
+        help="patients counted: test (no gate of the run was trained on them), seen or all",
+    )
 
     beside = command("compare", compare, "two runs or more side by side, the first as baseline")
     beside.add_argument("runs", metavar="RUN", nargs="+")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
-from core.errors import DataError, InputError
+from core import api
+from core.errors import DataError, InputError, UnknownName
 from core.gate.checkpoint import save_gate
 from core.gate.plus.checkpoint import save_plus
+from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import control, resume, rows, status
 from core.run.folder import RunFolder, make_run
 from core.run.gating import house, pinned
 from core.run.gating.training import house_gate_place
 from core.run.planning import plan
+from core.run.provenance import content_digest
 from core.run.spec import read_spec
 from core.run.worker import do_run
 from tests import gate_cohort
@@ -44,8 +48,10 @@ def test_another_gate_is_refused_on_resume_and_the_same_one_made_again_is_not(
     arms = [{"name": "qccs", "gate": str(place / "gate")}]
     arms.append({"name": "qccs_plus", "gate": str(place / "plus")})
     folder = make_run(plan(read_spec({"kind": "selection", "data": "demo", "arms": arms})))
+    cohort = open_cohort(folder.plan().data)
     for entry in folder.plan().arms:
-        pinned.pin(folder.path, entry, str(entry.options["gate"]))
+        gate = str(entry.options["gate"])
+        pinned.pin(folder.path, entry, gate, cohort, folder.plan().digest)
     assert len(json.loads((folder.path / "gates.json").read_text())) == 2
     save_gate(place / "gate", random_gate())  # made again, and come out the same
     assert resume(folder.id) == begun.pop()
@@ -92,3 +98,65 @@ def test_a_house_s_gate_that_comes_out_otherwise_fails_its_items(
     assert len(reasons) == 1 and "began with another gate for its arm 'qccs'" in reasons.pop()
     with pytest.raises(InputError, match="another gate"):
         resume(folder.id)
+
+
+def test_every_arm_is_reported_on_the_patients_that_no_gate_of_the_run_has_seen(place: Path):
+    cohort = open_cohort(str(place / "data" / "cohorts" / "demo"))
+    gate = gate_cohort.train(cohort, place / "trained")
+    arms = ["bm25", {"name": "qccs", "gate": str(place / "trained")}]
+    spec = {"kind": "answers", "data": "demo", "arms": arms, "readers": ["extractive"]}
+    run = api.start(spec | {"judges": ["token_overlap"]})
+    api.wait(run)
+    found = api.report(run)
+    asked = [i.record_id for i in cohort.instructions]
+    unseen = sum(id in gate.split.test for id in asked)
+    assert 0 < unseen < len(asked)
+    assert found["part"]["name"] == "test"
+    assert found["part"]["patients"] == len(set(asked) & set(gate.split.test))
+    for table, share in (("recall", "hits"), ("accuracy", "correct")):
+        for name, part, n in (
+            (table, "test", unseen),
+            (f"{table}_seen", "seen", len(asked) - unseen),
+        ):
+            rows = [
+                row for row in found["tables"][name]
+                if row["band"] == "overall" and row.get("criterion", "lexical") == "lexical"
+            ]  # fmt: skip
+            assert [row["label"] for row in rows] == [e["label"] for e in _arms(run)]
+            assert {(row["part"], row["n"]) for row in rows} == {(part, n)}
+            every = {
+                row["label"]: row[share] for row in api.report(run, "all")["tables"][table]
+                if row["band"] == "overall" and row.get("criterion", "lexical") == "lexical"
+            }  # fmt: skip
+            assert all(row[share] <= every[row["label"]] for row in rows)
+    assert {row["n"] for row in found["tables"]["paired"]} == {unseen}
+    assert {row["n"] for row in found["tables"]["costs"]} == {len(asked)}, "work is counted whole"
+    (pair,) = api.compared(run, "bm25")["paired"]
+    assert pair["n"] == unseen
+    with pytest.raises(UnknownName):
+        api.report(run, "training")
+
+
+def _arms(run: str) -> list[dict[str, object]]:
+    return json.loads((Path(api.status(run)["folder"]) / "spec.json").read_text())["spec"]["arms"]
+
+
+def test_who_was_seen_is_told_by_the_records_and_not_by_their_ids(place: Path):
+    cohort = open_cohort(str(place / "data" / "cohorts" / "demo"))
+    gate = gate_cohort.train(cohort, place / "trained")
+    trained = sorted({*gate.split.train, *gate.split.validation})
+    digest = content_digest(cohort.path)
+    assert pinned.seen_by("qccs", place / "trained", cohort, digest) == trained
+    # A cohort under another name: the same records are the same patients, other ones are not.
+    renamed = dataclasses.replace(
+        cohort, manifest=dataclasses.replace(cohort.manifest, name="other")
+    )
+    assert pinned.seen_by("qccs", place / "trained", renamed, "of other files") == trained
+    others = dataclasses.replace(
+        renamed,
+        records={
+            id: dataclasses.replace(cohort.records[id], digest=f"another {id}")
+            for id in cohort.records
+        },
+    )
+    assert pinned.seen_by("qccs", place / "trained", others, "of other files") == []

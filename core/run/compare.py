@@ -8,6 +8,7 @@ from typing import Any
 from core.errors import UnknownName
 from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
+from core.run.parts import counted_store
 from core.run.plan import Plan
 from core.run.review.verdicts import review_verdicts, reviews_of, with_reviews
 from core.run.rows import COUNTS
@@ -154,7 +155,7 @@ def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     """
     folder = find_run(run)
     plan, people = _judged(folder)
-    with facts(folder.store(plan.kind), plan, people) as ask:
+    with facts(counted_store(folder, plan), plan, people) as ask:
         rows = paired(ask, plan, baseline)
     return {"paired": rows, "detectable": detectable(rows)}
 
@@ -166,7 +167,7 @@ def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
     """
     folder = find_run(run)
     plan, people = _judged(folder)
-    with facts(folder.store(plan.kind), plan, people) as ask:
+    with facts(counted_store(folder, plan), plan, people) as ask:
         rows = ask(
             "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
             "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "

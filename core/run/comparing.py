@@ -16,6 +16,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.run.folder import RunFolder, find_run
+from core.run.parts import counted_store, part_of
 from core.run.plan import Plan
 from core.run.review.verdicts import review_verdicts, reviews_of
 from core.run.rows import COUNTS
@@ -82,20 +83,25 @@ def _named(run: _Run) -> Row:
 def _read(run: str) -> _Run:
     folder = find_run(run)
     plan = folder.plan()
-    store = folder.store(plan.kind)
+    store = counted_store(folder, plan)
     cells: dict[Cell, dict[str, tuple[str, bool]]] = defaultdict(dict)
     rows: list[Row] = []
     reviews = reviews_of(folder)
     if "verdicts" in store.schemas:
         columns = "label, reader, judge, instruction, record, outcome = 'correct' AS correct"
-        where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
+        where = (
+            f"{COUNTS} AND ({store.counted}) AND status = 'ok' "
+            "AND outcome IN ('correct', 'incorrect')"
+        )
         rows = store.select("verdicts", columns, where)
         for row in review_verdicts(folder, reviews):
             if row["outcome"] in ("correct", "incorrect"):
                 rows.append({**row, "correct": row["outcome"] == "correct"})
     elif "selections" in store.schemas:
         columns = "label, '' AS reader, '' AS judge, instruction, record, evidence AS correct"
-        rows = store.select("selections", columns, "status = 'ok' AND evidence IS NOT NULL")
+        rows = store.select(
+            "selections", columns, f"status = 'ok' AND ({store.counted}) AND evidence IS NOT NULL"
+        )
     for row in rows:
         cell = (row["label"], row["reader"], row["judge"])
         cells[cell][row["instruction"]] = (row["record"], bool(row["correct"]))
@@ -237,6 +243,9 @@ def _notes(base: _Run, run: _Run) -> Iterator[str]:
     elif not any(True for _ in _pairs(base, run)):
         yield f"{name} shares no arm, reader and judge with the baseline"
     for one in (base, run):
+        words = part_of(one.folder, one.plan).words
+        if words:
+            yield f"{one.folder.id}: {words}"
         state = status(one.folder.id)["status"]
         if state != "done":
             yield f"{one.folder.id} is {state}: what is compared is what is there"

@@ -191,7 +191,7 @@ class Job:
                 options[READER] = self._reader(MemberEntry.read(options[READER]))
             arm = ARMS.build(entry.name, self.protocol, **options)
             if entry.name in HOUSE:
-                pin(self.folder, entry, options["gate"])
+                pin(self.folder, entry, options["gate"], self.cohort, self.plan.digest)
             return arm
 
         return self.member("arm", entry.label, make)

@@ -33,6 +33,7 @@ class Kind(ABC):
     ``gpu``: the kind's own work, beside its members', uses a GPU where there is one. ``portion``:
     the column of every row that names the portion of the work it belongs to, where the work can
     be parted among workers; "" where it is one piece. ``makes_records``: it needs no cohort.
+    ``compares``: its tables compare arms on the cohort's own questions.
     """
 
     name: ClassVar[str]
@@ -43,6 +44,7 @@ class Kind(ABC):
     schemas: ClassVar[Mapping[str, Schema]]
     main: ClassVar[str]
     by_instruction: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
     gpu: ClassVar[bool] = False
     portion: ClassVar[str] = ""
     makes_records: ClassVar[bool] = False

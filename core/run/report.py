@@ -15,7 +15,8 @@ from typing import Any
 from core.errors import InputError
 from core.run.entries import BUFFER_ALONE
 from core.run.folder import RunFolder, find_run
-from core.run.kind import KINDS
+from core.run.kind import KINDS, Table
+from core.run.parts import ALL, SEEN, TEST, Part, counted_store, part_of
 from core.run.plan import Plan
 from core.run.state import status
 from core.sheets import write_sheet
@@ -23,16 +24,24 @@ from core.sheets import write_sheet
 REASONS = 3
 """Reasons of failed items that one line names."""
 
+WHOLE = ("costs", "spent", "failures")
+"""Tables of a run's work, which count every patient."""
+SEEN_TOO = ("recall", "accuracy")
+"""Tables made once more of the patients that a gate has seen, as ``recall_seen`` and so on."""
 
-def report(run: str) -> dict[str, Any]:
+
+def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
-    Which ``tables`` there are, the kind of run says.
+    Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
+    ``part`` of the patients that it counts (:func:`core.run.parts.part_of`), and ``part`` of the
+    report says how many they are.
     """
     folder = find_run(run)
     plan = folder.plan()
     now = status(run)
-    tables = KINDS.build(plan.kind).tables(folder.store(plan.kind), plan)
+    counted = part_of(folder, plan, part)
+    tables = _tables(folder, plan, counted)
     return {
         "run": run,
         "name": plan.name,
@@ -40,9 +49,35 @@ def report(run: str) -> dict[str, Any]:
         "status": now["status"],
         "protocol": plan.protocol.as_dict(),
         "items": {name: now[name] for name in ("planned", "done", "failed")},
-        "warnings": [*_warnings(folder, plan), *mostly_buffer(tables.get("tokens", ()))],
+        "warnings": [
+            *([counted.words] if counted.words else []),
+            *_warnings(folder, plan),
+            *mostly_buffer(tables.get("tokens", ())),
+        ],
+        "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
     }
+
+
+def _tables(folder: RunFolder, plan: Plan, part: Part) -> dict[str, Table]:
+    kind, store = KINDS.build(plan.kind), folder.store(plan.kind)
+    store.counted = part.where
+    tables = kind.tables(store, plan)
+    if not kind.compares:
+        return tables
+    if part.name == TEST and part.seen:
+        seen = kind.tables(counted_store(folder, plan, SEEN), plan)
+        tables |= {f"{name}_{SEEN}": seen[name] for name in SEEN_TOO if name in seen}
+    return {
+        name: [row | {"part": _row_part(name, part)} for row in rows]
+        for name, rows in tables.items()
+    }
+
+
+def _row_part(table: str, part: Part) -> str:
+    if table in WHOLE:
+        return ALL
+    return SEEN if table.endswith(f"_{SEEN}") else part.name
 
 
 def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
@@ -110,12 +145,12 @@ def failed_in_words(run: str) -> str:
     )
 
 
-def report_csv(run: str, folder: str | Path) -> list[Path]:
-    """Write one CSV a table into ``folder``, made if need be; gives the files.
+def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
+    """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
 
     A table without rows gets a file without rows. Raises InputError where it cannot be written.
     """
-    return write_tables(report(run)["tables"], folder)
+    return write_tables(report(run, part)["tables"], folder)
 
 
 def write_tables(

@@ -17,10 +17,12 @@ class RowStore:
 
     Every row has a unique ``key`` and a ``status``, "ok" or "failed". Appending takes the run's
     lock, which the caller holds.
+    ``counted`` is the condition on ``record``, in SQL, of the rows that tables of results count.
     """
 
     def __init__(self, folder: Path, schemas: Mapping[str, Schema]) -> None:
         self.folder, self.schemas = folder, schemas
+        self.counted = "true"
         self._journals: dict[str, Journal] = {}
         self._keys: dict[str, set[str]] = {}
 

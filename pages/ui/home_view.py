@@ -73,7 +73,8 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     told = f"Read by {plain(reader)}, judged by {plain(judge)}; intervals" if judge else "Intervals"
     counted = "answers" if judge else "questions"
     more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
-    st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more}")
+    whose = results.part_words(report)
+    st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more} {whose}")
     navigation.link(
         "arms",
         "Compare these arms",

@@ -4,7 +4,7 @@
 
     manifest.json    schema, run, what was left out, size and SHA-256 of every other file
     spec.json        the plan, the cohort's place on this machine left out
-    done.json, events.jsonl
+    done.json, events.jsonl, gates.json (patients that a gate has seen)
     items/*.parquet  the rows, without the columns that hold text unless that is asked for
     forecast/*       predictions of a run of kind forecast: numbers
     report.json, tables/*.csv, report.html
@@ -31,6 +31,7 @@ from core.loaders.open import open_cohort
 from core.run.export.html import report_html
 from core.run.export.reproducing import cohort_name, reproduce
 from core.run.folder import RunFolder, find_run, now, write_json
+from core.run.gating.pinned import NOTE
 from core.run.plan import Plan
 from core.run.report import report, write_tables
 from core.run.state import state_of
@@ -151,6 +152,8 @@ def _write(folder: RunFolder, plan: Plan, made: Path, with_text: bool) -> dict[s
     shutil.copyfile(folder.done, made / "done.json")
     if folder.events.exists():
         shutil.copyfile(folder.events, made / "events.jsonl")
+    if (folder.path / NOTE).exists():
+        shutil.copyfile(folder.path / NOTE, made / NOTE)
     (made / "items").mkdir()
     store, rows = folder.store(plan.kind), 0
     dropped: dict[str, list[str]] = {}

@@ -28,6 +28,7 @@ from core.errors import DataError, InputError, MidchartError
 from core.protocol import parse
 from core.run.export.exporting import MANIFEST, read_manifest
 from core.run.folder import RunFolder, now, write_json, writing
+from core.run.gating.pinned import seen_patients
 from core.run.kind import KINDS
 from core.run.provenance import content_digest
 from core.store import Schema, query
@@ -35,7 +36,7 @@ from core.store.query import quoted
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 NAMES = re.compile(
-    r"spec\.json|done\.json|events\.jsonl|report\.json|report\.html|REPRODUCE\.toml"
+    r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
     r"|items/[a-z0-9_]{1,40}\.parquet|tables/[a-z0-9_]{1,60}\.csv"
     r"|forecast/[0-9a-f]{8,64}(\.draws)?\.parquet"
 )
@@ -259,6 +260,7 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
         words = [plan.name, plan.data, plan.digest, raw["created"], raw["versions"]["code"]]
         words += [*raw["versions"]["packages"].values(), raw["versions"]["python"]]
         words += [*raw.get("weights", {}).values()]
+        words += [id for ids in seen_patients(fresh.path).values() for id in ids]
         tag: Mapping[str, Any] = raw["cohort"]["data_use"]
         whole += [int(tag["synthetic"]), int(tag["external_services_allowed"])]
         many = parse(raw["protocol"]).resamples > MOST_RESAMPLES

@@ -1,8 +1,11 @@
-"""Which gate an arm of a run has: noted at its first use, and refused where it is another later.
+"""Which gate an arm of a run has, and which of the run's patients it was trained on.
+
+Both are noted at the first use; another gate is refused later.
 
 A gate lies in the cache or where its owner put it, so it can be trained anew between a run's
 beginning and its resume. Rows of two gates must not stand under one label: the run's folder keeps
-``gates.json``, arm's label → hash of what the gate computes with. A gate that was made again and
+``gates.json``: arm's label → ``gate``, the hash of what the gate computes with, and ``seen``, the
+ids of the run's patients on whom it was trained or calibrated. A gate that was made again and
 came out the same is the same.
 """
 
@@ -12,8 +15,9 @@ import json
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
-from core.errors import InputError
+from core.errors import DataError, InputError
 from core.files import alone, replacing
 from core.gate import checkpoint
 from core.gate.arrays import load_arrays
@@ -21,6 +25,7 @@ from core.gate.plus import checkpoint as plus
 from core.protocol import Protocol
 from core.run.entries import ArmEntry
 from core.run.gating.house import HOUSE, house_place
+from core.types import Cohort
 
 NOTE = "gates.json"
 FORMATS = {
@@ -41,19 +46,61 @@ def mark(arm: str, gate: Path) -> str:
     return total.hexdigest()
 
 
-def pin(run: Path, entry: ArmEntry, gate: str) -> None:
-    """Note the gate of an arm, if none is noted yet, in a run's folder.
+def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
+    """The ids of a cohort's patients on whom a gate was trained or calibrated, sorted.
 
-    Raises InputError where another one is.
+    The gate's card names its patients, their records' hashes and its cohort. In that cohort
+    (``digest``: the hash of this one's files) these are the patients; in another one a patient is
+    the same where the id and the record's hash are, or where the cohort has the same name (it was
+    edited). Of a card that names no hashes every id counts. A record that cannot be read is left
+    out: it has no rows. Raises DataError for a broken gate.
     """
-    found = mark(entry.name, Path(gate).expanduser())
+    _, card, _ = load_arrays(gate, *FORMATS[arm])
+    split: dict[str, list[str]] = card.get("split", {})
+    patients = set(card.get("patients") or (*split.get("train", ()), *split.get("validation", ())))
+    trained: dict[str, str] = card.get("cohort", {})
+    here = patients & set(cohort.records)
+    known: dict[str, str] | None = card.get("records")
+    named = trained.get("name")
+    if (
+        known is None
+        or trained.get("digest") == digest
+        or (named and named == cohort.manifest.name)
+    ):
+        return sorted(here)
+
+    def same(id: str) -> bool:
+        try:
+            return id in known and cohort.records[id].digest == known[id]
+        except DataError:
+            return False
+
+    return [id for id in sorted(here) if same(id)]
+
+
+def seen_patients(run: Path) -> dict[str, frozenset[str]]:
+    """Label of each arm of a run with a trained gate → the run's patients that the gate has seen.
+
+    Arms that have not been used yet are not among them.
+    """
+    return {label: frozenset(note["seen"]) for label, note in _noted(run).items()}
+
+
+def pin(run: Path, entry: ArmEntry, gate: str, cohort: Cohort, digest: str) -> None:
+    """Note the gate of an arm and whom it has seen, if none is noted yet, in a run's folder.
+
+    ``digest``: the hash of the cohort's files. Raises InputError where another gate is noted.
+    """
+    place = Path(gate).expanduser()
+    found = mark(entry.name, place)
     with alone(run / "gates.lock"):  # several processes may work for one run
         noted = _noted(run)
         if entry.label not in noted:
+            note = {"gate": found, "seen": seen_by(entry.name, place, cohort, digest)}
             with replacing(run / NOTE) as fresh:
-                fresh.write_text(json.dumps({**noted, entry.label: found}, indent=1), "utf-8")
+                fresh.write_text(json.dumps({**noted, entry.label: note}, indent=1), "utf-8")
             return
-    if noted[entry.label] != found:
+    if noted[entry.label]["gate"] != found:
         raise _other(run, entry.label)
 
 
@@ -71,11 +118,11 @@ def refuse_others(run: Path, arms: Iterable[ArmEntry], protocol: Protocol) -> No
         gate = Path(given).expanduser() if given else house_place(entry.name, protocol)
         if not given and not (gate / f"{FORMATS[entry.name][0]}.json").exists():
             continue
-        if mark(entry.name, gate) != noted[entry.label]:
+        if mark(entry.name, gate) != noted[entry.label]["gate"]:
             raise _other(run, entry.label)
 
 
-def _noted(run: Path) -> dict[str, str]:
+def _noted(run: Path) -> dict[str, dict[str, Any]]:
     try:
         return json.loads((run / NOTE).read_text("utf-8"))
     except FileNotFoundError:

@@ -33,7 +33,7 @@ from core.run.rows import digest
 from core.text import sentences
 from core.types import Cohort
 
-HOUSE = "gate-2"
+HOUSE = "gate-3"
 """Changes whenever the house's gate would come out otherwise."""
 PROTOCOL_FIELDS = (
     "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
@@ -52,11 +52,16 @@ def refuse_untrainable(cohort: Cohort) -> None:
 
 
 def asked_of(
-    cohort: Cohort, record_ids: Iterable[str], protocol: Protocol, unread: set[str]
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    unread: set[str],
+    digests: dict[str, str],
 ) -> list[Asked]:
     """The questions with a reference answer of some patients, with their records' sentences.
 
-    Records that cannot be read are left out, and added to ``unread``.
+    Records that cannot be read are left out and added to ``unread``; the hash of each of the
+    others is added to ``digests``.
     """
     wanted = set(record_ids)
     found: list[Asked] = []
@@ -71,20 +76,22 @@ def asked_of(
             if record is None:
                 continue
             texts[id] = [s.text for s in sentences(record, protocol)]
+            digests[id] = record.digest
         found.append(Asked(id, instruction.question, gold.answer, texts[id]))
     return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lessons:
-    """A cohort made ready for training: the split, the pairs of each of its parts, and the records
-    that could not be read and have none."""
+    """A cohort made ready for training: the split, the pairs of each of its parts, the records that
+    could not be read and have none, and the hash of each record that was."""
 
     split: Split
     train: Pairs
     validation: Pairs
     test: Pairs
     unread: frozenset[str]
+    digests: Mapping[str, str]
 
 
 def split_of(cohort: Cohort, protocol: Protocol) -> Split:
@@ -104,10 +111,10 @@ def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
     DataUseError where its tag forbids training, InputError where it has too few patients or no
     pairs.
     """
-    split, unread = split_of(cohort, protocol), set[str]()
+    split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
     drawn = [
         pairs(
-            asked_of(cohort, ids, protocol, unread),
+            asked_of(cohort, ids, protocol, unread, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )
@@ -118,7 +125,7 @@ def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
             f"{cohort.path}: no sentence shares a content word with a reference answer; "
             f"there is nothing to train a gate on{told_unread(len(unread))}"
         )
-    return Lessons(split, *drawn, unread=frozenset(unread))
+    return Lessons(split, *drawn, unread=frozenset(unread), digests=digests)
 
 
 def train_gate(
@@ -156,6 +163,11 @@ def train_gate(
     trainer.run(progress, checkpoint)
     facts: Mapping[str, Any] = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "records": {
+            id: drawn.digests[id]
+            for id in (*drawn.split.train, *drawn.split.validation)
+            if id in drawn.digests
+        },
         "recipe": dataclasses.asdict(recipe),
         "protocol": {name: getattr(protocol, name) for name in PROTOCOL_FIELDS},
         "pairs": {

@@ -30,7 +30,7 @@ from core.run.rows import digest
 from core.text import sentences, words
 from core.types import Cohort
 
-HOUSE = "plus-1"
+HOUSE = "plus-2"
 """Changes whenever the house's gate would come out otherwise."""
 HOUSE_PATIENTS, HOUSE_EVENTS, HOUSE_SEED = 160, 250, 9001
 UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
@@ -50,11 +50,16 @@ class Asked:
 
 
 def asked_of(
-    cohort: Cohort, record_ids: Iterable[str], protocol: Protocol, unread: set[str]
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    unread: set[str],
+    digests: dict[str, str],
 ) -> list[Asked]:
     """The questions of some patients whose evidence was located, and that have a word.
 
-    Records that cannot be read are left out, and added to ``unread``.
+    Records that cannot be read are left out and added to ``unread``; the hash of each of the
+    others is added to ``digests``.
     """
     wanted, found = set(record_ids), list[Asked]()
     texts: dict[str, tuple[str, ...]] = {}
@@ -66,6 +71,7 @@ def asked_of(
         cut = sentences(record, protocol)
         ids = gold_sentence_ids(cut, gold.spans)
         texts.setdefault(id, tuple(s.text for s in cut))
+        digests[id] = record.digest
         places = tuple(i for i, s in enumerate(cut) if s.id in ids)
         if places:
             found.append(Asked(id, instruction.question, texts[id], places))
@@ -102,9 +108,9 @@ def train_plus_gate(
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     split = None if every_patient else split_of(cohort, protocol)
     patients = set(cohort.records) if split is None else {*split.train, *split.validation}
-    unread = set[str]()
+    unread, digests = set[str](), dict[str, str]()
     make_folder(folder)
-    asked = asked_of(cohort, patients, protocol, unread)
+    asked = asked_of(cohort, patients, protocol, unread, digests)
     if not asked:
         raise InputError(
             f"{cohort.path}: no evidence was located; there is nothing to train on"
@@ -125,13 +131,16 @@ def train_plus_gate(
     weights, losses = train_plus(examples, recipe, progress)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "records": dict(digests),
         "recipe": dataclasses.asdict(recipe),
         "questions": len(asked),
         "losses": losses,
         "versions": versions(),
     }
     if split is not None:
-        hits, n = recall(weights, asked_of(cohort, split.test, protocol, unread), protocol.k)
+        hits, n = recall(
+            weights, asked_of(cohort, split.test, protocol, unread, digests), protocol.k
+        )
         facts |= {
             "split": dataclasses.asdict(split),
             "test": {"k": protocol.k, "hits": hits, "n": n},

@@ -39,6 +39,7 @@ class AnswersRun(Kind):
         **stage1.SCHEMAS,
     }
     main, by_instruction, portion = "answers", True, "record"
+    compares = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return stage1.options(table)

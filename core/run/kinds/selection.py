@@ -30,6 +30,7 @@ class SelectionRun(Kind):
     fields = stage1.FIELDS
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
     main, by_instruction, portion = "selections", True, "record"
+    compares = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return stage1.options(table)

@@ -123,7 +123,8 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             "s.refusal, s.nan_evidence, "
             "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
             f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
-            "FROM said s JOIN patients p USING (record) JOIN questions q USING (instruction) "
+            f"FROM (SELECT * FROM said WHERE {store.counted}) s "
+            "JOIN patients p USING (record) JOIN questions q USING (instruction) "
             f"LEFT JOIN answered a ON a.key = s.answer_key{joined} "
             "WHERE coalesce(s.repeat, 0) = 0",
         ]

@@ -169,7 +169,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
         readers = list(plan.readers)
     found: dict[tuple[str, str], dict[str, Any]] = {
         (row["label"], row.get("reader", "")): row
-        for row in store.select(main, columns, "status = 'ok' GROUP BY ALL")
+        for row in store.select(main, columns, f"status = 'ok' AND ({store.counted}) GROUP BY ALL")
     }
     table: Table = []
     for entry in plan.arms:

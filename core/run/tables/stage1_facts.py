@@ -80,7 +80,8 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
         rows = source(store.folder, main, store.schemas[main])
         made = [
             f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT label, instruction, {firsts} "
-            f"FROM {rows} WHERE selection IS NOT NULL GROUP BY label, instruction"
+            f"FROM {rows} WHERE selection IS NOT NULL AND ({store.counted}) "
+            "GROUP BY label, instruction"
         ]
         if scored:
             rows = source(store.folder, "semantic", store.schemas["semantic"])

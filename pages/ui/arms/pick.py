@@ -14,7 +14,7 @@ import streamlit as st
 from pages.ui import state
 from pages.ui.arms import words as arms_words
 from pages.ui.runs import panel
-from pages.ui.shared import marks, results
+from pages.ui.shared import marks, results, tables
 from pages.ui.shared.plain import looks_marked
 
 ABREAST = 3
@@ -119,7 +119,30 @@ def choose(run: dict[str, Any], report: dict[str, Any]) -> Chosen:
 
 def notes(chosen: Chosen) -> None:
     """What else the run says of itself, at the foot of the page."""
-    panel.notes([line for line in chosen.report["warnings"] if not line.startswith(CHANGED)])
+    panel.notes(
+        [line for line in chosen.report["warnings"] if not line.startswith((CHANGED, "part = "))]
+    )
+    seen(chosen)
+
+
+def seen(chosen: Chosen) -> None:
+    """The patients that a gate of the run was trained on, in a table of their own."""
+    name = "accuracy_seen" if chosen.judge else "recall_seen"
+    frame = results.where(chosen.frame(name), band="overall", criterion="evidence-id")
+    if frame.empty:
+        return
+    share = "accuracy" if chosen.judge else "recall"
+    with st.expander("Patients on whom a gate of this run was trained"):
+        tables.table(
+            results.numbers(frame, share, "wilson_low", "wilson_high"),
+            f"{chosen.name}-seen",
+            "Each arm on the patients that a gate of this run has seen: share, interval, n",
+            download=frame,
+            height="content",
+        )
+        st.caption(
+            "A trained arm knows these patients, so its figures here say nothing about new ones."
+        )
 
 
 def headline(chosen: Chosen) -> None:
@@ -134,6 +157,7 @@ def headline(chosen: Chosen) -> None:
         ]
     else:
         told, below = arms_words.kept(chosen.tables, "evidence-id"), []
+    below.append(results.part_words(chosen.report))
     changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
     below.append(" ".join(map(results.sentence, changed)))
     if state.active(chosen.run) or chosen.run["status"] != "done":

@@ -27,6 +27,20 @@ def sentence(text: str) -> str:
     return f"{first.rstrip('.')}."
 
 
+def part_words(report: dict[str, Any]) -> str:
+    """Whose patients the tables count, in a sentence, where a gate of the run has seen some."""
+    part = report.get("part") or {}
+    if not part.get("seen"):
+        return ""
+    arms = ", ".join(f"{label(name)} {n}" for name, n in part["seen"].items())
+    if part["name"] != "test":
+        return f"Patients on whom a gate of this run was trained are counted ({arms})."
+    return (
+        f"All arms are reported on the {part['patients']:,} patients that no gate of this run was "
+        f"trained on; seen in training: {arms}, reported apart."
+    )
+
+
 def frame_of(report: dict[str, Any], table: str) -> pd.DataFrame:
     """One table of a report, arms labelled for display; empty where the report has none."""
     frame = pd.DataFrame(report["tables"].get(table) or [])
