@@ -83,7 +83,7 @@ def _named(run: _Run) -> Row:
 def _read(run: str) -> _Run:
     folder = find_run(run)
     plan = folder.plan()
-    store = counted_store(folder, plan)
+    store, part = counted_store(folder, plan), part_of(folder, plan)
     cells: dict[Cell, dict[str, tuple[str, bool]]] = defaultdict(dict)
     rows: list[Row] = []
     reviews = reviews_of(folder)
@@ -95,7 +95,7 @@ def _read(run: str) -> _Run:
         )
         rows = store.select("verdicts", columns, where)
         for row in review_verdicts(folder, reviews):
-            if row["outcome"] in ("correct", "incorrect"):
+            if row["outcome"] in ("correct", "incorrect") and row["record"] not in part.left_out:
                 rows.append({**row, "correct": row["outcome"] == "correct"})
     elif "selections" in store.schemas:
         columns = "label, '' AS reader, '' AS judge, instruction, record, evidence AS correct"

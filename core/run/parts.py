@@ -27,13 +27,15 @@ class Part:
 
     ``name``: "test", "seen" or "all", or the part that the run's spec asked for. ``where``: the
     condition on a row's ``record``, in SQL. ``patients``: their number among the run's rows;
-    ``seen``: number of those that were seen, by arm's label.
+    ``seen``: number of those that were seen, by arm's label. ``left_out``: the
+    records that "test" leaves out.
     """
 
     name: str
     where: str
     patients: int
     seen: dict[str, int]
+    left_out: frozenset[str] = frozenset()
 
     @property
     def words(self) -> str:
@@ -80,7 +82,7 @@ def part_of(folder: RunFolder, plan: Plan, part: str = "") -> Part:
     listed = ", ".join(map(literal, sorted(everyone)))
     inside = f"record IN ({listed})" if listed else "false"
     if name == TEST:
-        return Part(name, f"NOT ({inside})", len(records - everyone), found)
+        return Part(name, f"NOT ({inside})", len(records - everyone), found, everyone)
     if name == SEEN:
         return Part(name, inside, len(everyone), found)
     return Part(name, "true", len(records), found)
