@@ -382,8 +382,8 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     api.share_cards(run, 50)
     (chart,) = app.get("plotly_chart")
     assert chart.proto.alt
-    assert {"judge", "cards", "answers with these words"} <= set(app.dataframe[0].value.columns)
-    assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[1].value.columns)
+    assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
+    assert {"judge", "cards", "answers with these words"} <= set(app.dataframe[1].value.columns)
 
 
 def test_a_bad_code_is_told_in_one_line(run):

@@ -140,12 +140,18 @@ def _go_back(back: str) -> None:
 
 
 def agreement(run: dict[str, Any]) -> None:
-    """What was judged, and each reviewer against each judge and each other, with intervals."""
-    _judged(run)
+    """Each reviewer against each judge and each other, with intervals; and what was judged."""
     frame = pd.DataFrame(api.review_agreement(run["run"]))
     if frame.empty or not frame["n"].any():
         st.info("Nobody has judged an answer of this run yet that a judge has judged too.")
-        return
+    else:
+        _agreed(frame)
+    st.subheader("What was judged", anchor=False)
+    _judged(run)
+
+
+def _agreed(frame: pd.DataFrame) -> None:
+    """Agreement pair by pair: the chart of one measure, and all of them in a table."""
     frame["pair"] = [f"{a} and {b}" for a, b in zip(frame["first"], frame["second"], strict=True)]
     measure = st.segmented_control(
         "Measure", list(MEASURES), default="raw", required=True, key="measure",
@@ -190,11 +196,19 @@ def _judged(run: dict[str, Any]) -> None:
     frame = pd.DataFrame(state.report(run)["tables"].get("reviews") or [])
     if frame.empty:
         return
+    heads = {
+        "cards_in_all": "of",
+        "cannot_judge": "not scored",
+        "seen_by_two": "seen by two or more",
+        "answers": "answers with these words",
+    }
     tables.table(
-        frame.rename(columns={"cards_in_all": "of", "cannot_judge": "cannot judge",
-                              "seen_by_two": "seen by two", "answers": "answers with these words"}),
-        "review-judges", "How many cards each reviewer judged", download=frame, height="content",
-    )  # fmt: skip
+        frame.rename(columns=heads),
+        "review-judges",
+        "How many cards each reviewer judged",
+        download=frame,
+        height="content",
+    )
     st.caption(
         "One card is one distinct answer to a question. The consensus is what more than half of "
         "those who saw a card said; where there is none it is not scored. People are judges in "
