@@ -17,7 +17,7 @@ if not state.runs(KINDS):
         st.subheader("No answers to review yet", anchor=False)
         st.write(
             "Once a run has answers, they can be judged here one by one, without seeing which arm "
-            "or reader gave them; then each judge's agreement with people is told."
+            "or reader gave them; then each judge's agreement with people is shown."
         )
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
     st.stop()
@@ -32,7 +32,7 @@ with guard.readable("This cannot be shown"):
             max_chars=32,
             width=220,
             help="Your verdicts are kept under it, and your order of answers is your own. Not a "
-            "full name: it stands in a file's name.",
+            "full name: it is part of a file's name.",
         )
     shown = guard.view(("Judge", "Agreement"))
     if run is None:

@@ -253,7 +253,7 @@ def test_one_reviewer_alone_is_no_consensus(alone):
     assert "review:cleo" in judges and "review:consensus" not in judges
 
 
-def test_people_pair_runs_and_arms_and_stand_on_replication(alone):
+def test_people_pair_runs_and_arms_and_are_on_replication(alone):
     """The same verdicts on two runs of one spec: no difference, on as many questions."""
     other = app_data.make_run(settings.cohorts_folder() / "small", "again")
     for run in (alone, other):
@@ -386,7 +386,7 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     assert {"judge", "cards", "answers with these words"} <= set(app.dataframe[1].value.columns)
 
 
-def test_a_bad_code_is_told_in_one_line(run):
+def test_a_bad_code_is_refused_in_one_line(run):
     app = opened()
     app.text_input(key="reviewer").input("Dr. Smith").run()
     assert "reviewer's code is" in app.error[0].value

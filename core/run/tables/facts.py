@@ -6,7 +6,7 @@ In ``judged`` names are of an enumerated type and answers, questions and patient
 that a million verdicts are grouped in a tenth of a second. No text of a record is in any of them.
 ``judged`` has a column ``semantic`` where the run scored entailment.
 
-Verdicts of people (:mod:`core.run.review.verdicts`) are given beside the run's own: they lie
+Verdicts of people (:mod:`core.run.review.verdicts`) are given in addition to the run's: they lie
 outside its folder.
 
 A judge may be asked several times about one answer; the verdict of repeat 0 is the one that
