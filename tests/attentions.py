@@ -10,7 +10,9 @@ from torch import Tensor
 from core.attention import ATTENTIONS
 from core.attention.parts.base import AttentionModule, Shape
 
-NAMES = ("softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax")
+NAMES = (
+    "softmax", "differential", "gated_differential", "gated_softmax", "h2o", "entmax15", "sparsemax",
+)  # fmt: skip
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in NAMES},
     "differential published": (

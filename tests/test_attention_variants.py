@@ -26,6 +26,8 @@ def plainly(variant, module, given):
     q, k, v, mask = (given[n] for n in ("q", "k", "v", "mask"))
     if name == "h2o":
         return plain.h2o(q, k, v, mask, given["norms"], module.share)
+    if name == "gated_softmax":
+        return plain.gated_softmax(q, k, v, mask, given["gate"])
     if "differential" not in name:
         return getattr(plain, name)(q, k, v, mask)
     g = given["gate"] if module.gated else None

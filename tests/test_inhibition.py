@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,12 +17,14 @@ from core.inhibition.network import Network, own_parameters
 from core.inhibition.plan import Measures
 from core.inhibition.records import ask, draw_batch, draw_lines, edge_lines, seen_by, tokens_of
 from core.inhibition.shape import DecoderConfig, Recipe
-from core.inhibition.trainer import Aborted, Trainer, batch_of
+from core.inhibition.trainer import Aborted, Trainer, batch_of, labels_of
 from core.inhibition.words import LINE, QUESTION, VOCABULARY
 from core.stats import crossed_bootstrap
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}
-VARIANTS = ("softmax", "differential", "gated_differential", "entmax15", "sparsemax")
+VARIANTS = (
+    "softmax", "differential", "gated_differential", "gated_softmax", "entmax15", "sparsemax",
+)  # fmt: skip
 SMALL = {"steps": 4, "batch": 3, "questions": 4, "longest": 8, "save_every": 2}
 
 
@@ -148,6 +152,42 @@ def test_a_training_cut_off_goes_on_to_the_same_bits(attention, tmp_path):
         assert torch.equal(value, again.network.state_dict()[name]), name
     with pytest.raises(DataError, match="another recipe"):
         Trainer(config(attention), Recipe(**{**SMALL, "seed": 9}), "cpu").run(checkpoint=file)
+
+
+def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chance():
+    recipe = Recipe(batch=64, questions=16, steps=10, shortest=24)
+    batch = batch_of(recipe, 9)
+    assert labels_of(batch, recipe, 9) is batch.line
+    shuffled = replace(recipe, labels="shuffled")
+    found = labels_of(batch, shuffled, 9)
+    assert (np.sort(found, axis=1) == np.sort(batch.line, axis=1)).all()
+    # Chance: two of a record's 16 questions have the same line, or the draw left one where it was.
+    same = batch.line[:, :, None] == batch.line[:, None, :]
+    assert (found == batch.line).mean() == pytest.approx(
+        same.mean(), abs=0.03
+    ) and same.mean() < 0.2
+    assert np.array_equal(found, labels_of(batch, shuffled, 9))
+    assert not np.array_equal(found, labels_of(batch, shuffled, 8))
+
+
+def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
+    taught = {}
+    for labels in ("true", "shuffled"):
+        recipe = Recipe(steps=100, batch=8, questions=12, shortest=8, longest=8, labels=labels,
+                        save_every=20)  # fmt: skip
+        trainer = Trainer(config("gated_differential"), recipe, "cpu")
+        trainer.run()
+        taught[labels] = trainer.stages[-1].gate_loss
+    # One line in 8 is the evidence: who knows this and no more has the loss of that share.
+    share = 1 / 8
+    ignorant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    assert taught["true"] < 0.6 * ignorant < 0.95 * ignorant < taught["shuffled"]
+
+
+def test_the_gated_variants_have_the_same_gate_and_start():
+    found = [Trainer(config(name), Recipe(**SMALL), "cpu").network.gate.state_dict()
+             for name in ("gated_softmax", "gated_differential")]  # fmt: skip
+    assert {k: v.shape for k, v in found[0].items()} == {k: v.shape for k, v in found[1].items()}
 
 
 def test_records_are_in_time_order_and_a_question_has_one_answer():

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 Placement = Literal["uniform", "edges"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+Labels = Literal["true", "shuffled"]
+LABELS: tuple[Labels, ...] = get_args(Labels)
 EDGE = 0.2
 """Placement "edges": evidence asked for in training stands in the first or last fifth of lines."""
 
@@ -34,12 +36,14 @@ class DecoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One recipe for every variant; nothing in it hangs on the attention.
+    """One recipe for every variant; nothing in it hangs on the attention but ``labels``.
 
     ``shortest`` to ``longest`` lines a training record has, drawn anew each step; ``batch``
     records with ``questions`` each. AdamW at ``rate``: linear ``warm_up``, constant, and a cosine
     to 0 over the second half. ``clip``: largest norm of all gradients together. ``save_every``:
     steps between checkpoints.
+    ``labels``: what a gate's own loss takes for evidence: the line that holds it ("true"), or, as
+    a control, that of another question of the same record ("shuffled").
     """
 
     steps: int = 1000
@@ -54,6 +58,7 @@ class Recipe:
     clip: float = 1.0
     seed: int = 1
     save_every: int = 100
+    labels: Labels = "true"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.attention.parts.gate import gate_loss
@@ -30,6 +31,8 @@ from core.inhibition.records import Batch, draw_batch
 from core.inhibition.shape import DecoderConfig, Progress, Recipe, Stage
 
 BETAS = (0.9, 0.98)
+SHUFFLE = 1
+"""Sets the draws of shuffled labels apart from those of the records."""
 SLOW = 0.05
 """The share of the learning rate of the heads that start looking back."""
 
@@ -49,6 +52,18 @@ def batch_of(recipe: Recipe, step: int) -> Batch:
     lines = int(rng.integers(recipe.shortest, math.ceil(grown) + 1))
     lines = min(lines, recipe.longest)
     return draw_batch(rng, recipe.batch, lines, recipe.questions, recipe.placement)
+
+
+def labels_of(batch: Batch, recipe: Recipe, step: int) -> NDArray[np.int64]:
+    """The lines [batch, questions] that a gate's own loss takes for evidence at a step.
+
+    Shuffled ones are the true ones of a record, dealt to its questions at random: as many, at the
+    same places, and by chance alone the right one.
+    """
+    if recipe.labels == "true":
+        return batch.line
+    rng = np.random.default_rng([recipe.seed, step, SHUFFLE])
+    return rng.permuted(batch.line, axis=1)
 
 
 def rate_at(recipe: Recipe, step: int) -> float:
@@ -148,7 +163,7 @@ class Trainer:
         of_gate = loss.new_zeros(())
         if told.gate is not None:
             positive = torch.zeros_like(told.gate, dtype=torch.float32)
-            line = torch.from_numpy(batch.line).to(self.device)
+            line = torch.from_numpy(labels_of(batch, self.recipe, step)).to(self.device)
             positive.scatter_(2, line[:, :, None], 1.0)
             of_gate = gate_loss(told.gate.float().flatten(), positive.flatten(), "bce")
         for group in self.optimizer.param_groups:

@@ -23,6 +23,12 @@ def softmax(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(_masked(q, k, mask), -1) @ v
 
 
+def gated_softmax(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, g: Tensor) -> Tensor:
+    """Entry (i, j) of softmax's map times g_j, each row divided by its sum; ``g`` [batch, time]."""
+    weighed = torch.softmax(_masked(q, k, mask), -1) * g[:, None, None, :]
+    return weighed / weighed.sum(-1, keepdim=True) @ v
+
+
 def strength(vectors: Tensor, lambda_init: float) -> Tensor:
     """λ of one head from its vectors q₁, k₁, q₂, k₂ [4, half]."""
     q1, k1, q2, k2 = vectors

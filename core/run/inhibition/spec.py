@@ -13,7 +13,7 @@ from typing import Any, cast
 from core.attention import ATTENTIONS
 from core.errors import SpecError, UnknownName
 from core.inhibition.plan import Measures
-from core.inhibition.shape import PLACEMENTS, DecoderConfig, Recipe
+from core.inhibition.shape import LABELS, PLACEMENTS, DecoderConfig, Recipe
 from core.inhibition.words import VOCABULARY
 
 USUAL = ("softmax", "differential", "gated_differential")
@@ -29,7 +29,7 @@ DECODER: Mapping[str, Any] = {
 TRAINING = {
     name: value
     for name, value in asdict(Recipe()).items()
-    if name not in ("placement", "seed", "save_every")
+    if name not in ("placement", "seed", "save_every", "labels")
 }
 LEAST: Mapping[str, int] = {"shortest": 2, "warm_up": 0, "usual": 0, "seed": 0, "depths": 3}
 """The least that some whole numbers may be; others 1."""
@@ -91,9 +91,11 @@ def decoder_of(options: Mapping[str, Any], variant: Mapping[str, Any]) -> Decode
     )
 
 
-def recipe_of(options: Mapping[str, Any], placement: Any, seed: int) -> Recipe:
-    """A plan's recipe for a placement and seed."""
-    return Recipe(**options["training"], placement=placement, seed=seed)
+def recipe_of(
+    options: Mapping[str, Any], variant: Mapping[str, Any], placement: Any, seed: int
+) -> Recipe:
+    """A plan's recipe for a variant, a placement and a seed."""
+    return Recipe(**options["training"], placement=placement, seed=seed, labels=variant["labels"])
 
 
 def _variant(value: Any) -> dict[str, Any]:
@@ -108,8 +110,13 @@ def _variant(value: Any) -> dict[str, Any]:
         raise UnknownName("attention of a decoder", name, valid)
     given.pop("label", None)  # a plan's own form of a variant has its label and its options apart
     given |= given.pop("options", {})
-    changed = " ".join(f"{key}={given[key]}" for key in sorted(given))
-    return {"label": f"{name} {changed}".strip(), "name": name, "options": given}
+    labels = given.pop("labels", "true")
+    if labels not in LABELS:
+        raise UnknownName("'labels' of a variant", str(labels), LABELS)
+    shuffled = {} if labels == "true" else {"labels": labels}
+    changed = " ".join(f"{key}={value}" for key, value in sorted((given | shuffled).items()))
+    label = f"{name} {changed}".strip()
+    return {"label": label, "name": name, "options": given, "labels": labels}
 
 
 def _try(options: Mapping[str, Any]) -> None:
@@ -126,9 +133,13 @@ def _try(options: Mapping[str, Any]) -> None:
         )
     for variant in options["variants"]:
         try:
-            ATTENTIONS.build(variant["name"], Shape(1, width), **variant["options"])
+            made = ATTENTIONS.build(variant["name"], Shape(1, width), **variant["options"])
         except (TypeError, ValueError) as error:
             raise SpecError(f"variant {variant['name']!r}: {error}") from None
+        if variant["labels"] != "true" and not made.gated:
+            raise SpecError(
+                f"variant {variant['name']!r} has no gate, so there are no labels to shuffle"
+            )
     if training["shortest"] > training["longest"]:
         raise SpecError("'training' of the spec: shortest is more than longest")
     if measures.base not in measures.lengths:

@@ -69,7 +69,7 @@ class Pass(Trainings[Item]):
         from core.inhibition.network import own_parameters, strengths
         from core.inhibition.trainer import Trainer
 
-        recipe = recipe_of(self.options, one.placement, one.seed)
+        recipe = recipe_of(self.options, one.variant, one.placement, one.seed)
         trainer = Trainer(
             decoder_of(self.options, one.variant), recipe, self.options["device"] or None
         )
