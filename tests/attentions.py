@@ -11,7 +11,8 @@ from core.attention import ATTENTIONS
 from core.attention.parts.base import AttentionModule, Shape
 
 NAMES = (
-    "softmax", "differential", "gated_differential", "gated_softmax", "h2o", "entmax15", "sparsemax",
+    "softmax", "differential", "gated_differential", "gated_softmax",
+    "h2o", "entmax15", "sparsemax",
 )  # fmt: skip
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in NAMES},

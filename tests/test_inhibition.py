@@ -181,7 +181,7 @@ def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
     # One line in 8 is the evidence: who knows this and no more has the loss of that share.
     share = 1 / 8
     ignorant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
-    assert taught["true"] < 0.6 * ignorant < 0.95 * ignorant < taught["shuffled"]
+    assert taught["true"] < 0.8 * ignorant < 0.95 * ignorant < taught["shuffled"]
 
 
 def test_the_gated_variants_have_the_same_gate_and_start():
