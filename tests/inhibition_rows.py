@@ -63,12 +63,23 @@ def row(variant: str, placement: str, seed: int, chance: Chance) -> dict[str, An
     }  # fmt: skip
 
 
-def made(chance: Chance, seeds: Sequence[int] = (1, 2, 3)) -> dict[str, list[dict[str, Any]]]:
-    """The tables of a run with such decoders."""
+GATED = "gated_differential"
+CONTROLS = ("gated_softmax", "gated_differential labels=shuffled")
+
+
+def made(
+    chance: Chance,
+    seeds: Sequence[int] = (1, 2, 3),
+    variants: Sequence[str] = ("softmax", "differential"),
+) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a run with such decoders; ``variants`` are labels."""
+    named = [
+        {"name": GATED, "labels": "shuffled"} if one == CONTROLS[1] else one for one in variants
+    ]
     rows = [
         row(variant, placement, seed, chance)
         for seed in seeds
         for placement in ("uniform", "edges")
-        for variant in ("softmax", "differential")
+        for variant in variants
     ]
-    return tables(Rows(rows), options(), PROTOCOL)  # pyright: ignore
+    return tables(Rows(rows), options(variants=named), PROTOCOL)  # pyright: ignore

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.errors import InputError
-from pages.ui.inhibition import charts, start, words
+from pages.ui.inhibition import charts, start, view, words
 from pages.ui.shared import theme
 from tests.inhibition_rows import made
 
@@ -122,9 +122,18 @@ def test_a_part_of_a_run_breaks_no_view(home, monkeypatch):
         for name, rows in TABLES.items()
     }
     shown(monkeypatch, part, "running")
-    for view in VIEWS:
-        app = opened(view=view)
-        assert len(app.get("plotly_chart")) == (0 if view == "Comparison" else 1)
+    for name in VIEWS:
+        app = opened(view=name)
+        assert len(app.get("plotly_chart")) == (0 if name == "Comparison" else 1)
+
+
+def test_every_variant_of_the_whole_comparison_has_a_look_of_its_own(home):
+    named = [f"v{i}" for i in range(len(start.spec("The whole comparison")["variants"]))]
+    rows = [{"variant": name, "length": 8, "placement": "edges"} for name in named]
+    looks = view._shown({"tables": {"length": rows}})
+    assert list(looks) == named and len(named) > 4
+    assert len({look.symbol for look in looks.values()}) == len(named)
+    assert len({(look.colour, look.dash) for look in looks.values()}) == len(named)
 
 
 def test_a_band_lies_between_its_bounds_and_names_are_inert():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from core.run.inhibition.work import items
 from core.run.planning import plan
 from core.run.spec import parse_spec, read_spec
 from core.run.worker import do_run
-from tests.inhibition_rows import made, options
+from tests.inhibition_rows import CONTROLS, GATED, made, options
 
 DOCS = Path(__file__).parent.parent / "docs"
 SPEC = {
@@ -146,7 +147,9 @@ def test_what_cannot_be_is_refused_in_one_line(change, says) -> None:
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("name", ["inhibition.toml", "inhibition_quick.toml"])
+@pytest.mark.parametrize(
+    "name", ["inhibition.toml", "inhibition_controls.toml", "inhibition_quick.toml"]
+)
 def test_the_ready_made_specs_are_understood(place: Path, name: str) -> None:
     spec = read_spec(DOCS / name)
     told = consider(DOCS / name)
@@ -175,6 +178,58 @@ def test_a_dip_that_one_variant_lacks_is_called_flatter() -> None:
     # softmax: .3 at the one middle depth less .9 elsewhere; differential: 0
     assert row["difference"] == pytest.approx(0.6, abs=0.1) and row["seeds_agree"] == 3
     assert row["all_low"] < row["difference_low"] < row["difference_high"] < row["all_high"]
+
+
+@pytest.mark.parametrize(
+    ("right", "there", "said", "words"),
+    [
+        # The gate's subtraction does what neither control does.
+        ({GATED: 0.9}, CONTROLS, "higher", "flatter: gated_differential"),
+        # Whoever is taught where the evidence is does as well.
+        ({GATED: 0.9, CONTROLS[0]: 0.9}, CONTROLS, "not beyond its controls",
+         "not shown against both of its controls"),
+        # A gate taught nothing true does as well.
+        ({GATED: 0.9, CONTROLS[1]: 0.9}, CONTROLS, "not beyond its controls", "are not claimed"),
+        # The run has not both controls.
+        ({GATED: 0.9}, CONTROLS[:1], "no controls", "Nothing is claimed of gated_differential"),
+        ({GATED: 0.9}, (), "no controls", "this run lacks its controls"),
+    ],
+)  # fmt: skip
+def test_of_a_gate_only_what_its_controls_leave_is_claimed(right, there, said, words) -> None:
+    def chance(variant: str, placement: str, length: int, depth: float) -> float:
+        return right.get(variant, 0.3) if 0.3 <= depth <= 0.7 else 0.9
+
+    tables = made(chance, variants=("softmax", GATED, *there))
+    found = {
+        (r["placement"], r["variant"], r["reference"], r["quantity"]): r["finding"]
+        for r in tables["verdict"]
+    }
+    assert found["edges", GATED, "softmax", "middle_inside"] == said
+    text = tables["verdict"][0]["text"]
+    assert words in text
+    flatter = re.search(r"flatter: gated_differential(?! labels)", text)
+    assert (flatter is not None) == (said == "higher")
+    assert ("gated_differential (edges) +" in text) == (said == "higher")
+    references = {r["reference"] for r in tables["contrasts"] if r["variant"] == GATED}
+    assert references == {"softmax", *there}
+    for row in tables["contrasts"]:
+        if row["reference"] != row["variant"]:
+            assert row["comparisons"] == 2 * (1 + 2 * len(there)) * 5
+    if there:
+        row = next(r for r in tables["contrasts"] if r["variant"] == GATED
+                   and (r["reference"], r["quantity"]) == (there[0], "middle_inside"))  # fmt: skip
+        wanted = 0.9 - right.get(there[0], 0.3)
+        assert row["difference"] == pytest.approx(wanted, abs=0.1)
+
+
+def test_labels_are_shuffled_of_a_gate_alone_and_named_in_the_variant() -> None:
+    found = options(variants=["softmax", {"name": GATED, "labels": "shuffled"}])["variants"]
+    assert [one["label"] for one in found] == ["softmax", CONTROLS[1]]
+    assert found[1]["labels"] == "shuffled" and found[1]["options"] == {}
+    with pytest.raises(SpecError, match="has no gate"):
+        options(variants=[{"name": "softmax", "labels": "shuffled"}])
+    with pytest.raises(UnknownName, match="true"):
+        options(variants=[{"name": GATED, "labels": "wrong"}])
 
 
 def test_where_nothing_differs_nothing_holds() -> None:
@@ -217,4 +272,8 @@ def test_the_run_that_comes_with_the_program_opens(tmp_path, monkeypatch) -> Non
     api.open_shipped(offered["run"])
     told = report(offered["run"])
     assert told["items"] == {"planned": 18, "done": 18, "failed": 0}
-    assert told["tables"]["verdict"][0]["text"].count("comparisons with softmax") == 1
+    text = told["tables"]["verdict"][0]["text"]
+    assert text.count("comparisons with softmax") == 1
+    # It was made before the controls were: nothing is claimed of the gate.
+    assert "Nothing is claimed of gated_differential" in text and "lacks its controls" in text
+    assert "flatter: gated" not in text and "gated_differential (edges) +" not in text

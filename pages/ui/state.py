@@ -132,7 +132,8 @@ def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
     """Changes whenever a run has something new to say."""
     folder = api.folders()["runs"]
     counts = (run["status"], run["planned"], run["done"], run["failed"])
-    return (folder, *counts, api.review_mark(run["run"]))
+    reviewed = api.review_mark(run["run"]) if run["kind"] == "answers" else ()
+    return (folder, *counts, reviewed)
 
 
 def report(run: dict[str, Any]) -> dict[str, Any]:

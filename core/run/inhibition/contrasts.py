@@ -1,4 +1,5 @@
-"""Each variant beside softmax: accuracy, middle against edges, and what distractors cost.
+"""Each variant against softmax, and a gated one against its controls as well: accuracy, middle
+against edges, and what distractors cost.
 
 A difference is of the same seeds and the same records. Besides the usual interval each has one
 that is right for all comparisons of the run at once (Bonferroni), and the number of seeds that
@@ -108,16 +109,33 @@ def _less(one: Condition, other: Condition) -> Measured:
 
 
 def contrasts(
-    answers: Mapping[tuple[str, str], Answers], plan: Measures, longest: int, protocol: Protocol
+    answers: Mapping[tuple[str, str], Answers],
+    plan: Measures,
+    longest: int,
+    protocol: Protocol,
+    controls: Mapping[str, Sequence[str]],
 ) -> Table:
-    """One row a placement, variant and quantity; the reference's own rows have no difference."""
+    """One row a placement, variant, reference and quantity; softmax's own rows have no difference.
+
+    The ``reference`` is softmax, and after it each of a variant's ``controls`` that is there.
+    """
     measured = quantities(plan, longest)
+    pairs: list[tuple[str, str, str]] = []
+    for placement, variant in answers:
+        pairs.append((placement, variant, REFERENCE))
+        pairs += [
+            (placement, variant, control)
+            for control in controls.get(variant, ())
+            if (placement, control) in answers
+        ]
     compared = sum(
-        (placement, REFERENCE) in answers and variant != REFERENCE for placement, variant in answers
+        variant != reference and (placement, reference) in answers
+        for placement, variant, reference in pairs
     ) * len(measured)
     table: Table = []
-    for (placement, variant), found in answers.items():
-        base = answers.get((placement, REFERENCE)) if variant != REFERENCE else None
+    for placement, variant, reference in pairs:
+        found = answers[placement, variant]
+        base = answers.get((placement, reference)) if variant != reference else None
         shared = [] if base is None else [seed for seed in found.seeds if seed in base.seeds]
         own = _columns(measured, found)
         means, gaps, gap = _drawn(own, protocol), None, own[:0]
@@ -129,6 +147,7 @@ def contrasts(
             row: dict[str, Any] = {
                 "placement": placement,
                 "variant": variant,
+                "reference": reference,
                 "quantity": name,
                 "words": words,
                 "n": own[:, :, column].size,

@@ -16,9 +16,14 @@ from core.inhibition.plan import Measures
 from core.inhibition.shape import LABELS, PLACEMENTS, DecoderConfig, Recipe
 from core.inhibition.words import VOCABULARY
 
-USUAL = ("softmax", "differential", "gated_differential")
+USUAL = (
+    "softmax", "differential", "gated_differential", "gated_softmax",
+    {"name": "gated_differential", "labels": "shuffled"},
+)  # fmt: skip
 REFERENCE = "softmax"
 """The variant that the others are compared with."""
+GATED, TAUGHT = "gated_differential", "gated_softmax"
+"""The attention that subtracts by a gate, and its control that has the gate and does not."""
 NOT_FOR_DECODERS = ("h2o",)
 """Attentions that drop positions for all who look."""
 SEEDS = (1, 2, 3)
@@ -96,6 +101,20 @@ def recipe_of(
 ) -> Recipe:
     """A plan's recipe for a variant, a placement and a seed."""
     return Recipe(**options["training"], placement=placement, seed=seed, labels=variant["labels"])
+
+
+def controls_of(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Label of each variant that subtracts by a gate taught the truth → the labels of its controls.
+
+    The first has the same gate and loss and subtracts nothing; the second's gate is taught
+    shuffled labels. Whether the run has them, its variants say.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for one in options["variants"]:
+        if one["name"] == GATED and one.get("labels", "true") == "true":
+            shuffled = {"name": GATED, **one["options"], "labels": "shuffled"}
+            found[one["label"]] = (TAUGHT, _variant(shuffled)["label"])
+    return found
 
 
 def _variant(value: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from core.inhibition.plan import PARTS
 from core.protocol import Protocol
 from core.run.inhibition.contrasts import Answers, answers_of, contrasts
-from core.run.inhibition.spec import measures_of
+from core.run.inhibition.spec import controls_of, measures_of
 from core.run.inhibition.verdict import verdicts
 from core.stats import CrossedBootstrap, crossed_bootstrap
 from core.store import RowStore
@@ -48,7 +48,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         groups.setdefault((row["placement"], row["variant"]), []).append(row)
     answers = {group: answers_of(those) for group, those in groups.items()}
     longest = options["training"]["longest"]
-    compared = contrasts(answers, measures_of(options), longest, protocol)
+    compared = contrasts(answers, measures_of(options), longest, protocol, controls_of(options))
     return {
         "inhibition": [{name: row[name] for name in MODELS} for row in rows],
         **_curves(answers, options, protocol),

@@ -1,5 +1,9 @@
 """What an inhibition run shows, in plain words; that nothing holds is a verdict too.
 
+A gated variant is taught which line holds the evidence, and no other variant is. So a difference of
+it from softmax is claimed only where it is shown against both of its controls too: softmax with the
+same gate and loss, and the same attention with a gate that was taught shuffled labels.
+
 A difference from softmax is shown where the interval that is right for all comparisons together
 leaves out 0 and every seed agrees. "Flatter" asks for more: softmax's curve must sag in the middle
 first (or bulge), and the variant's must do so less.
@@ -10,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.run.inhibition.spec import REFERENCE
+from core.run.inhibition.spec import REFERENCE, controls_of
 
 Table = list[dict[str, Any]]
 LEARNED = 0.5
 """Accuracy at trained lengths below which a decoder's curve says little of its attention."""
-GATED = "gated"
-"""How the names of attentions begin that take a gate."""
+SHOWN = ("higher", "lower")
 FINISHED = 0.98
 """Accuracy in training below which a decoder was still learning."""
 FEWEST = 3
@@ -25,7 +28,7 @@ FEWEST = 3
 
 def finding(row: Mapping[str, Any]) -> str:
     """reference, not compared, too few seeds, higher, lower, or no difference shown."""
-    if row["variant"] == REFERENCE:
+    if row["variant"] == row["reference"]:
         return "reference"
     if row["difference"] is None:
         return "not compared"
@@ -39,6 +42,42 @@ def finding(row: Mapping[str, Any]) -> str:
     return "no difference shown"
 
 
+def claimed(contrasts: Table, options: Mapping[str, Any]) -> list[str]:
+    """What may be said of each row of the table ``contrasts``.
+
+    :func:`finding`, but of a gated variant against softmax "higher" and "lower" only where both
+    controls leave it; else "no controls" where one is not there, "not beyond its controls", or
+    "controls still learning" where one of them never learned to look facts up.
+    """
+    controls = controls_of(options)
+    found = {
+        (row["placement"], row["variant"], row["reference"], row["quantity"]): finding(row)
+        for row in contrasts
+    }
+    inside = {
+        (row["placement"], row["variant"]): row["value"]
+        for row in contrasts
+        if row["quantity"] == "accuracy_inside"
+    }
+    told: list[str] = []
+    for row in contrasts:
+        said = finding(row)
+        if said in SHOWN and row["reference"] == REFERENCE and row["variant"] in controls:
+            others = [
+                (row["placement"], row["variant"], control, row["quantity"])
+                for control in controls[row["variant"]]
+            ]
+            places = [(row["placement"], control) for control in controls[row["variant"]]]
+            if any(one not in found for one in others):
+                said = "no controls"
+            elif any(found[one] != said for one in others):
+                said = "not beyond its controls"
+            elif any(inside.get(place, 1.0) < LEARNED for place in places):
+                said = "controls still learning"
+        told.append(said)
+    return told
+
+
 def verdicts(contrasts: Table, models: Table, options: Mapping[str, Any]) -> Table:
     """A headline, then a text each placement, variant and quantity; ``models`` are the decoders,
     a row each."""
@@ -46,20 +85,21 @@ def verdicts(contrasts: Table, models: Table, options: Mapping[str, Any]) -> Tab
         {
             "placement": row["placement"],
             "variant": row["variant"],
+            "reference": row["reference"],
             "quantity": row["quantity"],
-            "finding": finding(row),
-            "text": in_words(row),
+            "finding": said,
+            "text": in_words(row, said),
         }
-        for row in contrasts
+        for row, said in zip(contrasts, claimed(contrasts, options), strict=True)
     ]
     if not told:
         return []
-    head = {"placement": "all", "variant": "all", "quantity": "headline"}
+    head = {"placement": "all", "variant": "all", "reference": "all", "quantity": "headline"}
     return [{**head, "finding": "", "text": headline(contrasts, models, options)}, *told]
 
 
-def in_words(row: Mapping[str, Any]) -> str:
-    """A sentence or two on a row of the table ``contrasts``."""
+def in_words(row: Mapping[str, Any], said: str) -> str:
+    """A sentence or two on a row of the table ``contrasts``, of which ``said`` is claimed."""
     text = (
         f"{row['variant']}, evidence {row['placement']} in training: {row['words']} "
         f"{_points(row['value'], row['quantity'])} "
@@ -70,14 +110,19 @@ def in_words(row: Mapping[str, Any]) -> str:
         return f"{text}."
     return (
         f"{text}; {_signed(row['difference'])} points [{_signed(row['difference_low'])}, "
-        f"{_signed(row['difference_high'])}] beside {REFERENCE} ({row['seeds_agree']} of "
-        f"{row['seeds_paired']} seeds on that side): {finding(row)}."
+        f"{_signed(row['difference_high'])}] against {row['reference']} ({row['seeds_agree']} of "
+        f"{row['seeds_paired']} seeds on that side): {said}."
     )
 
 
 def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str:
     """What holds of all comparisons, in two or three sentences."""
-    compared = [row for row in contrasts if row["difference"] is not None]
+    said = claimed(contrasts, options)
+    compared = [
+        (row, one)
+        for row, one in zip(contrasts, said, strict=True)
+        if row["difference"] is not None and row["reference"] == REFERENCE
+    ]
     planned = len(options["variants"]) * len(options["placements"]) * len(options["seeds"])
     part = f" {len(models)} of {planned} decoders are there yet." if len(models) < planned else ""
     weak = sorted(
@@ -91,13 +136,46 @@ def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str
     part += _unfinished(models)
     if not compared:
         return f"Nothing is compared with {REFERENCE} yet.{part}"
-    if max(row["seeds_paired"] for row in compared) < FEWEST:
+    if max(row["seeds_paired"] for row, _ in compared) < FEWEST:
         return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
-    shown = [row for row in compared if finding(row) in ("higher", "lower")]
-    if any(row["variant"].startswith(GATED) for row in shown):
-        part += " A gate is told in training where evidence stands; its variant's gain may be that."
-    told = _flattening(contrasts, _late(models))
+    shown = [row for row, one in compared if one in SHOWN]
+    part = _gated(contrasts, said, options) + part
+    told = _flattening(contrasts, said, _late(models))
     return " ".join((*told, _listed(shown, len(compared)))) + part
+
+
+def _gated(contrasts: Table, said: list[str], options: Mapping[str, Any]) -> str:
+    """What the controls leave of the gated variants, a sentence each."""
+    text = ""
+    for variant, (taught, shuffled) in controls_of(options).items():
+        mine = [
+            (row, one)
+            for row, one in zip(contrasts, said, strict=True)
+            if row["variant"] == variant and row["reference"] == REFERENCE
+        ]
+        counts = [
+            sum(one == wanted for _, one in mine)
+            for wanted in ("no controls", "not beyond its controls", "controls still learning")
+        ]
+        if counts[0]:
+            text += (
+                f" Nothing is claimed of {variant}: it alone is taught which line is the evidence, "
+                f"and this run lacks its controls ({taught}, taught the same and subtracting "
+                f"nothing, and {shuffled}, taught nothing true); {counts[0]} of its differences "
+                f"from {REFERENCE} may come of what it is taught."
+            )
+        if counts[1]:
+            text += (
+                f" {counts[1]} differences of {variant} from {REFERENCE} are not shown against "
+                f"both of its controls, {taught} and {shuffled}, so they are not claimed of "
+                "subtracting by a gate."
+            )
+        if counts[2]:
+            text += (
+                f" {counts[2]} differences of {variant} are beyond controls of which one hardly "
+                "learned to look facts up, so they are not claimed."
+            )
+    return text
 
 
 def _late(models: Table) -> dict[tuple[str, str], int]:
@@ -124,10 +202,16 @@ def _unfinished(models: Table) -> str:
     )
 
 
-def _flattening(contrasts: Table, late: Mapping[tuple[str, str], int]) -> list[str]:
+def _flattening(
+    contrasts: Table, said: list[str], late: Mapping[tuple[str, str], int]
+) -> list[str]:
     """Does inhibition flatten the curve: a sentence each placement, at trained lengths."""
     told: list[str] = []
-    rows = [row for row in contrasts if row["quantity"] == "middle_inside"]
+    rows: Table = [
+        {**row, "said": one}
+        for row, one in zip(contrasts, said, strict=True)
+        if row["quantity"] == "middle_inside" and row["reference"] == REFERENCE
+    ]
     for placement in dict.fromkeys(row["placement"] for row in rows):
         mine = [row for row in rows if row["placement"] == placement]
         base = next((row for row in mine if row["variant"] == REFERENCE), None)
@@ -144,8 +228,8 @@ def _flattening(contrasts: Table, late: Mapping[tuple[str, str], int]) -> list[s
         )
         # Where there is no dip, what lifts the middle more bends the curve the other way.
         others = [row for row in mine if row["difference"] is not None]
-        flatter = [row["variant"] for row in others if sag and finding(row) == "higher"]
-        deeper = [row["variant"] for row in others if finding(row) == "lower"]
+        flatter = [row["variant"] for row in others if sag and row["said"] == "higher"]
+        deeper = [row["variant"] for row in others if row["said"] == "lower"]
         rest = "; flatter: " + ", ".join(flatter) if flatter else ""
         rest += "; a deeper dip: " + ", ".join(deeper) if deeper else ""
         rest = rest or (

@@ -14,10 +14,16 @@ from pages.ui.runs import begin as start
 from pages.ui.shared.plain import plain
 
 KIND = "inhibition"
-SPECS = {"Quick look": "inhibition_quick.toml", "The whole comparison": "inhibition.toml"}
+SPECS = {
+    "Quick look": "inhibition_quick.toml",
+    "The controls": "inhibition_controls.toml",
+    "The whole comparison": "inhibition.toml",
+}
 ABOUT = {
     "Quick look": "One seed and fewer steps: shows how it works, claims nothing.",
-    "The whole comparison": "Eighteen decoders: half an hour of one processor core.",
+    "The controls": "Twelve decoders: is it subtracting, or being taught where evidence is? Ten "
+    "minutes of one processor core.",
+    "The whole comparison": "Thirty decoders: most of an hour of one processor core.",
 }
 
 

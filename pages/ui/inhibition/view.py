@@ -22,8 +22,8 @@ NAMED = {
     "difference_high": "difference, 95 % high", "all_low": "low, for all at once",
     "all_high": "high, for all at once",
 }  # fmt: skip
-MOST = 4
-"""Variants in one chart: as many as there are colours."""
+MOST = len(theme.SYMBOLS)
+"""Variants in one chart: as many as there are markers; a colour that comes twice has two dashes."""
 
 
 def _name(run: dict[str, Any], table: str) -> str:
@@ -49,7 +49,8 @@ def verdict(report: dict[str, Any]) -> None:
             st.markdown(plain(before))
         st.caption(
             "Called a difference only where the interval that is right for all comparisons at once "
-            "leaves out 0 and every seed agrees. The same records and, seed by seed, the same "
+            "leaves out 0 and every seed agrees; of a gated variant, only where it is one from "
+            "both of its controls as well. The same records and, seed by seed, the same "
             "start and training records for every decoder. "
             + plain(words.sized(report, report["tables"]["inhibition"]))
         )
@@ -57,9 +58,14 @@ def verdict(report: dict[str, Any]) -> None:
 
 def _shown(report: dict[str, Any]) -> dict[str, theme.Look]:
     known = results.choices(results.frame_of(report, "length"), "variant")
-    # Line after line along the palette: three variants differ in colour, marker and dash.
+    # Along the palette: no two variants have one marker, nor both colour and dash.
+    colours, dashes = theme.series(), theme.DASHES
     return {
-        name: theme.Look(theme.series()[i], theme.SYMBOLS[i], theme.DASHES[i])
+        name: theme.Look(
+            colours[i % len(colours)],
+            theme.SYMBOLS[i],
+            dashes[(i + i // len(colours)) % len(dashes)],
+        )
         for i, name in enumerate(known[:MOST])
     }
 
@@ -186,7 +192,7 @@ def attention(run: dict[str, Any], report: dict[str, Any]) -> None:
 
 
 def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """Each variant beside softmax."""
+    """Each variant against softmax, and a gated one against its controls."""
     rows = results.frame_of(report, "contrasts")
     if not rows["difference"].notna().any():
         st.info(f"No variant can be compared with {words.REFERENCE} yet.")
@@ -201,7 +207,10 @@ def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
         st.caption(
             f"n = {int(rows['n'].max()):,} pairs of answers a row (same seed, same record), over "
             f"depths. Bars: 95 %; the table has the wider interval for all {compared} at once. "
-            "“Middle less edges” above 0 says: flatter than softmax, where that has a dip."
+            "“Middle less edges” above 0 says: flatter than softmax, where that has a dip. The "
+            "gated variant is taught which line is the evidence, so it has rows against its "
+            "controls too: gated softmax is taught the same and subtracts nothing, shuffled "
+            "labels teach its gate nothing true."
         )
     told = rows.drop(columns=["quantity", "comparisons"])
     _table(run, "contrasts", told, rows, "Every comparison with softmax")

@@ -53,16 +53,15 @@ def counted(rows: pd.DataFrame) -> str:
 
 
 def lines(rows: pd.DataFrame) -> list[Line]:
-    """Differences from softmax, a row a quantity and variant."""
+    """Differences from softmax or a control, a row a quantity, variant and reference."""
     found: list[Line] = []
     for row in rows.to_dict("records"):
         if row["difference"] is None or pd.isna(row["difference"]):
             continue
         ends = (row["difference"], row["difference_low"], row["difference_high"])
-        words = (
-            f"{row['variant']} {results.signed(*ends, 1)}, seeds {int(row['seeds_agree'])}/"
-            f"{int(row['seeds_paired'])}"
-        )
+        from_what = "" if row["reference"] == REFERENCE else f" less {row['reference']}"
+        seeds = f"{int(row['seeds_agree'])}/{int(row['seeds_paired'])}"
+        words = f"{row['variant']}{from_what} {results.signed(*ends, 1)}, seeds {seeds}"
         name = QUANTITIES.get(row["quantity"], row["quantity"])
         found.append(Line(name, *(100 * number(end) for end in ends), words))
     return found
