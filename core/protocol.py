@@ -52,6 +52,9 @@ class Protocol:
         characters of the question (a published fault; what finds no partner is judged on "nan").
     response_characters: characters of an answer the judge sees; 0 means all (published: 200).
     resamples, seed: bootstrap resamples and the seed of all randomness.
+    intervals: bootstrap intervals of a share are "widened" to hold the score interval of the same
+        counts and left out for fewer than 5 clusters, or plain "percentile" intervals (published;
+        they have no width where none or all are right).
     hash: of the gate's n-grams; "salted" is the published fault: the gate is trained under one
         salt and scores under another, as Python's own hash is salted anew in each process.
     hash_salt: the salt of the scoring process under "salted"; training has salt 0.
@@ -87,6 +90,7 @@ class Protocol:
     response_characters: int = 0
     resamples: int = 5000
     seed: int = 42
+    intervals: Literal["widened", "percentile"] = "widened"
     hash: Literal["blake2", "crc32", "salted"] = "blake2"
     hash_salt: int = 0
     gate_text: Literal["whole", "500_characters_128_ngrams"] = "whole"
@@ -130,6 +134,7 @@ PRESETS: Mapping[str, Protocol] = {
         context_tokens=0,
         evidence_join="question_100",
         response_characters=200,
+        intervals="percentile",
         hash="salted",
         hash_salt=1,
         gate_text="500_characters_128_ngrams",

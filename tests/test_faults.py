@@ -181,11 +181,15 @@ READING: dict[str, tuple[object, Touched]] = {
     "llmlingua_threshold": ("chunk", lambda label, row: label.startswith("llmlingua2")),
 }
 """Fault → its value here, and which corrected answers it may touch."""
+REPORTING = {"intervals"}
+"""Choices of how figures are reported (tests/test_stats_reported.py turns them on alone)."""
 JUDGING = {"evidence_join": "question_100", "response_characters": 200}
 
 
 def test_every_published_fault_is_here_or_the_gates():
-    assert set(parse("published").differences()) == READING.keys() | JUDGING.keys() | GATE
+    assert (
+        set(parse("published").differences()) == READING.keys() | JUDGING.keys() | GATE | REPORTING
+    )
 
 
 @pytest.mark.parametrize("fault", READING)

@@ -49,6 +49,49 @@ def test_evidence_stands_in_for_a_blank_reference_answer(name):
     assert built.judge(ASKED, gold, Answer("takes metformin 500 mg")).outcome == "correct"
 
 
+HEDGES = (
+    "It is possible that she took 5 mg of warfarin.",
+    "Possibly 5 mg of warfarin",
+    "The dose may have been 5 mg of warfarin. It could also be 5 mg of warfarin at night.",
+    "I'm not sure, but 5 mg of warfarin",
+    "Yes, it may be possible: 5 mg of warfarin",
+    "There is some chance it was 5 mg of warfarin.",
+)
+COMMITTED = (
+    "5 mg of warfarin",
+    "She takes 5 mg of warfarin; it may be raised later.",
+    "She may be started on aspirin. The dose of warfarin is 5 mg of warfarin.",
+    "Probably 5 mg of warfarin",
+    "In May 5 mg of warfarin",
+)
+
+
+def _rules() -> list[str]:
+    return [name for name in ("exact", "token_overlap") if name in RULES]
+
+
+@pytest.mark.parametrize("name", _rules())
+@pytest.mark.parametrize("answer", HEDGES)
+def test_a_hedged_answer_is_incorrect_though_its_words_are_right(name, answer):
+    assert judge(name, "5 mg of warfarin", answer).outcome == "incorrect"
+    assert judge(name, "yes", "It is possible that she smoked").outcome == "incorrect"
+    # A reference that hedges itself is answered so.
+    assert judge(name, "Possibly 5 mg of warfarin", answer).raw != "the answer hedges"
+
+
+@pytest.mark.parametrize("name", _rules())
+@pytest.mark.parametrize("answer", COMMITTED)
+def test_an_answer_that_commits_is_judged_by_its_words(name, answer):
+    assert judge(name, "5 mg of warfarin", answer).outcome == "correct"
+
+
+@pytest.mark.parametrize("name", _rules())
+def test_a_quoted_line_does_not_hedge(name):
+    line = Answer("Dose may be 5 mg of warfarin", sources=("s1",))
+    built = JUDGES.build(name, Protocol())
+    assert built.judge(ASKED, Gold("i1", "5 mg of warfarin"), line).outcome == "correct"
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_protocol_says_how_much_of_an_answer_counts(name):
     answer = "x " * 100 + "lisinopril"

@@ -28,6 +28,7 @@ def kind(answer: str, **given: object) -> str:
         ("The record does not mention a treatment.", "refusal"),
         ("[2007-02-11] Scalp: ketoconazole shampoo\n[2009-01-01] Weight: 80 kg", "continuation"),
         ("QUESTION: What else?", "continuation"),
+        ("It is possible that clobetasol was chosen.", "hedged"),
         ("clobetasol 0.1 % ointment (July 2008)", "wrong value"),
         ("Ketoconazole shampoo.", "wrong entity"),
         ("Methotrexate by injection.", "unsupported"),

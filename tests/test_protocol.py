@@ -25,6 +25,7 @@ def test_published_turns_every_fault_on_and_nothing_else():
         "map_reduce",
         "llmlingua_characters",
         "llmlingua_threshold",
+        "intervals",
         "evidence_join",
         "response_characters",
         "hash",

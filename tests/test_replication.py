@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from core import api
 from core.protocol import PRESETS, parse
 from core.run.replication.paper import TABLES, paper_rows
-from core.run.replication.steps import FAULTS, steps
+from core.run.replication.steps import FAULTS, REPORTING, steps
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ def test_the_steps_lead_from_the_published_protocol_to_the_corrected_one():
             for field in dataclasses.fields(before.protocol)
             if getattr(before.protocol, field.name) != getattr(after.protocol, field.name)
         }
-        assert changed and after.fault and changed <= set(after.fault.fields)
+        assert changed and after.fault and changed <= {*after.fault.fields, *REPORTING}
 
 
 def test_each_fault_has_fields_of_its_own():

@@ -127,15 +127,16 @@ def test_a_planted_effect_is_found_and_none_where_there_is_none(whole: str):
     assert (steady["reader"], forgets["reader"]) == ("test_steady", "test_forgets")
     assert steady["series"] == forgets["series"] == 32 and steady["patients"] == 4
     assert 0 < steady["moving"] <= 32
-    assert steady["p_holm"] > 0.05 and steady["ci_low"] < 0 < steady["ci_high"]
-    assert forgets["p_holm"] < 0.05 and forgets["ci_high"] < -0.1
+    assert steady["p_holm"] > 0.05 > forgets["p_holm"]
+    # Four patients: fewer than five give no interval.
+    assert steady["ci_low"] is steady["ci_high"] is forgets["ci_low"] is None
     assert forgets["p_holm"] >= forgets["p"] and forgets["tests"] == 2
     none, found = (row["text"] for row in tables["verdict"])
     assert "no difference between middle and edge was shown" in none and "no proof" in none
     assert "worse in the middle" in found and "Every prompt held the needle" in found
     depths = [row for row in tables["depths"] if row["reader"] == "test_forgets"]
     assert [row["depth"] for row in depths] == DEPTHS * 2
-    assert all(row["ci_low"] <= row["accuracy"] <= row["ci_high"] for row in depths)
+    assert {row["ci_low"] for row in depths} == {None}
     assert all(abs(row["reached"] - row["depth"] / 100) < 0.02 for row in depths)
     assert {row["fact"] for row in tables["facts"]} == {"dose", "lab", "date", "negation"}
     assert [row["haystack_tokens"] <= row["length"] for row in tables["lengths"]] == [True] * 8
@@ -272,7 +273,7 @@ TOLD = {
         ({"kept_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
         ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
         ({"p_holm": 0.0002}, "p < .001"),
-        ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval)"),
+        ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval: fewer than 5 patients)"),
         ({"middle": 1.0, "edge": 1.0, "difference": 0.0}, "right at every depth"),
         ({"middle": 0.0, "edge": 0.0, "difference": 0.0}, "too hard"),
         ({"moving": 0, "difference": 0.0}, "no needle's answer changes with its depth"),

@@ -215,7 +215,8 @@ def test_precision_intervals_are_those_of_resampled_questions():
          "picked": 0, "lexical": True, "lexical_kept": hits, "lexical_picked": 0}
         for i, n, hits in (("a", 4, 3), ("b", 1, 0))
     ]  # fmt: skip
-    spec = parse_spec({"kind": "selection", "data": "x", "arms": ["bm25"]})
+    paper = {"preset": "corrected", "intervals": "percentile"}
+    spec = parse_spec({"kind": "selection", "data": "x", "arms": ["bm25"], "protocol": paper})
 
     class Plan:
         arms, protocol = spec.arms, spec.protocol

@@ -354,7 +354,8 @@ def test_one_patient_says_nothing_about_patients(tmp_path, rows):
     assert {r["patient_low"] for r in found["paired"]} == {None}
     assert {r["kappa_low"] for r in found["agreement"]} == {None}
     overall = [r for r in found["accuracy"] if r["band"] == "overall"]
-    assert {(r["patient_low"], r["patient_high"]) for r in overall} == {(0.0, 1.0)}
+    assert {(r["patient_low"], r["patient_high"]) for r in overall} == {(None, None)}
+    assert all(r["wilson_low"] < r["wilson_high"] for r in overall if r["n"])
 
 
 def test_tables_are_json(tables):

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from core.curve.bins import Cells, bin_edges, cells, is_within
 from core.curve.placed import Placed
 from core.curve.resample import bootstrap_totals, clusters_in, permuted_totals
-from core.stats import clustered_intervals, holm_adjust
+from core.stats import (
+    clustered_intervals,
+    difference_floor,
+    holm_adjust,
+    reported_interval,
+    share_floor,
+)
 from core.stats.logistic import LogisticFit, clustered_logistic
 
 Floats = NDArray[np.float64]
@@ -113,10 +119,12 @@ def statistics(right: Floats, n: Floats, cut: Cells) -> Statistics:
     )
 
 
-def study(placed: Placed, bins: int, resamples: int, seed: int) -> Curve:
+def study(placed: Placed, bins: int, resamples: int, seed: int, widened: bool = False) -> Curve:
     """The curve of answers, with ``resamples`` draws each for intervals and null.
 
     The intervals' draws are those of ``default_rng(seed)``, the null's are of a stream of its own.
+    ``widened``: intervals by :func:`core.stats.reported_interval`, none for fewer than 5 clusters;
+    else plain percentiles (the paper's), none for one cluster.
     Raises ValueError for no answers.
     """
     if not placed.rows:
@@ -134,6 +142,8 @@ def study(placed: Placed, bins: int, resamples: int, seed: int) -> Curve:
     )
     enough = placed.count > 1
     apart = clustered_intervals(drawn.difference[:, None]) if enough else (np.full(1, np.nan),) * 2
+    if widened:
+        ci_low, ci_high, apart = _widened(placed, cut, drawn)
     null = _Null(placed, cut, n, resamples, seed)
     bend = _bend(placed)
     limits = bend.interval(QUADRATIC) if bend else None
@@ -213,6 +223,39 @@ class _Null:
             return above
         below = (int((null <= observed + slack).sum()) + 1) / (len(null) + 1)
         return min(1.0, 2.0 * min(above, below))
+
+
+def _widened(
+    placed: Placed, cut: Cells, drawn: Statistics
+) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+    """Reported intervals of the bins' means, and of middle minus edge."""
+
+    def held(groups: Floats) -> tuple[Floats, Floats]:
+        """Scores and answers of each cluster in each group of cells, [clusters, groups]."""
+        width = groups.shape[1]
+        place = placed.clusters * width + groups.argmax(axis=1)[cut.index]
+        right, n = (
+            np.bincount(place, of, placed.count * width).reshape(-1, width).astype(np.float64)
+            for of in (placed.right, placed.n)
+        )
+        return right, n
+
+    right, n = held(cut.bins)
+    ends = np.full((2, n.shape[1]), np.nan)
+    for b in np.flatnonzero(n.sum(axis=0)):
+        floor = share_floor(right[:, b], n[:, b])
+        found = reported_interval(drawn.means[:, b], int((n[:, b] > 0).sum()), floor)
+        if found is not None:
+            ends[:, b] = found
+    apart = np.full((2, 1), np.nan)
+    right, n = held(cut.zones)
+    if (n.sum(axis=0) > 0).all():
+        middle, edge = (share_floor(right[:, zone], n[:, zone]) for zone in (0, 1))
+        fewest = int((n > 0).sum(axis=0).min())
+        found = reported_interval(drawn.difference, fewest, difference_floor(middle, edge))
+        if found is not None:
+            apart[:, 0] = found
+    return ends[0], ends[1], (apart[0], apart[1])
 
 
 def _bend(placed: Placed) -> LogisticFit | None:

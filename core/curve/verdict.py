@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import isnan
 
 from core.curve.study import ALPHA, FEWEST_CLUSTERS, Curve
+from core.stats import FEWEST_CLUSTERS as FEWEST_REPORTED
 
 NOUNS = {
     "clinician": "Accuracy by the clinicians' verdict",
@@ -55,8 +56,7 @@ def _contrast(curve: Curve, score: str) -> str:
     text = (
         f"{NOUNS[score]} is {_percent(curve.middle)} where the evidence lies in the middle of the "
         f"record (30–70 %) and {_percent(curve.edge)} elsewhere, {_signed(curve.difference)} in "
-        f"the middle (95 % interval: {_signed(curve.difference_low)} to "
-        f"{_signed(curve.difference_high)}; {_p(curve.difference_holm)}, corrected for two tests)"
+        f"the middle ({_ends(curve)}; {_p(curve.difference_holm)}, corrected for two tests)"
     )
     bend = "" if isnan(curve.quadratic_p) else _p(curve.quadratic_holm)
     bent = f"the curve as a whole {'sags' if curve.quadratic > 0 else 'rises'} in the middle"
@@ -76,6 +76,12 @@ def _contrast(curve: Curve, score: str) -> str:
     else:
         text += "; that is not significant, and these answers allow no test of a bend"
     return text + "."
+
+
+def _ends(curve: Curve) -> str:
+    if isnan(curve.difference_low):
+        return f"no interval: fewer than {FEWEST_REPORTED} questions on one side"
+    return f"95 % interval: {_signed(curve.difference_low)} to {_signed(curve.difference_high)}"
 
 
 def _gap(curve: Curve) -> str:

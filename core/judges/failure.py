@@ -6,17 +6,19 @@ function words, without the question's own words, and without the date stamp of 
 
 1. ``empty``: the answer holds no word and no number.
 2. ``refusal``: it declines to answer (:func:`core.judges.refusal.is_refusal`).
-3. ``continuation``: it carries the record on instead of answering. Its first line, or half of its
+3. ``hedged``: it names a possibility without committing to it (:mod:`core.judges.hedge`), and the
+   reference does not; a reader that means to quote a line does not hedge.
+4. ``continuation``: it carries the record on instead of answering. Its first line, or half of its
    lines, begin with the date stamp of a context line or a heading of the prompt; or its prompt
    had lost the question and it holds no specific word of the question. A reader that means
    to quote a line (extractive, small) quotes, rightly or wrongly, and does not continue.
-4. ``wrong value``: reference and answer both hold numbers other than dates, and share none.
-5. ``unsupported``: it holds specifics of its own, more of them than of the reference's, and more
+5. ``wrong value``: reference and answer both hold numbers other than dates, and share none.
+6. ``unsupported``: it holds specifics of its own, more of them than of the reference's, and more
    than half of them stand nowhere in the context that the reader was given.
-6. ``wrong entity``: the same, but they stand in the context: the reader took a neighbour of the
+7. ``wrong entity``: the same, but they stand in the context: the reader took a neighbour of the
    evidence for the evidence.
-7. ``omission``: some specifics of the reference are there and others are not.
-8. ``other``: none of these; for instance all words of the reference are there and the judge still
+8. ``omission``: some specifics of the reference are there and others are not.
+9. ``other``: none of these; for instance all words of the reference are there and the judge still
    says wrong, or a bare yes against a no.
 
 A rule of words cannot see meaning: the kinds are counts to start reading from, not a diagnosis.
@@ -28,12 +30,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from core.judges.hedge import is_hedged
 from core.judges.refusal import is_refusal
 from core.text import words
 
 FAILURE_KINDS = (
     "empty",
     "refusal",
+    "hedged",
     "continuation",
     "wrong value",
     "unsupported",
@@ -97,6 +101,8 @@ def failure_kind(
         return "empty"
     if is_refusal(answer):
         return "refusal"
+    if not quotes and is_hedged(answer) and not is_hedged(reference):
+        return "hedged"
     asked = frozenset(words(question))
     if not quotes and _continues(answer):
         return "continuation"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from core.judges.hedge import is_hedged
 from core.judges.refusal import is_refusal
 from core.protocol import Protocol
 from core.text import words
@@ -26,7 +27,9 @@ def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] 
     to compare.
 
     Failed: a failed answer, a reference that is missing or has no word. Incorrect: an empty
-    answer. Of a long answer the first ``protocol.response_characters`` count (0: all).
+    answer, and one that hedges (:mod:`core.judges.hedge`; not a quoted line, and not where the
+    reference hedges too). Of a long answer the first ``protocol.response_characters`` count (0:
+    all).
     """
     if answer.status == "failed":
         why = f" ({answer.reason})" if answer.reason else ""
@@ -41,6 +44,9 @@ def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] 
         text = text[: protocol.response_characters]
     if not words(text):
         return Verdict("incorrect", raw="the answer is empty")
+    quoted = answer.quotes or bool(answer.sources)
+    if not quoted and is_hedged(text) and not is_hedged(reference):
+        return Verdict("incorrect", is_refusal(text), "the answer hedges")
     return reference, text
 
 

@@ -21,13 +21,14 @@ from core.run.plan import Plan
 from core.run.review.verdicts import review_verdicts, reviews_of
 from core.run.rows import COUNTS
 from core.run.state import status
-from core.run.tables.common import generator, known
+from core.run.tables.common import generator
 from core.stats import (
     cluster_totals,
-    clustered_intervals,
     holm_adjust,
     mcnemar_exact,
     newcombe_paired,
+    paired_floor,
+    reported_interval,
 )
 
 Row = dict[str, Any]
@@ -218,18 +219,17 @@ def _difference(base: _Run, pairs: Sequence[tuple[str, bool, bool]], cell: Cell)
 def _by_patient(
     base: _Run, pairs: Sequence[tuple[str, bool, bool]], cell: Cell
 ) -> tuple[float | None, float | None]:
-    """The difference's interval by resampling patients; None where nothing could vary."""
+    """The difference's interval by patients (:func:`core.stats.reported_interval`), or None."""
     records = sorted({record for record, _, _ in pairs})
-    if len(records) < 2 or all(a == b for _, a, b in pairs):
-        return None, None
     place = {record: i for i, record in enumerate(records)}
-    totals = np.zeros((len(records), 2))
+    cells = np.zeros((len(records), 4))
     for record, a, b in pairs:
-        totals[place[record]] += (int(b) - int(a), 1)
+        cells[place[record], 2 * (not b) + (not a)] += 1
+    totals = np.stack([cells[:, 1] - cells[:, 2], cells.sum(axis=1)], axis=1)
     rng = generator(base.plan, "runs", *cell)
     drawn = cluster_totals(totals, base.plan.protocol.resamples, rng)
-    low, high = clustered_intervals(drawn[:, :1] / drawn[:, 1:])
-    return known(low[0]), known(high[0])
+    ends = reported_interval(drawn[:, 0] / drawn[:, 1], len(records), paired_floor(cells))
+    return ends or (None, None)
 
 
 def _notes(base: _Run, run: _Run) -> Iterator[str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from core.errors import MidchartError
 from core.protocol import Protocol
@@ -26,7 +26,7 @@ from core.run.job import Job, Row
 from core.run.reading import Asked
 from core.run.rows import VERDICTS, blank, digest, item_of
 from core.seams import GroupJudge, Judge
-from core.types import Answer, Gold, Instruction, Verdict
+from core.types import Answer, Gold, Instruction, Outcome, Verdict
 
 JOINED_CHARACTERS = 100
 NAN = "nan"
@@ -40,6 +40,18 @@ def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
     ):
         return Gold(question.instruction.id, NAN, (NAN,)), True
     return question.gold, False
+
+
+def _checked(verdict: object) -> Verdict:
+    """A judge's verdict, or a failed one where it is no verdict: a judge is anyone's code."""
+    if not isinstance(verdict, Verdict):
+        return _failed(f"the judge gave a {type(verdict).__name__} instead of a verdict")
+    if verdict.outcome not in get_args(Outcome):
+        return _failed(f"the judge gave the outcome {verdict.outcome!r:.60}")
+    texts: tuple[Any, ...] = (verdict.raw, verdict.reason)
+    if not all(isinstance(text, str) for text in texts) or type(verdict.refusal) is not bool:
+        return _failed("the judge gave a verdict whose texts are no texts")
+    return verdict
 
 
 def _failed(reason: str) -> Verdict:
@@ -127,8 +139,9 @@ class Judging:
         verdicts = outcomes(lambda: _judge_all(self.job.judge(label), items), len(pile), _failed)
         begun = time.perf_counter()
         with closing(verdicts):
-            for index, verdict in verdicts:
+            for index, given in verdicts:
                 wanted, case = pile[index]
+                verdict = _checked(given)
                 if verdict.outcome == "failed" and not verdict.reason:
                     verdict = replace(verdict, reason="the judge failed without a reason")
                 self._write(wanted, verdict, case, time.perf_counter() - begun)

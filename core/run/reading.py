@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any
 
 from core.judges.failure import failure_kind
 from core.judges.offline import reference_of
@@ -96,8 +98,9 @@ class Reading:
         begun = time.perf_counter()
         answers = outcomes(lambda: _read_all(reader, prompts), len(pile), _failed)
         with closing(answers):
-            for index, answer in answers:
+            for index, given in answers:
                 asked, row, prompt = pile[index]
+                answer = _checked(given)
                 moment = time.perf_counter()
                 row |= {
                     "status": answer.status,
@@ -153,6 +156,22 @@ def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) ->
         prompt.question_survived,
         quotes,
     )
+
+
+def _checked(answer: object) -> Answer:
+    """A reader's answer, or a failed one where it is no answer: a reader is anyone's code."""
+    if not isinstance(answer, Answer):
+        return _failed(f"the reader gave a {type(answer).__name__} instead of an answer")
+    text: Any = answer.text
+    if not isinstance(text, str):
+        return _failed(f"the reader gave a {type(text).__name__} as the text of its answer")
+    if answer.status not in ("ok", "failed"):
+        return _failed(f"the reader gave the status {answer.status!r:.60}")
+    numbers = (answer.prompt_tokens, answer.output_tokens, answer.reused_tokens)
+    times = (answer.seconds, answer.peak_mb)
+    if not all(type(n) is int and n >= 0 for n in numbers) or not all(map(isfinite, times)):
+        return _failed("the reader gave counts or times that are no such numbers")
+    return answer
 
 
 def _failed(reason: str) -> Answer:

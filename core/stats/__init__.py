@@ -49,9 +49,20 @@ from core.stats.ranking import (
     ranking_areas,
     thresholds,
 )
+from core.stats.reported import (
+    FEWEST_CLUSTERS,
+    agreement_floors,
+    clustered_newcombe,
+    difference_floor,
+    expanded_level,
+    paired_floor,
+    reported_interval,
+    share_floor,
+)
 from core.stats.within import WithinContrast, within_contrast
 
 __all__ = [
+    "FEWEST_CLUSTERS",
     "AreaTest",
     "ClusteredBootstrap",
     "CochranQ",
@@ -64,6 +75,7 @@ __all__ = [
     "WithinContrast",
     "ac1_interval",
     "ac1_of",
+    "agreement_floors",
     "benjamini_hochberg",
     "bootstrap_interval",
     "bootstrap_proportion",
@@ -71,6 +83,7 @@ __all__ = [
     "clustered_auroc",
     "clustered_bootstrap",
     "clustered_intervals",
+    "clustered_newcombe",
     "clustered_ranking",
     "clustered_test",
     "clustered_wilson",
@@ -79,6 +92,8 @@ __all__ = [
     "connor_pairs",
     "crossed_bootstrap",
     "delong_test",
+    "difference_floor",
+    "expanded_level",
     "fleiss_kappa",
     "gwet_ac1",
     "hanley_mcneil",
@@ -90,6 +105,7 @@ __all__ = [
     "mcnemar_power",
     "newcombe_independent",
     "newcombe_paired",
+    "paired_floor",
     "permutation_test",
     "placements",
     "positive_agreement",
@@ -98,6 +114,8 @@ __all__ = [
     "raw_agreement",
     "raw_of",
     "repeat_agreement",
+    "reported_interval",
+    "share_floor",
     "smallest_difference",
     "thresholds",
     "wilson_interval",

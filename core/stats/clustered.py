@@ -19,12 +19,13 @@ from core.stats.intervals import (
     Interval,
     checked_level,
     checked_resamples,
-    wilson_interval,
     wilson_of_share,
 )
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+ROUNDING = 1e-9
+"""By how much sums of fractional counts may miss what they are bounded by."""
 BLOCK = 64
 """Resamples drawn in one call. The calls are part of the stream of numbers: results hang on it."""
 
@@ -132,8 +133,8 @@ def clustered_intervals(draws: Floats, level: float = 0.95) -> tuple[Floats, Flo
 
 
 def clustered_wilson(
-    correct: int,
-    n: int,
+    correct: float,
+    n: float,
     clusters: int,
     squares: float,
     cross: float,
@@ -152,13 +153,14 @@ def clustered_wilson(
     Source: Korn and Graubard, Surv Methodol 24 (1998) 193–201 (effective size); Dean and Pagano,
     J Surv Stat Methodol 3 (2015) 484–503 (with Wilson).
     """
-    plain = wilson_interval(correct, n, level)
-    if not 1 <= clusters <= n or sizes < n or squares > cross or cross > sizes:
+    slack = ROUNDING * max(1.0, sizes)
+    possible = 0 <= correct <= n + slack and squares <= cross + slack and cross <= sizes + slack
+    if not possible or not 1 <= clusters <= n + slack or sizes < n - slack:
         raise ValueError(f"{clusters} clusters of {n} rows cannot have these sums")
+    share = min(1.0, correct / n)
     if clusters == 1:
-        return Interval(plain.estimate, 0.0, 1.0, level)
-    share = plain.estimate
-    if correct in (0, n):
+        return Interval(share, 0.0, 1.0, level)
+    if share in (0.0, 1.0):
         size = float(clusters)
     else:
         excess = squares - 2 * share * cross + share * share * sizes

@@ -12,7 +12,7 @@ from math import comb, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.stats.intervals import Interval, wilson_interval
+from core.stats.intervals import Interval, wilson_of_share
 
 WHOLE_NUMBERS = 1000
 """Discordant pairs up to which McNemar's p is worked out in whole numbers."""
@@ -53,8 +53,16 @@ def newcombe_paired(
         raise ValueError(
             f"pairs are counts, at least one in all: {both}, {only_first}, {only_second}, {neither}"
         )
-    first = wilson_interval(both + only_first, n, level)
-    second = wilson_interval(both + only_second, n, level)
+    return newcombe_of_counts(both, only_first, only_second, neither, level)
+
+
+def newcombe_of_counts(
+    both: float, only_first: float, only_second: float, neither: float, level: float = 0.95
+) -> Interval:
+    """:func:`newcombe_paired` of counts that need be no whole numbers (effective ones)."""
+    n = both + only_first + only_second + neither
+    first = wilson_of_share(min(1.0, (both + only_first) / n), n, level)
+    second = wilson_of_share(min(1.0, (both + only_second) / n), n, level)
     difference = (only_first - only_second) / n
     margins = (
         (both + only_first)

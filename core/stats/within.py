@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.clustered import cluster_totals, clustered_intervals
-from core.stats.intervals import checked_level, checked_resamples
+from core.stats.clustered import cluster_totals
+from core.stats.intervals import Interval, checked_level, checked_resamples
+from core.stats.reported import paired_floor, reported_interval
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +23,8 @@ class WithinContrast:
     """Mean inside the middle columns less the mean outside, over rows.
 
     ``inside`` and ``outside`` are the two means, ``difference`` theirs; ``low`` and ``high`` its
-    interval (nan where there is one cluster), ``p_value`` two-sided; ``rows`` that count, and
-    ``clusters`` they come from.
+    interval (nan where there are fewer than 5 clusters), ``p_value`` two-sided; ``rows`` that
+    count, and ``clusters`` they come from.
     """
 
     inside: float
@@ -48,10 +49,12 @@ def within_contrast(
 
     ``values`` float [rows, columns], nan where missing; ``clusters`` [rows], labels that sort
     (patients); ``inside`` bool [columns]. A row counts with its mean inside less its mean
-    outside, where it has a value on both sides; None where no row has. The interval is a
-    percentile bootstrap of clusters. For p the columns of a cluster are permuted, all its rows
-    alike, so that what its rows share (the same neighbours at the same place) does not count as
-    evidence; p is (b + 1)/(m + 1) with b of m permutations at least as far from 0, never 0.
+    outside, where it has a value on both sides; None where no row has. The interval is
+    :func:`core.stats.reported_interval` of resampled clusters; where all values lie in [0, 1] it
+    holds Newcombe's paired one at the effective number of rows. For p the columns of a cluster are
+    permuted, all its rows alike, so that what its rows share (the same neighbours at the same
+    place) does not count as evidence; p is (b + 1)/(m + 1) with b of m permutations at least as far
+    from 0, never 0.
     Raises ValueError for wrong shapes. Source: Good, Permutation, Parametric and Bootstrap Tests
     of Hypotheses (2005), section 7 (blocks); Phipson and Smyth, Stat Appl Genet Mol Biol 9 (2010)
     article 39.
@@ -81,15 +84,16 @@ def within_contrast(
     estimate = float(differences.sum() / counts.sum())
     _, member = np.unique(member[counts], return_inverse=True)
     held, known = held[counts], known[counts]
+    differences = differences[counts]
     size = int(member.max()) + 1
     totals: Floats = np.column_stack(
-        [np.bincount(member, weights=differences[counts]), np.bincount(member)]
+        [np.bincount(member, weights=differences), np.bincount(member)]
     ).astype(np.float64)
     low = high = float("nan")
     if size > 1:
         drawn = cluster_totals(totals, resamples, rng)
-        bounds = clustered_intervals(drawn[:, :1] / drawn[:, 1:], level)
-        low, high = float(bounds[0][0]), float(bounds[1][0])
+        floor = _floor(within[counts], without[counts], member, level)
+        low, high = reported_interval(drawn[:, 0] / drawn[:, 1], size, floor, level) or (low, high)
 
     sums, rows = np.zeros(resamples), np.zeros(resamples)
     for cluster in range(size):
@@ -110,6 +114,22 @@ def within_contrast(
         int(counts.sum()),
         size,
     )
+
+
+def _floor(
+    inside: Floats, outside: Floats, member: NDArray[np.int64], level: float
+) -> Interval | None:
+    """Newcombe's interval of rows as pairs, a row with means m and o counting m·o, m(1 − o),
+    o(1 − m) and (1 − m)(1 − o); None for values outside [0, 1]."""
+    if min(inside.min(), outside.min()) < 0 or max(inside.max(), outside.max()) > 1:
+        return None
+    pairs = (
+        inside * outside,
+        inside * (1 - outside),
+        outside * (1 - inside),
+        (1 - inside) * (1 - outside),
+    )
+    return paired_floor(np.column_stack([np.bincount(member, weights=of) for of in pairs]), level)
 
 
 def _mean(sums: Floats, counts: Floats) -> Floats:

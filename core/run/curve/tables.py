@@ -67,7 +67,8 @@ def drawn(
             f"no answer has both the score {choice.score!r} and a {choice.position} position of "
             f"its evidence ({taken.unscored} without the score, {taken.unlocated} unlocated)"
         )
-    return study(taken.placed, bins, resamples, seed), taken
+    widened = observed.protocol.intervals == "widened"
+    return study(taken.placed, bins, resamples, seed, widened), taken
 
 
 def named(choice: Choice, bins: int) -> dict[str, Any]:

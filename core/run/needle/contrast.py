@@ -17,7 +17,7 @@ from core.evidence import is_middle
 from core.run.needle.said import Row, of_cells
 from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
-from core.stats import holm_adjust, within_contrast
+from core.stats import FEWEST_CLUSTERS, holm_adjust, within_contrast
 
 ALPHA = 0.05
 _TESTED = (
@@ -78,8 +78,8 @@ def _tested(own: Sequence[Row], plan: Plan, *name: str) -> Row:
         "middle": found.inside,
         "edge": found.outside,
         "difference": found.difference,
-        "ci_low": None if found.low == found.high else known(found.low),
-        "ci_high": None if found.low == found.high else known(found.high),
+        "ci_low": known(found.low),
+        "ci_high": known(found.high),
         "p": found.p_value,
         "left_out": len(series) - found.rows,
     }
@@ -149,7 +149,7 @@ def _why(row: Row) -> str:
 
 def _interval(row: Row) -> str:
     if row["ci_low"] is None:
-        return " (no interval)"
+        return f" (no interval: fewer than {FEWEST_CLUSTERS} patients)"
     return f" (95 % interval {100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f})"
 
 

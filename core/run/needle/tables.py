@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.run.needle.contrast import contrasts, verdicts
 from core.run.needle.said import Row, needle_rows, of_cells
 from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
 from core.run.tables.failures import failures
-from core.stats import clustered_bootstrap, wilson_interval
+from core.stats import clustered_bootstrap, reported_interval, share_floor, wilson_interval
 from core.store import RowStore
 
 
@@ -96,7 +97,8 @@ def _marginal(
 ) -> Table:
     """Accuracy along one axis for each number of distractors; patients are resampled.
 
-    ``ci_low`` and ``ci_high`` are null where there is one patient.
+    ``ci_low`` and ``ci_high`` follow ``protocol.intervals``: widened ones are null for fewer than 5
+    patients with a judged item there (:func:`core.stats.reported_interval`).
     """
     rows: Table = []
     for named, own in of_cells(said, plan):
@@ -115,7 +117,11 @@ def _marginal(
                     generator(plan, *name),
                     bin_count=len(index),
                 )
-                bounds = {i: (known(drawn.low[i]), known(drawn.high[i])) for i in index.values()}
+                for i in index.values():
+                    bounds[i] = (known(drawn.low[i]), known(drawn.high[i]))
+                    if plan.protocol.intervals == "widened":
+                        here = [row for row in judged if index[row[axis]] == i]
+                        bounds[i] = _reported(here, drawn.means[:, i])
             for (place,), there in places.items():
                 low, high = bounds.get(index[place], (None, None))
                 rows.append(
@@ -131,6 +137,18 @@ def _marginal(
                     }
                 )
     return rows
+
+
+def _reported(rows: Sequence[Row], means: NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """The reported interval of judged rows at one place; patients are the clusters."""
+    if not rows:
+        return None, None
+    _, member = np.unique([row["record"] for row in rows], return_inverse=True)
+    right, n = (
+        np.bincount(member, weights=of)
+        for of in ([float(row["correct"]) for row in rows], np.ones(len(rows)))
+    )
+    return reported_interval(means, len(n), share_floor(right, n)) or (None, None)
 
 
 def _facts(said: Sequence[Row], plan: Plan) -> Table:

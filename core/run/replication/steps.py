@@ -88,6 +88,10 @@ FAULTS: tuple[Fault, ...] = (
 )
 """In the order in which they are taken away."""
 
+REPORTING = ("intervals",)
+"""Published choices of how figures are reported: no answer or verdict depends on them, so they
+have no step of their own and are taken away with the last fault."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -113,7 +117,8 @@ def steps() -> tuple[Step, ...]:
     found = [Step(None, published)]
     left = dict(published.differences())
     for fault in FAULTS:
-        changes: dict[str, Any] = {name: left.pop(name)[0] for name in fault.fields if name in left}
+        fields = fault.fields + (REPORTING if fault is FAULTS[-1] else ())
+        changes: dict[str, Any] = {name: left.pop(name)[0] for name in fields if name in left}
         found.append(Step(fault, replace(found[-1].protocol, **changes)))
     if left:
         raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")

@@ -2,7 +2,8 @@
 
 Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement always stand together (with few
 answers right kappa is near 0 however well two judges agree), each with an interval by resampling
-patients: a patient's answers, under all arms, belong together.
+patients: a patient's answers, under all arms, belong together. Fewer than 5 patients give none
+(:func:`core.stats.reported_interval`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from core.run.plan import Plan
 from core.run.tables.common import Table, entry_columns, generator, known, literal
 from core.stats import (
     ac1_of,
+    agreement_floors,
     cluster_totals,
-    clustered_intervals,
     kappa_of,
     positive_of,
     raw_of,
     repeat_agreement,
+    reported_interval,
+    share_floor,
 )
 from core.store import Ask
 
@@ -84,14 +87,13 @@ def measured(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -
         counts = totals[:, 4 * i : 4 * i + 4].sum(axis=0)
         row |= {"n": int(counts.sum()), "patients": len(patients)}
         row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
+        floors = agreement_floors(totals[:, 4 * i : 4 * i + 4])
         for measure, of in MEASURES.items():
             value = known(float(of(counts.reshape(2, 2)))) if patients else None
-            low = high = None
-            if drawn is not None and len(patients) > 1 and value is not None:
-                ends = clustered_intervals(of(drawn[:, i])[:, None])
-                # Resamples that are all alike give no interval, not one without width.
-                if ends[0][0] < ends[1][0]:
-                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            ends = None
+            if drawn is not None and value is not None:
+                ends = reported_interval(of(drawn[:, i]), len(patients), floors.get(measure))
+            low, high = ends or (None, None)
             row |= {measure: value, f"{measure}_low": low, f"{measure}_high": high}
 
 
@@ -158,13 +160,12 @@ def self_agreement(ask: Ask, plan: Plan) -> Table:
                 1,
                 dtype=np.float64,
             )
-            low = high = None
-            if len(totals) > 1:
-                name = ("self_agreement", reader, judge)
-                drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
-                ends = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
-                if ends[0][0] < ends[1][0]:
-                    low, high = known(float(ends[0][0])), known(float(ends[1][0]))
+            name = ("self_agreement", reader, judge)
+            drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
+            ends = reported_interval(
+                drawn[:, 0] / drawn[:, 1], len(totals), share_floor(totals[:, 0], totals[:, 1])
+            )
+            low, high = ends or (None, None)
             rows.append(
                 {
                     "reader": reader,

@@ -38,15 +38,22 @@ def generator(plan: Plan, *name: object) -> np.random.Generator:
 
 
 def intervals(hits: int, n: int, plan: Plan, *name: object) -> dict[str, Any]:
-    """Share with percentile bootstrap and Wilson bounds; all null where n is 0."""
+    """Share with bootstrap and Wilson bounds; all null where n is 0.
+
+    ``ci`` is the percentile bootstrap of rows; under ``protocol.intervals = "widened"`` it also
+    holds Wilson's interval, so that it has a width where none or all are right.
+    """
     if n == 0:
         return dict.fromkeys(("share", "ci_low", "ci_high", "wilson_low", "wilson_high"))
     drawn = bootstrap_proportion(hits, n, plan.protocol.resamples, generator(plan, *name))
     wilson = wilson_interval(hits, n)
+    low, high = drawn.low, drawn.high
+    if plan.protocol.intervals == "widened":
+        low, high = min(low, wilson.low), max(high, wilson.high)
     return {
         "share": drawn.estimate,
-        "ci_low": drawn.low,
-        "ci_high": drawn.high,
+        "ci_low": low,
+        "ci_high": high,
         "wilson_low": wilson.low,
         "wilson_high": wilson.high,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from core.stats import clustered_wilson, wilson_interval
+from core.stats import clustered_wilson, reported_interval, wilson_interval
 from core.store import Ask
 
 Counts = Mapping[str, Any]
@@ -73,8 +73,8 @@ def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
 def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
-    ``wilson``: as if every answer were another patient's; ``patient``: as many answers as the
-    patients make them worth.
+    ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
+    answers, null for fewer than 5 patients (:data:`core.stats.FEWEST_CLUSTERS`).
     """
     n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
     row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
@@ -85,5 +85,6 @@ def share(count: Counts) -> dict[str, Any]:
     clustered = clustered_wilson(
         correct, n, patients, count["squares"], count["cross"], count["sizes"]
     )
-    found = (plain.estimate, plain.low, plain.high, clustered.low, clustered.high)
+    ends = reported_interval(None, patients, clustered) or (None, None)
+    found = (plain.estimate, plain.low, plain.high, *ends)
     return row | dict(zip(names, found, strict=True))

@@ -16,15 +16,16 @@ import numpy as np
 
 from core.errors import UnknownName
 from core.run.plan import Plan
-from core.run.tables.common import Table, entry_columns, generator, known, literal
+from core.run.tables.common import Table, entry_columns, generator, literal
 from core.stats import (
     benjamini_hochberg,
     cluster_totals,
-    clustered_intervals,
     cochran_q,
     holm_adjust,
     mcnemar_exact,
     newcombe_paired,
+    paired_floor,
+    reported_interval,
     smallest_difference,
 )
 from core.store import Ask
@@ -57,8 +58,8 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
         SELECT label, reader, judge, sum(both_right)::BIGINT AS both_right,
             sum(only_this)::BIGINT AS only_this, sum(only_baseline)::BIGINT AS only_baseline,
             sum(n)::BIGINT AS n, list(patient ORDER BY patient) AS patients,
-            list(only_this - only_baseline ORDER BY patient) AS gains,
-            list(n ORDER BY patient) AS sizes
+            list([both_right, only_this, only_baseline, n - both_right - only_this - only_baseline]
+                ORDER BY patient) AS cells
         FROM pairs GROUP BY ALL ORDER BY ALL
         """
     )
@@ -73,20 +74,18 @@ def _resample(rows: Table, plan: Plan, baseline: str) -> None:
     totals = np.zeros((len(everyone), 2 * len(rows)))
     for i, row in enumerate(rows):
         at = [place[patient] for patient in row["patients"]]
-        totals[at, 2 * i], totals[at, 2 * i + 1] = row["gains"], row["sizes"]
+        row["cells"] = np.array(row["cells"], dtype=np.float64)
+        totals[at, 2 * i] = row["cells"][:, 1] - row["cells"][:, 2]
+        totals[at, 2 * i + 1] = row["cells"].sum(axis=1)
     if not everyone:
         return
     # The same draws of patients for every row: intervals can be compared line by line.
     drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, "paired", baseline))
     gains, sizes = drawn[:, ::2], drawn[:, 1::2]
     shares = np.divide(gains, sizes, out=np.full(gains.shape, np.nan), where=sizes > 0)
-    low, high = clustered_intervals(shares)
     for i, row in enumerate(rows):
-        # One patient resampled is always itself, and so are pairs that never differ: there is no
-        # interval then, not one without width.
-        several = len(row["patients"]) > 1 and row["only_this"] + row["only_baseline"] > 0
-        row["patient_low"] = known(low[i]) if several else None
-        row["patient_high"] = known(high[i]) if several else None
+        ends = reported_interval(shares[:, i], len(row["patients"]), paired_floor(row["cells"]))
+        row["patient_low"], row["patient_high"] = ends or (None, None)
 
 
 NO_PAIR: dict[str, Any] = {

@@ -11,7 +11,7 @@ import numpy as np
 from core.run.plan import Plan
 from core.run.tables.common import WIDE_BANDS, Table, bands_of, entry_columns, generator, known
 from core.run.tables.stage1_facts import OF, Stage1Facts
-from core.stats import cluster_totals, clustered_intervals
+from core.stats import cluster_totals, clustered_intervals, reported_interval, share_floor
 
 
 def precision(facts: Stage1Facts, plan: Plan) -> Table:
@@ -38,7 +38,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
                         at = number[row["instruction"]], place[row["label"], c.name, of]
                         hits[at], lines[at] = hit, row[of]
                         asked[at[1]] += 1
-        low = high = np.full(len(cells), np.nan)
+        ends: list[tuple[float, float] | None] = [None] * len(cells)
         if number:
             both = np.hstack([hits, lines])
             drawn = cluster_totals(
@@ -46,9 +46,15 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
             )
             met, all_lines = drawn[:, : len(cells)], drawn[:, len(cells) :]
             shares = np.divide(met, all_lines, out=np.full(met.shape, np.nan), where=all_lines > 0)
-            low, high = clustered_intervals(shares)
+            if plan.protocol.intervals == "percentile":
+                ends = list(zip(*(of.tolist() for of in clustered_intervals(shares)), strict=True))
+            else:
+                for i in np.flatnonzero(lines.sum(axis=0)):
+                    floor = share_floor(hits[:, i], lines[:, i])
+                    ends[i] = reported_interval(shares[:, i], int((lines[:, i] > 0).sum()), floor)
         for i, (entry, c, of) in enumerate(cells):
             n, met_all = int(lines[:, i].sum()), int(hits[:, i].sum())
+            low, high = ends[i] or (np.nan, np.nan)
             table[i * len(WIDE_BANDS) + b] = {
                 **entry_columns(entry),
                 "criterion": c.name,
@@ -58,7 +64,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
                 "n": n,
                 "hits": met_all,
                 "precision": met_all / n if n else None,
-                "ci_low": known(low[i]),
-                "ci_high": known(high[i]),
+                "ci_low": known(low),
+                "ci_high": known(high),
             }
     return table

@@ -15,6 +15,7 @@ from pages.ui.shared import results, tables, theme
 RULES = {
     "empty": "no word at all",
     "refusal": "declines to answer",
+    "hedged": "names a possibility and commits to none",
     "continuation": "carries the record on instead of answering",
     "wrong value": "a number where the reference has another",
     "unsupported": "speaks mostly of what stands nowhere in its context",

@@ -54,7 +54,7 @@ def pairs(chosen: Chosen) -> None:
         "one of the two got right; Holm's adjustment holds for all comparisons of this reader and "
         "judge, BH (Benjamini and Hochberg) keeps the share of false alarms. By patient: patients "
         "are resampled, as a patient's questions belong together; the p values take questions as "
-        "independent. Where no question tells the two apart there is nothing to resample."
+        "independent. Fewer than 5 patients give no interval by patient."
     )
     _readers(chosen)
     _tests(chosen)

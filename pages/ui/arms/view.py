@@ -25,8 +25,9 @@ INTERVALS = {
 """Intervals to choose from: name, and the columns of their ends."""
 HELP = (
     "Wilson: every question counts as another patient's. By patient: a patient's questions belong "
-    "together, so the interval is wider where patients differ. Bootstrap: percentile bootstrap of "
-    "questions, as in the paper; it has no width where none or all are right."
+    "together, so the interval is wider where patients differ; fewer than 5 patients give none. "
+    "Bootstrap: percentile bootstrap of questions, widened to hold Wilson's interval (under the "
+    "published protocol the paper's own, without width where none or all are right)."
 )
 
 

@@ -113,8 +113,9 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
     st.caption(
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "of both, with Newcombe's 95 % paired interval; “by patient” resamples patients. p is "
-        "McNemar's exact one, adjusted by Holm over one run's comparisons. A dash: nothing to tell."
+        "of both, with Newcombe's 95 % paired interval; “by patient” resamples patients "
+        "(a dash: fewer than 5 patients). p is McNemar's exact one, adjusted by Holm over one run's "
+        "comparisons."
     )
 
 

@@ -1,0 +1,187 @@
+"""The interval that tables and pages report for rows in clusters (patients, questions).
+
+One rule for every statistic. Below :data:`FEWEST_CLUSTERS` clusters there is no interval. From
+there on it is the bootstrap of clusters with percentiles expanded for few clusters, widened to hold
+the score interval of the same counts, so that it never has less width than the counts allow: a
+bootstrap of rows that are all alike has none. ``docs/power.md`` has the simulated coverage.
+"""
+
+from __future__ import annotations
+
+from math import hypot, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.stats.clustered import ROUNDING, clustered_intervals, clustered_wilson
+from core.stats.intervals import Interval, checked_level
+from core.stats.paired import newcombe_of_counts
+
+Floats = NDArray[np.float64]
+FEWEST_CLUSTERS = 5
+"""Fewer clusters than this give no clustered interval."""
+
+
+def expanded_level(clusters: int, level: float = 0.95) -> float:
+    """The level of percentiles that gives a bootstrap of few clusters the level wanted.
+
+    1 − 2 Φ(−√(k/(k − 1)) t), with t of k − 1 degrees of freedom for k ≥ 2 clusters. Raises
+    ValueError for fewer clusters or a level outside (0, 1). Source: Hesterberg, Am Stat 69 (2015)
+    371–386, section 4.3 (expanded percentile interval).
+    """
+    if clusters < 2:
+        raise ValueError(f"percentiles are expanded for two clusters or more, not {clusters}")
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(clusters - 1, 0.5 + checked_level(level) / 2))
+    return 1.0 - 2.0 * NormalDist().cdf(-sqrt(clusters / (clusters - 1)) * t)
+
+
+def reported_interval(
+    draws: ArrayLike | None,
+    clusters: int,
+    floor: Interval | None = None,
+    level: float = 0.95,
+) -> tuple[float, float] | None:
+    """Low and high of the interval to report; None where the data allow none.
+
+    ``draws`` [resamples]: the statistic on resampled clusters, nan where not defined, or None;
+    ``clusters``: how many there are; ``floor``: a score interval that the reported one must hold.
+    None with fewer than :data:`FEWEST_CLUSTERS` clusters, and without a floor where the draws are
+    all alike. Raises ValueError where there are neither draws nor a floor.
+    """
+    if draws is None and floor is None:
+        raise ValueError("an interval is reported from draws, a score interval, or both")
+    if clusters < FEWEST_CLUSTERS:
+        return None
+    ends: list[tuple[float, float]] = [] if floor is None else [(floor.low, floor.high)]
+    if draws is not None:
+        column = np.asarray(draws, dtype=np.float64)[:, None]
+        low, high = clustered_intervals(column, expanded_level(clusters, level))
+        if low[0] < high[0]:
+            ends.append((float(low[0]), float(high[0])))
+    if not ends:
+        return None
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Interval:
+    """Clustered Wilson interval of a share from what each cluster holds.
+
+    ``right`` and ``sizes`` float [clusters]: rows right and rows of each cluster; clusters without
+    a row are left out. Raises ValueError where no cluster has a row.
+    Source: :func:`core.stats.clustered_wilson`.
+    """
+    c, n = (np.asarray(of, dtype=np.float64) for of in (right, sizes))
+    c, n = c[n > 0], n[n > 0]
+    return clustered_wilson(
+        float(c.sum()), float(n.sum()), len(n), float(c @ c), float(c @ n), float(n @ n), level
+    )
+
+
+def clustered_newcombe(
+    both: float,
+    only_first: float,
+    only_second: float,
+    neither: float,
+    clusters: int,
+    squares: float,
+    cross: float,
+    sizes: float,
+    level: float = 0.95,
+) -> Interval:
+    """Newcombe's paired interval of a difference whose pairs come in clusters.
+
+    The four counts of pairs are scaled to the effective number of pairs: their number divided by
+    the ratio of the clustered variance of the difference (linearised) to that of independent
+    pairs, never below 1, and by the excess of Student's t over the normal. With g = only_first −
+    only_second and n pairs in each cluster, ``squares``, ``cross`` and ``sizes`` are the sums over
+    clusters of g², g·n and n². Where the pairs do not vary the ratio is unknown and each cluster
+    counts as one pair. A lone cluster gives [−1, 1]. Raises ValueError for impossible counts.
+    Source: Newcombe, Statist Med 17 (1998) 2635–2650; effective size as in
+    :func:`core.stats.clustered_wilson`.
+    """
+    n = both + only_first + only_second + neither
+    if not 1 <= clusters <= n + ROUNDING or sizes < n - ROUNDING:
+        raise ValueError(f"{clusters} clusters of {n} pairs cannot have these sums")
+    difference = (only_first - only_second) / n
+    if clusters == 1:
+        return Interval(difference, -1.0, 1.0, level)
+    independent = (only_first + only_second) / n - difference**2
+    if independent <= 1e-12:
+        size = float(clusters)
+    else:
+        excess = squares - 2 * difference * cross + difference**2 * sizes
+        variance = max(0.0, excess) * clusters / (clusters - 1) / n**2
+        size = n / max(1.0, variance * n / independent)
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(clusters - 1, 0.5 + checked_level(level) / 2))
+    scale = size * (NormalDist().inv_cdf(0.5 + level / 2) / t) ** 2 / n
+    counts = (scale * both, scale * only_first, scale * only_second, scale * neither)
+    return newcombe_of_counts(*counts, level)
+
+
+def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
+    """:func:`clustered_newcombe` from each cluster's counts, float [clusters, 4].
+
+    Columns: both right, only the first, only the second, neither; clusters without a pair are left
+    out.
+    """
+    table = np.asarray(cells, dtype=np.float64)
+    table = table[table.sum(axis=1) > 0]
+    gains, n = table[:, 1] - table[:, 2], table.sum(axis=1)
+    both, first, second, neither = (float(total) for total in table.sum(axis=0))
+    sums = float(gains @ gains), float(gains @ n), float(n @ n)
+    return clustered_newcombe(both, first, second, neither, len(table), *sums, level)
+
+
+def difference_floor(first: Interval, second: Interval) -> Interval:
+    """Interval of the difference of two independent shares from the interval of each.
+
+    Square-and-add. Source: Newcombe, Statist Med 17 (1998) 873–890; Zou and Donner, Statist Med 27
+    (2008) 1693–1702 (any intervals).
+    """
+    difference = first.estimate - second.estimate
+    below = hypot(first.estimate - first.low, second.high - second.estimate)
+    above = hypot(first.high - first.estimate, second.estimate - second.low)
+    return Interval(
+        difference, max(-1.0, difference - below), min(1.0, difference + above), first.level
+    )
+
+
+def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interval]:
+    """Score intervals of raw agreement, kappa, AC1 and positive agreement of two judges.
+
+    ``cells`` float [clusters, 4]: both yes, only the first, only the second, neither, of each
+    cluster. Raw agreement has the clustered Wilson interval. Kappa and AC1 are increasing functions
+    of it at the chance agreement seen, (p − e)/(1 − e), and positive agreement is one of the share
+    of both among the items to which any said yes, 2s/(1 + s): their bounds are those of the shares,
+    transformed. A measure that is not defined is left out; "raw", "kappa", "ac1",
+    "positive_agreement".
+    """
+    table = np.asarray(cells, dtype=np.float64)
+    total = table.sum(axis=0)
+    n = total.sum()
+    found: dict[str, Interval] = {}
+    if not n:
+        return found
+    raw = share_floor(table[:, 0] + table[:, 3], table.sum(axis=1), level)
+    found["raw"] = raw
+    first, second = (total[0] + total[1]) / n, (total[0] + total[2]) / n
+    mean = (first + second) / 2
+    chances = {
+        "kappa": first * second + (1 - first) * (1 - second),
+        "ac1": 2 * mean * (1 - mean),
+    }
+    for measure, chance in chances.items():
+        if chance < 1.0 - 1e-12:
+            ends = [(p - chance) / (1 - chance) for p in (raw.estimate, raw.low, raw.high)]
+            found[measure] = Interval(ends[0], max(-1.0, ends[1]), ends[2], level)
+    any_yes = table[:, :3].sum(axis=1)
+    if any_yes.any():
+        share = share_floor(table[:, 0], any_yes, level)
+        ends = [2 * s / (1 + s) for s in (share.estimate, share.low, share.high)]
+        found["positive_agreement"] = Interval(ends[0], ends[1], ends[2], level)
+    return found
