@@ -114,8 +114,8 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
         "of both, with Newcombe's 95 % paired interval; “by patient” resamples patients "
-        "(a dash: fewer than 5 patients). p is McNemar's exact one, adjusted by Holm over one run's "
-        "comparisons."
+        "(a dash: fewer than 5 patients). p is McNemar's exact one, adjusted by Holm over one "
+        "run's comparisons."
     )
 
 
