@@ -83,6 +83,8 @@ _OPEN_WORDS = _set(
     "did does either both due including such versus vs mr mrs ms dr prof within upon under"
 )
 """Words after which no sentence and no list item ends."""
+_BEFORE_NUMBERS = _set("on over about around approximately after before since age aged day")
+"""Words after which none ends where a number follows."""
 
 # Abbreviations that end no sentence, whatever follows.
 _NEVER_LAST = _set(
@@ -191,7 +193,9 @@ def _kind(body: str, goes_on: bool) -> Kind:
         return Kind.PROSE
     if body[0] == "#" or _BOLD.match(body):
         return Kind.HEADING
-    if body.rstrip("*_ ").endswith(":") and not body[0].islower() and not _WITHIN.search(body):
+    if body.rstrip("*_ ").endswith(":") and not (
+        body[0].islower() or _WITHIN.search(body) or body.count("(") > body.count(")")
+    ):
         return Kind.HEADING
     if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
         return Kind.HEADING
@@ -324,7 +328,8 @@ class _Widths:
         ):
             return True
         word = _LAST_WORD.search(tail)
-        if word is not None and word.group().lower() in _OPEN_WORDS and not word.group().isupper():
+        low = word.group().lower() if word is not None and not word.group().isupper() else ""
+        if low in _OPEN_WORDS or (low in _BEFORE_NUMBERS and head[0].isdigit()):
             return True
         own = self.text[max(line.start, line.end - LINE_HEAD) : line.end]
         closes = head.find(")")
