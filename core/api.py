@@ -18,7 +18,7 @@ from core.door.asking import (
     select_report,
     typed_question,
 )
-from core.door.catalogue import MemberCard, folders, members, models
+from core.door.catalogue import MemberCard, folders, members, models, only_quotes
 from core.door.cohorts import (
     CohortCard,
     check,
@@ -204,6 +204,7 @@ __all__ = [
     "models",
     "needle_items",
     "neutralise",
+    "only_quotes",
     "open_data",
     "open_shipped",
     "outcomes",

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from core import api
 from core.types import Kept
-from pages.ui.patient import compare, evidence, kept
+from pages.ui.patient import cards, compare, evidence, kept
 from pages.ui.patient import export as patient_export
 from pages.ui.patient import reader as reader_view
 from pages.ui.patient.kept import ArmView
+from pages.ui.patient.view import looks
 from pages.ui.shared import marks, tables
 from pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
 
@@ -228,3 +230,17 @@ def test_a_run_that_both_kept_as_recent_is_folded_and_a_long_unit_shortened():
     html = compare.html_of(table, view, view, ("#000", "#111"))
     assert "12 sentences both kept only as the most recent" in html
     assert html.count('class="mc-cell') == 12
+
+
+def test_every_answer_names_its_reader_and_says_where_it_only_quotes():
+    view = view_of("bm25", "e0")
+    answered = replace(view, answer=api.Answer("May"), reader="Small <b>reader</b>")
+    quoting = replace(answered, only_quotes=True)
+    for one, says in ((answered, False), (quoting, True)):
+        card = cards.card(one, looks([one])[0], FOUND, (9, 90), "sentence")
+        box = reader_view.answer_html(one, None)
+        for html in (card, box):
+            assert "Small &lt;b&gt;reader" in html
+            assert ("only quotes" in html) == says
+    assert api.only_quotes("small") and api.only_quotes("extractive")
+    assert not api.only_quotes("qwen")

@@ -64,6 +64,14 @@ def members(family: str) -> list[MemberCard]:
     return cards
 
 
+def only_quotes(reader: str) -> bool:
+    """Whether a reader's answers are lines of its context word for word, or that none answers.
+
+    Raises UnknownName.
+    """
+    return getattr(READERS.get(reader), "only_quotes", False)
+
+
 def models() -> list[dict[str, Any]]:
     """Weights the program can use: which are here, which are missing, where they go."""
     return weights.catalogue()

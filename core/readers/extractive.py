@@ -41,6 +41,7 @@ class Extractive:
     title: str = "Extractive baseline (non-generative)"
     needs: ClassVar[str] = MINILM
     generative: ClassVar[bool] = False
+    only_quotes: ClassVar[bool] = True
 
     def __init__(
         self, protocol: Protocol, window: int = 32_768, embedder: Embedder | None = None

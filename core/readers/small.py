@@ -58,6 +58,7 @@ class Small:
     name: str = "small"
     title: str = "Small reader (Midchart's own, 4.7 million weights)"
     needs: ClassVar[str] = weights.SMALL
+    only_quotes: ClassVar[bool] = True
 
     def __init__(self, protocol: Protocol, group: int = 16) -> None:
         self.check(protocol, group)

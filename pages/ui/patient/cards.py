@@ -71,6 +71,11 @@ def verdict_html(judge: str, verdict: api.Verdict) -> str:
     )
 
 
+def answered_by(view: ArmView) -> str:
+    """The reader of an answer, and that it only quotes where it does."""
+    return view.reader + (" · only quotes, writes nothing of its own" if view.only_quotes else "")
+
+
 def _answer(view: ArmView) -> str:
     if view.reading_problem:
         return f'<p class="mc-answer mc-muted">Not read: {marks.safe(view.reading_problem)}</p>'
@@ -88,7 +93,8 @@ def _answer(view: ArmView) -> str:
         f"<span>{verdict_html(name, verdict)}</span>" for name, verdict in view.verdicts.items()
     )
     said = f'<div class="mc-said">{verdicts}</div>' if verdicts else ""
-    return f'<div class="mc-answer"><p><q>{text}</q>{lost}</p>{said}</div>'
+    by = f'<div class="mc-muted">{marks.safe(answered_by(view))}</div>' if view.reader else ""
+    return f'<div class="mc-answer">{by}<p><q>{text}</q>{lost}</p>{said}</div>'
 
 
 def card(

@@ -55,6 +55,10 @@ class ArmView:
     verdicts: Mapping[str, api.Verdict] = field(default_factory=dict)
     problem: str = ""
     reading_problem: str = ""
+    reader: str = ""
+    """Title of the reader that answered, or would have."""
+    only_quotes: bool = False
+    """Whether that reader only quotes its context."""
     pending: bool = False
     """Not computed yet, because it takes long and nobody asked."""
 

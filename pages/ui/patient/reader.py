@@ -48,7 +48,7 @@ def budget_words(view: ArmView) -> str:
     return words
 
 
-def answer_html(view: ArmView, gold: api.Gold | None, reader: str) -> str:
+def answer_html(view: ArmView, gold: api.Gold | None) -> str:
     """The answer, the reference answer and the verdicts, side by side."""
     answer = view.answer
     if answer is None:
@@ -57,7 +57,8 @@ def answer_html(view: ArmView, gold: api.Gold | None, reader: str) -> str:
         said = f"<p>No answer: {marks.safe(answer.reason)}</p>"
     else:
         said = f"<p>{marks.safe(answer.text) or '(empty answer)'}</p>"
-    boxes = [f'<div class="mc-box"><h4>Answer · {marks.safe(reader)}</h4>{said}</div>']
+    by = cards.answered_by(view)
+    boxes = [f'<div class="mc-box"><h4>Answer · {marks.safe(by)}</h4>{said}</div>']
     if gold is None:
         reference = "<p>This question has no reference answer; nothing judges the answer.</p>"
         boxes.append(f'<div class="mc-box"><h4>Reference</h4>{reference}</div>')

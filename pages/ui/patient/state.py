@@ -127,10 +127,11 @@ def size(record: api.Record, protocol: api.Protocol) -> tuple[int, int]:
 def _view(key: tuple[str, ...], _args: tuple[Any, ...]) -> ArmView:
     cohort, record, instruction, gold, arm, title, reader, judges, protocol = _args
     selection = api.select(cohort, record, instruction, arm, protocol)
+    by = {n: t for n, t, _ in state.members("reader")}.get(reader, reader)
     try:
         prompt, answer = api.ask(instruction, selection, reader, protocol)
     except MidchartError as error:
-        return ArmView(arm, title, selection, reading_problem=str(error))
+        return ArmView(arm, title, selection, reading_problem=str(error), reader=by)
     verdicts: dict[str, api.Verdict] = {}
     if gold is not None and answer.status == "ok":
         for judge in judges:
@@ -138,7 +139,8 @@ def _view(key: tuple[str, ...], _args: tuple[Any, ...]) -> ArmView:
                 verdicts[judge] = api.judge(instruction, gold, answer, judge, protocol)
             except MidchartError as error:
                 verdicts[judge] = api.Verdict("failed", reason=str(error))
-    return ArmView(arm, title, selection, prompt, answer, verdicts)
+    only = api.only_quotes(reader)
+    return ArmView(arm, title, selection, prompt, answer, verdicts, reader=by, only_quotes=only)
 
 
 def view_key(

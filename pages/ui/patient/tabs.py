@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core import api
-from pages.ui import state
 from pages.ui.patient import cards, compare
 from pages.ui.patient import export as patient_export
 from pages.ui.patient import reader as reader_view
@@ -33,14 +32,19 @@ def reader(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> 
         st.info("No arm has a selection to read.")
         return
     view = _pick("Context from", there, "patient_reader_arm")
-    title = {n: t for n, t, _ in state.members("reader")}.get(choice.reader, choice.reader)
     if view.prompt is not None:
         st.markdown(reader_view.budget_words(view))
-    st.html(reader_view.answer_html(view, choice.gold, title))
+    st.html(reader_view.answer_html(view, choice.gold))
     if choice.reader == "extractive":
         st.caption(
             "The extractive reader is a baseline without a language model: it copies the sentence "
             "of its context that best fits the question, and never writes one."
+        )
+    if choice.reader == "small":
+        st.caption(
+            "The small reader only quotes: it chooses one line of its context, in the record's own "
+            "words, or says that none answers; either can be wrong. It was trained on synthetic "
+            "records alone, and is often wrong on real text (figures: the guide, The small reader)."
         )
     gold = frozenset(i for p in found for i in p.ids)
     st.html(reader_view.context_html(view, gold))
