@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from core.run.tables.paired import conclusion
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms import words as arms_words
 from pages.ui.shared import forest as charts_forest
@@ -12,15 +13,17 @@ from pages.ui.shared import results, theme
 
 
 def pair(label: str, difference: float, p: float, **more: object) -> dict[str, object]:
-    return {
+    row = {
         "label": label,
         "reader": "r",
         "judge": "j",
         "n": 120,
         "difference": difference,
         "p_holm": p,
+        "p_bound_holm": p,
         **more,
     }
+    return row | {"verdict": conclusion(row)}
 
 
 OVERALL = {
@@ -41,6 +44,13 @@ OVERALL = {
 def said(*pairs: dict[str, object]) -> str:
     tables = {"accuracy": [OVERALL], "paired": list(pairs)}
     return arms_words.headline(tables, "r", "j", "full")
+
+
+def test_what_unscored_answers_could_overturn_is_not_claimed():
+    assert said(pair("a", 0.1, 0.01, p_bound_holm=0.3), pair("b", -0.2, 0.01)) == (
+        "Against full (22 % right): b (−20 points) is worse; no difference is claimed for "
+        "a (+10 points), as unscored answers could overturn it."
+    )
 
 
 def test_the_sentence_says_no_more_than_the_tests():

@@ -181,6 +181,32 @@ def test_pairs_are_what_a_loop_counts_and_holm_is_within_a_family(tables, rows):
             assert row[f"{ends}_low"] <= row["difference"] <= row[f"{ends}_high"]
 
 
+def test_unscored_answers_bound_every_accuracy_and_every_claim(tmp_path, rows):
+    answers, verdicts = rows[0], [dict(v) for v in rows[1]]
+    for v in verdicts:
+        # dense answers a third and is right, and hedges elsewhere; bm25 is right on half of all.
+        number = int(v["instruction"][1:])
+        if v["judge"] == "strict" and v["label"] == "dense":
+            v["outcome"], v["prompt_hash"] = ("correct" if number % 3 == 0 else "unparsed"), "h"
+        elif v["judge"] == "strict":
+            v["outcome"], v["prompt_hash"] = ("correct" if number % 2 else "incorrect"), "h"
+    tables = stage2(store_of(tmp_path / "items", answers, verdicts), plan())
+    (row,) = [
+        r for r in tables["accuracy"]
+        if (r["label"], r["reader"], r["judge"], r["band"]) == ("dense", "one", "strict", "overall")
+    ]  # fmt: skip
+    assert (row["n"], row["accuracy"], row["unparsed"]) == (QUESTIONS // 3, 1.0, 2 * QUESTIONS // 3)
+    assert (row["bound_low"], row["bound_high"]) == (pytest.approx(1 / 3), 1.0)
+    (pair,) = [
+        r for r in tables["paired"]
+        if (r["label"], r["reader"], r["judge"]) == ("dense", "one", "strict")
+    ]  # fmt: skip
+    assert pair["difference"] == pytest.approx(0.5) and pair["p_holm"] < 0.05
+    assert (pair["n"], pair["unscored"]) == (QUESTIONS // 3, 2 * QUESTIONS // 3)
+    assert (pair["bound_low"], pair["bound_high"]) == (pytest.approx(-1 / 6), pytest.approx(1 / 2))
+    assert pair["p_bound_holm"] == 1.0 and pair["verdict"].startswith("not claimed")
+
+
 def test_any_arm_can_be_the_baseline(store, rows):
     with facts(store, plan()) as ask:
         found = paired(ask, plan(), "dense")

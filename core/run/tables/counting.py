@@ -20,9 +20,9 @@ _OUTCOMES = """
     count(*) FILTER (correct) AS correct, count(correct) AS n,
     count(*) FILTER (refusal) AS refusals,
     count(*) FILTER (outcome = 'unparsed') AS unparsed,
-    count(*) FILTER (outcome = 'failed') AS failed
+    count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (unjudgeable) AS unjudgeable
 """
-SUMMED = ("n", "correct", "refusals", "unparsed", "failed")
+SUMMED = ("n", "correct", "refusals", "unparsed", "failed", "unjudgeable")
 NOTHING: Counts = dict.fromkeys((*SUMMED, "patients", "squares", "cross", "sizes"), 0)
 
 
@@ -74,11 +74,17 @@ def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
     ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers, null for fewer than 5 patients (:data:`core.stats.FEWEST_CLUSTERS`).
+    answers, null for fewer than 5 patients (:data:`core.stats.FEWEST_CLUSTERS`). ``bound_low`` and
+    ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right (but for
+    questions without a reference, which no answer can be judged on).
     """
     n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
     row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
     names = ("accuracy", "wilson_low", "wilson_high", "patient_low", "patient_high")
+    unscored = int(count["unparsed"]) + int(count["failed"]) - int(count["unjudgeable"])
+    total = n + unscored
+    row["bound_low"] = correct / total if total else None
+    row["bound_high"] = (correct + unscored) / total if total else None
     if n == 0:
         return row | dict.fromkeys(names)
     plain = wilson_interval(correct, n)

@@ -38,8 +38,8 @@ ANSWER_COLUMNS = (
 )  # fmt: skip
 VERDICT_COLUMNS = (
     "status", "label", "reader", "judge", "record", "instruction", "answer_key", "band", "middle",
-    "task_type", "domain", "outcome", "refusal", "nan_evidence", "repeat", "read_tokens",
-    "reused_tokens", "output_tokens", "cost_usd", "seconds",
+    "task_type", "domain", "outcome", "refusal", "nan_evidence", "prompt_hash", "repeat",
+    "read_tokens", "reused_tokens", "output_tokens", "cost_usd", "seconds",
 )  # fmt: skip
 OF_THE_ANSWER = (
     "lexical", "evidence", "evidence_in_prompt", "question_survived", "failure_kind",
@@ -121,6 +121,9 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"CREATE OR REPLACE TEMP TABLE judged AS SELECT {', '.join(names)}, "
             "p.patient, q.question, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
             "s.refusal, s.nan_evidence, "
+            # No answer could be judged: the question has no reference. It is no arm's failure.
+            "(s.outcome = 'failed' AND s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) "
+            "AS unjudgeable, "
             "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
             f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
             f"FROM (SELECT * FROM said WHERE {store.counted}) s "

@@ -8,7 +8,7 @@ the smallest difference that this many questions could have shown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -32,6 +32,9 @@ from core.store import Ask
 
 POWER, ALPHA = 0.8, 0.05
 Key = tuple[str, ...]
+BOUNDS = ("all_pairs", "low_this", "low_base", "high_this", "high_base")
+"""Pairs with unscored ones, and those that only one got right were this one's unscored answers all
+wrong and the baseline's all right (low), or the other way round (high)."""
 
 
 def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
@@ -45,22 +48,30 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
     rows = ask(
         f"""
         WITH base AS (
-            SELECT {using}, correct AS base FROM judged WHERE {baseline} AND correct IS NOT NULL
+            SELECT {using}, correct AS base FROM judged WHERE {baseline} AND NOT unjudgeable
         ), pairs AS (
             SELECT label, reader, judge, patient,
                 count(*) FILTER (correct AND base) AS both_right,
                 count(*) FILTER (correct AND NOT base) AS only_this,
                 count(*) FILTER (base AND NOT correct) AS only_baseline,
-                count(*) AS n
-            FROM judged JOIN base USING ({using}) WHERE {others} AND correct IS NOT NULL
+                count(*) FILTER (correct IS NOT NULL AND base IS NOT NULL) AS n,
+                count(*) AS all_pairs,
+                count(*) FILTER (coalesce(correct, false) AND NOT coalesce(base, true)) AS low_this,
+                count(*) FILTER (coalesce(base, true) AND NOT coalesce(correct, false)) AS low_base,
+                count(*) FILTER (coalesce(correct, true) AND NOT coalesce(base, false))
+                    AS high_this,
+                count(*) FILTER (coalesce(base, false) AND NOT coalesce(correct, true)) AS high_base
+            FROM judged JOIN base USING ({using}) WHERE {others} AND NOT unjudgeable
             GROUP BY ALL
         )
         SELECT label, reader, judge, sum(both_right)::BIGINT AS both_right,
             sum(only_this)::BIGINT AS only_this, sum(only_baseline)::BIGINT AS only_baseline,
-            sum(n)::BIGINT AS n, list(patient ORDER BY patient) AS patients,
+            sum(n)::BIGINT AS n,
+            {", ".join(f"sum({name})::BIGINT AS {name}" for name in BOUNDS)},
+            list(patient ORDER BY patient) FILTER (n > 0) AS patients,
             list([both_right, only_this, only_baseline, n - both_right - only_this - only_baseline]
-                ORDER BY patient) AS cells
-        FROM pairs GROUP BY ALL ORDER BY ALL
+                ORDER BY patient) FILTER (n > 0) AS cells
+        FROM pairs GROUP BY ALL HAVING sum(n) > 0 ORDER BY label, reader, judge
         """
     )
     _resample(rows, plan, baseline)
@@ -93,8 +104,19 @@ NO_PAIR: dict[str, Any] = {
     "only_this": 0,
     "only_baseline": 0,
     **dict.fromkeys(
-        ("difference", "difference_low", "difference_high", "patient_low", "patient_high", "p")
+        (
+            "difference",
+            "difference_low",
+            "difference_high",
+            "patient_low",
+            "patient_high",
+            "bound_low",
+            "bound_high",
+            "p",
+            "p_bound",
+        )
     ),
+    "unscored": 0,
 }
 
 
@@ -113,8 +135,38 @@ def _difference(found: dict[str, Any] | None) -> dict[str, Any]:
         "difference_high": interval.high,
         "patient_low": found["patient_low"],
         "patient_high": found["patient_high"],
+        "unscored": found["all_pairs"] - n,
+        **bounds(this - base, *(found[name] for name in BOUNDS)),
         "p": mcnemar_exact(this, base),
     }
+
+
+def bounds(
+    gain: int, n: int, low_this: int, low_base: int, high_this: int, high_base: int
+) -> dict[str, float]:
+    """The difference were all unscored answers against this one, or for it, and McNemar's p then.
+
+    ``gain``: scored pairs that only this one got right less those that only the baseline did; n
+    and the other counts as in :data:`BOUNDS`. ``p_bound`` is of the bound against the sign of
+    ``gain``, and 1 where that bound is 0 or of the other sign.
+    """
+    low, high = (low_this - low_base) / n, (high_this - high_base) / n
+    against = (low_this, low_base) if gain > 0 else (high_this, high_base)
+    holds = low > 0 if gain > 0 else high < 0
+    p = mcnemar_exact(*against) if holds else 1.0
+    return {"bound_low": low, "bound_high": high, "p_bound": p}
+
+
+def conclusion(row: Mapping[str, Any]) -> str | None:
+    """What a comparison shows at .05 after Holm: "better", "worse", "no difference shown", or "not
+    claimed" where the unscored answers could overturn it; None without a pair."""
+    if row["p_holm"] is None:
+        return None
+    if row["p_holm"] > ALPHA:
+        return "no difference shown"
+    if row["p_bound_holm"] > ALPHA:
+        return "not claimed: unscored answers could overturn it"
+    return "better" if row["difference"] > 0 else "worse"
 
 
 def _adjust(family: Table) -> None:
@@ -122,9 +174,14 @@ def _adjust(family: Table) -> None:
     tested = [row for row in family if row["p"] is not None]
     p = [row["p"] for row in tested]
     for row in family:
-        row["p_holm"] = row["p_bh"] = None
+        row["p_holm"] = row["p_bh"] = row["p_bound_holm"] = None
     for row, holm, bh in zip(tested, holm_adjust(p), benjamini_hochberg(p), strict=True):
         row["p_holm"], row["p_bh"] = float(holm), float(bh)
+    bound = holm_adjust([row["p_bound"] for row in tested])
+    for row, holm in zip(tested, bound, strict=True):
+        row["p_bound_holm"] = float(holm)
+    for row in family:
+        row["verdict"] = conclusion(row)
 
 
 def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:

@@ -59,8 +59,20 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
     if not pairs:
         ends = results.interval(own["wilson_low"], own["wilson_high"])
         return f"{name}: {right} [{ends}] of {own['n']:,} questions."
-    better = [r for r in pairs if r["p_holm"] <= LEVEL and r["difference"] > 0]
-    worse = [r for r in pairs if r["p_holm"] <= LEVEL and r["difference"] < 0]
+    better = [r for r in pairs if r["verdict"] == "better"]
+    worse = [r for r in pairs if r["verdict"] == "worse"]
+    open_ones = [r for r in pairs if r["verdict"].startswith("not claimed")]
+    if open_ones:
+        rest = len(pairs) - len(better) - len(worse) - len(open_ones)
+        said = [f"{_several(better)} {_is(better)} better"] if better else []
+        said += [f"{_several(worse)} {_is(worse)} worse"] if worse else []
+        said.append(
+            f"no difference is claimed for {_several(open_ones)}, as unscored answers could "
+            "overturn it"
+        )
+        if rest:
+            said.append(f"for {rest} no difference was shown")
+        return f"Against {name} ({right}): {'; '.join(said)}."
     rest = len(pairs) - len(better) - len(worse)
     if not better and not worse:
         many = f"None of {len(pairs)} arms differs" if len(pairs) > 1 else "The other arm differs"

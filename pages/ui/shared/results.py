@@ -154,6 +154,10 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
     for column in ("refusals", "unparsed", "failed"):
         if column in frame:
             shown[column] = frame[column]
+    if "bound_low" in frame and int(frame["unparsed"].sum() + frame["failed"].sum()):
+        shown["unscored wrong–right"] = [
+            interval(a, b) for a, b in zip(frame["bound_low"], frame["bound_high"], strict=True)
+        ]
     return shown.sort_values("%", ascending=False)
 
 
@@ -200,6 +204,8 @@ def pair_columns(frame: pd.DataFrame) -> pd.DataFrame:
             "p": frame["p"].astype(float),
             "p (Holm)": frame["p_holm"].astype(float),
             "p (BH)": frame["p_bh"].astype(float),
+            "unscored": frame["unscored"],
+            "verdict": frame["verdict"],
         }
     )
 
