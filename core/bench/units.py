@@ -15,8 +15,10 @@ mid-sentence where
 
 Table rows end nowhere but at their line's end and are not asked; nor does a list item, or a label
 with a colon, go on with what comes before it under ``line``. The rules read layout and words only,
-and know nothing of how the units were cut. Cuts of sentences longer than the protocol's
-``sentence_tokens`` are wanted; they are counted apart.
+and know nothing of how the units were cut. ``over a break`` counts the units that run over a blank
+line, or into a line with a bullet, number or bold heading; ``--splitter MODULE:FUNCTION`` counts
+for another splitter, whose function gives (start, end) pairs of a text. Cuts of sentences longer
+than the protocol's ``sentence_tokens`` are wanted; they are counted apart.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -48,6 +51,7 @@ _ITEM = re.compile(
 )
 _ROW = re.compile(r"\t|\S {3,}\S|\||(?:\S  \S.*){2}")
 _LABEL = re.compile(r"[A-Z][^:.\n]{0,40}:")
+_BREAK = re.compile(r"\n[ \t]*(?:\n|[•*-] |\d{1,2}[.)] |\*\*)")
 REASONS = ("lower", "open", "bracket", "number", "line")
 
 
@@ -74,15 +78,38 @@ def reason(text: str, unit: tuple[int, int], after: tuple[int, int]) -> str:
     return ""
 
 
-def examine(texts: Iterable[str], longest: int = SENTENCE_TOKENS) -> Iterator[tuple[str, str, str]]:
+Cut = Callable[[str], Iterable[tuple[int, int]]]
+
+
+def examine(
+    texts: Iterable[str], longest: int = SENTENCE_TOKENS, other: Cut | None = None
+) -> Iterator[tuple[str, str, str]]:
     """For every unit with a following one: why it ends mid-sentence ("long" where it was cut for
     its length, "" where it does not), its text and that of the following unit."""
     for text in texts:
-        ends = {end for _, end in split(text)}
-        pieces = cut_note(text, longest)
+        if other is None:
+            ends, pieces = {end for _, end in split(text)}, cut_note(text, longest)
+        else:
+            pieces = [
+                _visible(text, *piece) for piece in other(text) if text[slice(*piece)].strip()
+            ]
+            ends = {end for _, end in pieces}
         for unit, after in pairwise(pieces):
             why = reason(text, unit, after) if unit[1] in ends else "long"
             yield why, text[slice(*unit)], text[slice(*after)]
+
+
+def _visible(text: str, start: int, end: int) -> tuple[int, int]:
+    body = text[start:end]
+    return start + len(body) - len(body.lstrip()), end - len(body) + len(body.rstrip())
+
+
+def _splitter(name: str) -> Cut:
+    module, _, function = name.partition(":")
+    try:
+        return getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"--splitter {name}: {error}; give MODULE:FUNCTION") from None
 
 
 def _texts(place: str, column: str | None) -> Iterator[str]:
@@ -105,10 +132,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--show", type=int, default=0, help="units to print, drawn with --seed")
     parser.add_argument("--only", choices=(*REASONS, "long", "mid"), help="show these alone")
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--splitter", help="MODULE:FUNCTION of another splitter")
     call = parser.parse_args(arguments)
+    other = _splitter(call.splitter) if call.splitter else None
     rows: list[dict[str, object]] = []
     for place in call.cohorts:
-        found = list(examine(_texts(place, call.column)))
+        found = list(examine(_texts(place, call.column), other=other))
         counts = Counter(why for why, _, _ in found)
         middle = sum(counts[why] for why in REASONS)
         asked = len(found) - counts["long"]
@@ -120,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "share": f"{middle / max(asked, 1):.1%}",
                 **{why: counts[why] for why in REASONS},
                 "cut for length": counts["long"],
+                "over a break": sum(_BREAK.search(own) is not None for _, own, _ in found),
             }
         )
         kept = [
