@@ -22,6 +22,9 @@ def attend(
         return getattr(plain, attention.name)(q, k, v, mask)
     if attention.name in ("softmax", "h2o"):
         return plain.softmax(q, k, v, mask)
+    if attention.name == "gated_softmax":
+        assert g is not None
+        return plain.gated_softmax(q, k, v, mask, g)
     return plain.differential_at_once(
         q, k, v, mask, attention.lambda_vectors, attention.lambda_init, attention.norm.weight, g
     )
