@@ -244,3 +244,12 @@ def test_every_answer_names_its_reader_and_says_where_it_only_quotes():
             assert ("only quotes" in html) == says
     assert api.only_quotes("small") and api.only_quotes("extractive")
     assert not api.only_quotes("qwen")
+
+
+def test_where_judges_differ_the_one_that_decides_is_named():
+    differ = {"exact": "incorrect", "token_overlap": "correct"}
+    told = cards.deciding_html(differ, cards.DECIDES)
+    assert "Here exact decides" in told and "wrong value" in told and "reference" in told
+    assert "Here token overlap decides" in cards.deciding_html(differ, "token_overlap")
+    assert "None of them decides" in cards.deciding_html({"a": "correct", "b": "failed"}, "exact")
+    assert cards.deciding_html({"exact": "correct", "token_overlap": "correct"}, "exact") == ""

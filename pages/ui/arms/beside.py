@@ -54,15 +54,21 @@ def arms(
     record: api.Record,
     gold: api.Gold | None,
     protocol: api.Protocol,
+    judge: str = "",
 ) -> str:
-    """The arms' cards: verdicts, answer, and context."""
+    """The arms' cards: verdicts, answer, and context; ``judge`` is the one that decides."""
     units = {unit.id: unit for unit in api.sentences(record, protocol)}
     evidence = api.gold_ids(record, gold, protocol) if gold is not None else frozenset()
-    inside = "".join(_card(row, units, evidence) for row in rows)
+    inside = "".join(_card(row, units, evidence, judge) for row in rows)
     return f"<style>{cards.CSS}{CSS}</style>" + marks.block(f'<div class="mc-cards">{inside}</div>')
 
 
-def _card(row: dict[str, Any], units: dict[str, api.Sentence], evidence: frozenset[str]) -> str:
+def _card(
+    row: dict[str, Any],
+    units: dict[str, api.Sentence],
+    evidence: frozenset[str],
+    judge: str,
+) -> str:
     look = theme.look_of(results.label(row["label"]))
     glyph = cards.GLYPH.get(look.symbol, "●")
     kept = [piece["id"] for piece in row["selection"] or ()]
@@ -73,6 +79,8 @@ def _card(row: dict[str, Any], units: dict[str, api.Sentence], evidence: frozens
         f'<span class="mc-score">{counted}</span></h3>'
     )
     verdicts = "".join(f"<div>{_verdict(v)}</div>" for v in row["verdicts"])
+    outcomes = {v["judge"]: v["outcome"] or "failed" for v in row["verdicts"]}
+    verdicts += cards.deciding_html(outcomes, judge)
     if row["status"] != "ok":
         answer = f'<p class="mc-muted">Failed: {marks.safe(row["reason"] or "")}</p>'
     else:

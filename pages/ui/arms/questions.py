@@ -87,7 +87,7 @@ def questions(chosen: Chosen) -> None:
         width=320,
         help="The code stands for a question of this run; it means nothing elsewhere.",
     )
-    one(run, cohort, tokens[asked], chosen.reader)
+    one(run, cohort, tokens[asked], chosen.reader, judge=chosen.judge)
 
 
 def outcome_table(rows: pd.DataFrame, cohort: api.Cohort) -> pd.DataFrame:
@@ -115,10 +115,12 @@ def one(
     instruction: str,
     reader: str,
     arms: Sequence[str] = (),
+    judge: str = "",
 ) -> None:
     """One question: reference, evidence, and the chosen arms' contexts and answers side by side.
 
     ``arms`` are the labels to begin with; by default those that lead the palette.
+    ``judge``: whose verdicts the tables count.
     """
     held = api.item(run["run"], instruction)
     answers = [row for row in held["arms"] if row.get("reader", reader) == reader]
@@ -143,7 +145,7 @@ def one(
     )
     st.html(beside.question(asked, gold, held["band"]))
     chosen = [row for row in answers if row["label"] in shown]
-    st.html(beside.arms(chosen, record, gold, protocol))
+    st.html(beside.arms(chosen, record, gold, protocol, judge))
     name = Path(run["data"]).name
     with st.container(horizontal=True):
         navigation.link(

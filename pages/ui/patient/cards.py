@@ -6,7 +6,7 @@ escaped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -51,6 +51,8 @@ CSS = """
 .mc-muted{opacity:.78;font-size:.8rem}
 """
 
+DECIDES = "exact"
+"""The judge that decides on the Patient page: it compares values and words, not words alone."""
 _VERDICT_CLASS = {"correct": "", "incorrect": "mc-no"}
 SHORT = 220
 
@@ -76,6 +78,21 @@ def answered_by(view: ArmView) -> str:
     return view.reader + (" · only quotes, writes nothing of its own" if view.only_quotes else "")
 
 
+def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
+    """Which judge decides where judges differ; nothing where they agree.
+
+    ``outcomes``: judge → outcome; ``judge``: the one that decides, "" where none does.
+    """
+    if len(set(outcomes.values())) < 2:
+        return ""
+    words = "The judges differ. "
+    if any(name.partition(" ")[0] == "token_overlap" for name in outcomes):
+        words += "Token overlap counts shared words, so it can take a wrong value for right. "
+    who = judge.replace("_", " ")
+    words += f"Here {who} decides" if judge in outcomes else "None of them decides"
+    return f'<div class="mc-muted">{marks.safe(words)}; compare with the reference answer.</div>'
+
+
 def _answer(view: ArmView) -> str:
     if view.reading_problem:
         return f'<p class="mc-answer mc-muted">Not read: {marks.safe(view.reading_problem)}</p>'
@@ -92,7 +109,9 @@ def _answer(view: ArmView) -> str:
     verdicts = "".join(
         f"<span>{verdict_html(name, verdict)}</span>" for name, verdict in view.verdicts.items()
     )
-    said = f'<div class="mc-said">{verdicts}</div>' if verdicts else ""
+    outcomes = {name: verdict.outcome for name, verdict in view.verdicts.items()}
+    decides = deciding_html(outcomes, DECIDES)
+    said = f'<div class="mc-said">{verdicts}</div>{decides}' if verdicts else ""
     by = f'<div class="mc-muted">{marks.safe(answered_by(view))}</div>' if view.reader else ""
     return f'<div class="mc-answer">{by}<p><q>{text}</q>{lost}</p>{said}</div>'
 

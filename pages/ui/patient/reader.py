@@ -71,6 +71,8 @@ def answer_html(view: ArmView, gold: api.Gold | None) -> str:
             f'<span class="mc-muted">{marks.safe(verdict.raw or verdict.reason)}</span></div>'
             for name, verdict in view.verdicts.items()
         )
+        outcomes = {name: verdict.outcome for name, verdict in view.verdicts.items()}
+        rows += cards.deciding_html(outcomes, cards.DECIDES)
         boxes.append(f'<div class="mc-box"><h4>Verdicts</h4>{rows or "<p>None.</p>"}</div>')
     style = f"<style>{CSS}{cards.CSS}</style>"
     return style + marks.block(f'<div class="mc-pair">{"".join(boxes)}</div>')
