@@ -74,7 +74,7 @@ def demo(call: argparse.Namespace) -> None:
 def check(call: argparse.Namespace) -> None:
     from core import api
 
-    found = api.check(call.data, _meter("check"))
+    found = api.check(call.data, _meter("check"), api.parse(call.protocol), call.locator)
     if call.json:
         _json(found)
         return
@@ -314,6 +314,11 @@ def _parser() -> _Parser:
         "check", check, "read a cohort; counts, warnings, errors naming file and line"
     )
     checked.add_argument("data", metavar="DATA")
+    checked.add_argument("--protocol", default="corrected")
+    checked.add_argument(
+        "--locator", action="store_true",
+        help="also how often locating evidence by its text is wrong in this cohort",
+    )  # fmt: skip
 
     chosen = command("select", select, "what an arm keeps of a record for a question")
     chosen.add_argument("data", metavar="DATA")

@@ -34,6 +34,8 @@ class Protocol:
     order: how kept sentences stand in the prompt, by "time" or by "relevance".
     interval_events: events that only start or end an interval are "named" or "dropped".
     position: position labels used for bands, "order" (event index) or "time" (elapsed share).
+    locate: how well a snippet of evidence and an event match, by the "window" that holds most of
+        the snippet, or by the score of the "paper". locate_threshold: the least such score.
     context_tokens: most tokens of a prompt's context; 0 means what the reader's window leaves.
     answer_tokens: tokens reserved for the answer.
     full_side: which side of a record too long for the window ``full`` keeps.
@@ -76,6 +78,8 @@ class Protocol:
     order: Literal["time", "relevance"] = "time"
     interval_events: Literal["named", "dropped"] = "named"
     position: Literal["order", "time"] = "order"
+    locate: Literal["window", "paper"] = "window"
+    locate_threshold: float = 0.8
     context_tokens: int = 0
     answer_tokens: int = 128
     full_side: Literal["earliest", "latest"] = "latest"
@@ -125,6 +129,8 @@ PRESETS: Mapping[str, Protocol] = {
         preset="published",
         unit="event",
         recency_rule="events_first",
+        locate="paper",
+        locate_threshold=0.2,
         truncation="right",
         full_side="earliest",
         full_characters=32_000,
@@ -143,7 +149,8 @@ PRESETS: Mapping[str, Protocol] = {
     ),
 }
 
-MINIMUM: Mapping[str, int] = {
+MINIMUM: Mapping[str, float] = {
+    "locate_threshold": 0.0,
     "sentence_tokens": 4,
     "k": 0,
     "recency": 0,
@@ -163,6 +170,9 @@ MINIMUM: Mapping[str, int] = {
 }
 
 
+MAXIMUM: Mapping[str, float] = {"locate_threshold": 1.0}
+
+
 def _checked(name: str, value: Any, hint: Any) -> Any:
     choices = get_args(hint)
     if choices:
@@ -170,10 +180,14 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
             valid = ", ".join(map(str, choices))
             raise ProtocolError(f"protocol field {name!r} is {value!r}. Valid: {valid}")
         return value
+    if hint is float and type(value) is int:
+        value = float(value)
     if type(value) is not hint:
         raise ProtocolError(f"protocol field {name!r} is {value!r}; it takes a {hint.__name__}")
-    if name in MINIMUM and value < MINIMUM[name]:
+    if name in MINIMUM and not value >= MINIMUM[name]:
         raise ProtocolError(f"protocol field {name!r} is {value}; the least is {MINIMUM[name]}")
+    if name in MAXIMUM and not value <= MAXIMUM[name]:
+        raise ProtocolError(f"protocol field {name!r} is {value}; the most is {MAXIMUM[name]}")
     return value
 
 

@@ -107,9 +107,11 @@ class Gold:
     """What the right answer is and where the record says it; for judges and scoring only.
 
     ``snippets`` are the annotated pieces of evidence, ``spans`` where they lie in the record
-    (empty where none could be located). ``order`` and ``time`` are the two positions of the
+    (empty where none could be located). ``order``, ``time`` and ``token`` are the positions of the
     best-located evidence, each in [0, 1]; None where unlocated. ``exact`` tells spans given by
-    the source (True) from spans found by matching (False).
+    the source (True) from spans found by matching (False). ``score`` is how well the best-located
+    piece matches, ``candidates`` at how many places of the record it does so, both None where
+    nothing was matched; ``unlocated`` counts the pieces that match nowhere.
     """
 
     instruction_id: str
@@ -119,6 +121,10 @@ class Gold:
     order: float | None = None
     time: float | None = None
     exact: bool = False
+    token: float | None = None
+    score: float | None = None
+    candidates: int | None = None
+    unlocated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +341,7 @@ class Cohort:
 
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
-    instruction id. ``position`` of gold is filled by :func:`core.evidence.locate`. ``labels`` are
+    instruction id. ``position`` of gold is filled by :func:`core.locating.locate`. ``labels`` are
     those of a cohort made to forecast, by task; looking one up may read them.
     """
 

@@ -11,19 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import evidence
-from core.evidence import (
-    band_of,
-    decile_of,
-    gold_sentence_ids,
-    is_middle,
-    lexical_hits,
-    locate,
-    position,
-    positions,
-    span_in,
-)
-from core.protocol import Protocol
+from core import locating
+from core.evidence import band_of, decile_of, gold_sentence_ids, is_middle, lexical_hits
+from core.locating import locate, place_of, positions, span_in
+from core.protocol import Protocol, parse
 from core.text import event_text, sentences, words
 from core.types import Event, Record, Span
 from tests.reference import evidence as plain
@@ -74,18 +65,29 @@ def test_order_and_time_are_two_things():
     order, time = positions(chart)
     assert order.tolist() == [0, 1 / 3, 2 / 3, 1]
     assert time == [0.0, 0.1, None, 1.0]
-    assert position(chart, 1) == (1 / 3, 0.1)
-    with pytest.raises(IndexError):
-        position(chart, 4)
-    with pytest.raises(IndexError):
-        position(chart, -1)
+    assert place_of(chart, Span(1, 0, 1)) == (1 / 3, 0.1, 1 / 4)
+    for wrong in (4, -1):
+        with pytest.raises(IndexError):
+            place_of(chart, Span(wrong, 0, 1))
 
 
 def test_positions_of_small_records():
     assert positions(record())[1] == []
-    assert position(record("a"), 0) == (0.0, 0.0)
-    assert position(record("a", "b", days=[3, 3]), 1) == (1.0, 0.0)
-    assert position(record("a", days=[None]), 0) == (0.0, None)
+    first = Span(0, 0, 1)
+    assert place_of(record("a"), first) == (0.0, 0.0, 0.0)
+    assert place_of(record("a", "b", days=[3, 3]), Span(1, 0, 1)) == (1.0, 0.0, 0.5)
+    assert place_of(record("a", days=[None]), first) == (0.0, None, 0.0)
+
+
+def test_token_position_tells_places_within_one_note_apart():
+    text = " ".join(f"w{i}" for i in range(10))
+    one = record(text)
+    found = [locate(one, [f"w{i}"]) for i in range(10)]
+    assert [f.place.token for f in found if f.place] == [i / 10 for i in range(10)]
+    assert {f.place.order for f in found if f.place} == {0.0}
+    two = record(text, "x", text)
+    place = locate(two, ["x"]).place
+    assert place is not None and place.token == 10 / 21
 
 
 WORDS = st.sampled_from(
@@ -107,11 +109,14 @@ TEXT = st.lists(WORDS, max_size=120).map(" ".join)
 CHARTS = st.lists(TEXT, min_size=0, max_size=12)
 
 
-def told(chart: Record, snippets: list[str]):
+RULES = [Protocol(), parse("published"), parse({"locate_threshold": 0.3})]
+
+
+def told(chart: Record, snippets: list[str], rule: Protocol):
     """What locate finds, in the plain version's shape."""
     return [
-        None if m is None else (m.event, m.score, (m.span.start, m.span.end))
-        for m in locate(chart, snippets).matches
+        None if m is None else (m.event, m.score, (m.span.start, m.span.end), m.candidates)
+        for m in locate(chart, snippets, rule).matches
     ]
 
 
@@ -122,7 +127,8 @@ def test_the_pruned_search_is_the_plain_one(texts: list[str], free: list[str], d
     said = [event_text(event) for event in chart.events]
     quoted = [t[a : a + 60] for t in said for a in [data.draw(st.integers(0, max(0, len(t) - 1)))]]
     snippets = [*free, *quoted]
-    assert told(chart, snippets) == plain.locate(chart, snippets)
+    for rule in RULES:
+        assert told(chart, snippets, rule) == plain.locate(chart, snippets, rule)
 
 
 def test_a_long_record_is_searched_like_a_short_one():
@@ -133,28 +139,58 @@ def test_a_long_record_is_searched_like_a_short_one():
     snippets = [
         " ".join(rng.permutation(texts[int(i)].split())[:9]) for i in rng.integers(0, 300, 12)
     ]
-    assert told(chart, snippets) == plain.locate(chart, snippets)
+    for rule in RULES:
+        assert told(chart, snippets, rule) == plain.locate(chart, snippets, rule)
 
 
-def test_the_earliest_wins_ties():
-    chart = record("Aspirin was stopped.", "nothing here", "Aspirin was stopped.")
-    located = locate(chart, ["Aspirin was stopped."])
-    assert [m.event for m in located.matches if m] == [0]
-    assert (located.order, located.time) == (0.0, 0.0)
+@pytest.mark.parametrize("preset", ["corrected", "published"])
+def test_the_earliest_of_equal_places_is_taken_and_how_many_there_are_is_kept(preset: str):
+    copied = "Aspirin was stopped."
+    chart = record(copied, "nothing here", f"{copied} Again: {copied}")
+    located = locate(chart, [copied], parse(preset))
+    assert located.best is not None and located.best.event == 0
+    assert located.place == (0.0, 0.0, 0.0)
+    candidates = located.matches[0].candidates if located.matches[0] else 0
+    assert candidates == (3 if preset == "corrected" else 1), "the paper's ratio sees the lengths"
+
+
+def test_another_patients_evidence_is_refused_and_the_published_rule_accepts_it():
+    chart = record("He takes metformin 500 mg twice daily.", "Potassium was 5.9 mmol/L today.")
+    foreign = ["He takes lisinopril 20 mg once daily.", "Potassium was 4.1 mmol/L today."]
+    assert locate(chart, foreign).unlocated == 2
+    assert locate(chart, foreign, parse("published")).unlocated == 0
+    near = ["he takes Metformin\n500 mg twice daily", "Potassium 5.9 mmol/L today"]
+    matches = locate(chart, near).matches
+    assert [m.event for m in matches if m] == [0, 1]
+    assert [m.score for m in matches if m] == [1.0, 0.95], "quoted, and in other words"
+
+
+def test_words_scattered_over_a_long_note_are_no_evidence():
+    words_of = ["metformin", "was", "stopped", "because", "of", "acidosis"]
+    scattered = record(" ".join(f"{w} " + "other text here and there " * 5 for w in words_of))
+    assert locate(scattered, [" ".join(words_of)]).unlocated == 1
+    assert locate(scattered, [" ".join(words_of)], parse("published")).unlocated == 0
+
+
+def test_a_number_within_another_is_not_quoted():
+    chart = record("Dose 25 mg.", "Dose 5 mg.")
+    assert [m.event for m in locate(chart, ["5 mg"]).matches if m] == [1]
+    a, b = span_in("Dose 25 mg, later 5 mg.", "5 mg")
+    assert (a, b) == (18, 22)
 
 
 def test_several_snippets_each_have_a_place_and_the_best_gives_the_position():
     first = "Chest pain.\nHe was told to stop aspirin on discharge."
     chart = record(first, "BP fine.", "Potassium was 5.9 today.")
-    located = locate(chart, ["Potassium was 5.9 today.", "stop  aspirin", "qqq zzz", ""])
-    assert located.unlocated == 2
+    located = locate(chart, ["Potassium was 5.9 today.", "stop  aspirin", "qqq zzz", "", "—"])
+    assert located.unlocated == 3
     assert [event_text(chart.events[s.event])[s.start : s.end] for s in located.spans] == [
         "stop aspirin",
         "Potassium was 5.9 today.",
     ]
-    assert located.order == 1.0
+    assert located.place is not None and located.place.order == 0.0, "the first of equals"
     none = locate(chart, ["zzz"])
-    assert (none.spans, none.order, none.time) == ((), None, None)
+    assert (none.spans, none.best, none.place) == ((), None, None)
     assert locate(record(), ["x"]).matches == (None,)
 
 
@@ -188,10 +224,10 @@ def test_a_lexical_hit_is_a_whole_word_of_four_letters():
 def test_the_index_of_a_record_is_made_once(monkeypatch: pytest.MonkeyPatch):
     chart = record("unique text for this test")
     locate(chart, ["unique text"])
-    monkeypatch.setattr(evidence, "_Index", None)
-    assert locate(chart, ["this test"]).order == 0.0
+    monkeypatch.setattr(locating, "_Index", None)
+    assert locate(chart, ["this test"]).unlocated == 0
 
 
 def test_a_very_long_text_has_the_same_words():
     text = "Ünder_score  word\u2028next\x1c7.2% no\r\nİstanbul " * 25_000
-    assert evidence._distinct_words(text) == set(words(text))
+    assert locating._distinct_words(text) == set(words(text))

@@ -77,7 +77,7 @@ def test_opening_parses_no_record(folder: Path, monkeypatch: pytest.MonkeyPatch)
     table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
     read: list[str] = []
     real = gold_room.locate
-    monkeypatch.setattr(gold_room, "locate", lambda r, s: read.append(r.id) or real(r, s))
+    monkeypatch.setattr(gold_room, "locate", lambda r, *more: read.append(r.id) or real(r, *more))
     cohort = open_cohort(folder)
     assert len(cohort.gold) == 1 and "i1" in cohort.gold
     assert read == []

@@ -19,6 +19,8 @@ def test_published_turns_every_fault_on_and_nothing_else():
     assert set(parse("published").differences()) == {
         "unit",
         "recency_rule",
+        "locate",
+        "locate_threshold",
         "full_side",
         "full_characters",
         "truncation",

@@ -17,7 +17,7 @@ from core.arms.semantic import SentenceVectors
 from core.bench import BENCHES, compare, reference
 from core.bm25 import BM25Index
 from core.embedding import Embedder
-from core.evidence import locate
+from core.locating import locate
 from core.text import words
 from core.types import Event, Record
 

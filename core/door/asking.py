@@ -14,6 +14,7 @@ from core.door.cohorts import open_data
 from core.errors import InputError, UnknownName
 from core.evidence import gold_sentence_ids
 from core.judges import JUDGES
+from core.loaders.gold import gold_under
 from core.packing import build_prompt
 from core.protocol import Protocol
 from core.readers import READERS
@@ -55,7 +56,9 @@ def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
     named is the house's own, trained on first use."""
     if name != "oracle":
         return ARMS.build(name, protocol, **arm_options(name, protocol, {}))
-    gold: Mapping[str, Gold] = cohort.gold if cohort is not None else {}
+    gold: Mapping[str, Gold] = {}
+    if cohort is not None:
+        gold = gold_under(cohort, protocol).gold
 
     def pinned(instruction: Instruction) -> tuple[Span, ...]:
         found = gold.get(instruction.id)

@@ -14,6 +14,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.loaders.check import check_cohort
 from core.loaders.labelled import StoredRecords
 from core.loaders.open import open_cohort
+from core.protocol import Protocol
 from core.run.folder import writing
 from core.types import (
     Cohort,
@@ -102,12 +103,19 @@ def cohort_key(cohort: Cohort) -> str:
     ).hexdigest()
 
 
-def check(data: str | Path, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+def check(
+    data: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+    protocol: Protocol | None = None,
+    locator: bool = False,
+) -> dict[str, Any]:
     """Read a whole cohort and say what is there, what was skipped and where (``check --json``).
 
-    ``progress`` is told how much is done and planned where millions of events are read in.
+    Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
+    goes wrong in this cohort. ``progress`` is told how much is done and planned where millions of
+    events are read in.
     """
-    return check_cohort(open_data(data), progress)
+    return check_cohort(open_data(data), progress, protocol, locator)
 
 
 def prepare_demo(

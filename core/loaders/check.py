@@ -7,22 +7,35 @@ from collections.abc import Callable
 from typing import Any
 
 from core.errors import DataError
+from core.loaders.gold import gold_under
 from core.loaders.labelled import StoredRecords, readable_tasks
+from core.loaders.locator import locator_errors
+from core.protocol import Protocol
 from core.text import count_tokens, event_text
 from core.types import Cohort
 
+POSITION = ("order", "time", "token", "score", "candidates")
+"""What is said of each located gold: its positions, its score and at how many places it has it."""
+
 
 def check_cohort(
-    cohort: Cohort, progress: Callable[[int, int], None] | None = None
+    cohort: Cohort,
+    progress: Callable[[int, int], None] | None = None,
+    protocol: Protocol | None = None,
+    locator: bool = False,
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
     ``records`` counts those that could be read; ``events`` and ``tokens`` (words and punctuation
     marks of event texts) are theirs, None for coded events. ``unlocated`` counts gold whose
     evidence was not found. A cohort with labels adds ``labels``: by task n, positive, and by split
-    the labels (``splits``) and the positive ones (``positives``). ``progress`` is told how much
+    the labels (``splits``) and the positive ones (``positives``). Evidence is located as
+    ``protocol`` says (default: corrected); ``locator`` adds how often that goes wrong here
+    (:func:`core.loaders.locator.locator_errors`). ``progress`` is told how much
     is done and planned while coded events are read in.
     """
+    rule = protocol or Protocol()
+    cohort = gold_under(cohort, rule)
     records, events, tokens = _counts(cohort, progress)
     labels = _labels(cohort)
     gold = [(i, cohort.gold[i.id]) for i in cohort.instructions if i.id in cohort.gold]
@@ -42,10 +55,13 @@ def check_cohort(
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
         "positions": [
-            {"record": i.record_id, "instruction": i.id, "order": g.order, "time": g.time}
+            {"record": i.record_id, "instruction": i.id}
+            | {name: getattr(g, name) for name in POSITION}
             for i, g in located
         ],
     }
+    if locator:
+        found["locator"] = locator_errors(cohort, rule, "token", progress)
     return found | ({"labels": labels} if labels is not None else {})
 
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataError
-from core.evidence import position
 from core.loaders import LOADERS
 from core.loaders.build import Raw, build_record
 from core.loaders.files import read_text, shown, skip_of
 from core.loaders.manifest import cohort_root, read_manifest
 from core.loaders.questions import task_type_of
 from core.loaders.records import LazyRecords
+from core.locating import place_of
 from core.types import Cohort, Gold, Instruction, Manifest, Record, Skip, Span
 
 WIDER = 0.03
@@ -163,10 +163,10 @@ def _question(
         warnings.append(f"{file}: the answer location of {id} cannot be read — it is left out")
         spans = []
     snippets = tuple(record.events[s.event].text[s.start : s.end].strip() for s in spans)
-    where = position(record, spans[0].event) if spans else (None, None)
+    order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
     return (
         Instruction(id, key, question, task_type=task_type_of(question)),
-        Gold(id, answer, snippets, tuple(spans), *where),
+        Gold(id, answer, snippets, tuple(spans), order, time, token=token),
     )
 
 

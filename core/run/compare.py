@@ -19,7 +19,8 @@ from core.store import RowStore
 
 Row = dict[str, Any]
 OF_THE_QUESTION = (
-    "record", "band", "middle", "order_position", "time_position", "task_type", "domain",
+    "record", "band", "middle", "order_position", "time_position", "token_position",
+    "task_type", "domain",
 )  # fmt: skip
 
 

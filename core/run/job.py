@@ -16,6 +16,7 @@ from core.arms import ARMS
 from core.egress import CLOSED, Gate
 from core.errors import MidchartError
 from core.judges import JUDGES
+from core.loaders.gold import gold_under
 from core.readers import READERS
 from core.registry import Registry
 from core.run.entries import READER, ArmEntry
@@ -113,8 +114,9 @@ class Job:
         note: Callable[[str], None] = lambda _: None,
         egress: Gate = CLOSED,
     ) -> None:
-        self.plan, self.cohort, self.store, self.folder = plan, cohort, store, folder
+        self.plan, self.store, self.folder = plan, store, folder
         self.protocol = plan.protocol
+        self.cohort = gold_under(cohort, plan.protocol)
         self.done = self.failed = 0
         self.only: Set[str] | None = None
         self._progress, self._note, self.egress = progress, note, egress

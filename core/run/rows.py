@@ -5,7 +5,9 @@ skipped on resume. ``key`` names the content (the same, the prompt and the proto
 in its table, and equal in two runs exactly where the same reader was given the same prompt.
 ``status`` is ok or failed; a failed row has a ``reason`` and is dropped and retried on resume.
 ``band`` and ``middle`` are those of the evidence by the protocol's position, "unlocated" and null
-where the evidence was not found in the record. ``task_type``, ``domain`` and ``specialty`` are the
+where the evidence was not found in the record. ``location_score`` and ``location_candidates`` say
+how well it was found and at how many places equally well (null where the source gives its spans).
+``task_type``, ``domain`` and ``specialty`` are the
 instruction's own, so that tables need no cohort. A column that an older run's file lacks reads as
 null.
 """
@@ -37,6 +39,9 @@ _COMMON: Schema = {
     "instruction": "VARCHAR",
     "order_position": "DOUBLE",
     "time_position": "DOUBLE",
+    "token_position": "DOUBLE",
+    "location_score": "DOUBLE",
+    "location_candidates": "BIGINT",
     "band": "VARCHAR",
     "middle": "BOOLEAN",
     "task_type": "VARCHAR",

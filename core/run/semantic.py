@@ -26,7 +26,8 @@ from core.types import ContextLine
 ABOUT = ("answer", "evidence")
 """What kept sentences may be held against: the reference answer, or the annotated evidence."""
 COLUMNS = (
-    "label", "arm", "k", "record", "instruction", "order_position", "time_position", "band",
+    "label", "arm", "k", "record", "instruction", "order_position", "time_position",
+    "token_position",    "location_score", "location_candidates", "band",
     "middle", "task_type", "domain", "specialty",
 )  # fmt: skip
 

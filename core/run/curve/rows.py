@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from core.curve import Placed, assemble
 from core.curve.placed import hashed
 from core.errors import DataError, InputError, UnknownName
-from core.evidence import positions
+from core.loaders.gold import gold_under
+from core.locating import positions
 from core.protocol import Protocol
 from core.run.curve.scores import SCORES, scored
 from core.types import Cohort, Gold, Instruction
@@ -222,7 +223,7 @@ def observe(
         models,
         np.array([clusters[pair] for pair in pairs], dtype=np.int64),
         {name: _coded([getattr(i, name) or NOT_STATED for i in asked]) for name in STRATA[2:]},
-        _pieces(cohort, asked, tell),
+        _pieces(gold_under(cohort, protocol), asked, tell),
         np.array([r.simulated for _, r in used], dtype=np.bool_),
         sum(not r.used and r.instruction_id in by_id for r in cohort.responses),
         protocol,

@@ -20,6 +20,7 @@ from core.evidence import gold_sentence_ids, is_middle
 from core.gate.examples import Asked, pairs, positives
 from core.gate.scorer import Parts, Scorer
 from core.gate.split import Split
+from core.loaders.gold import gold_under
 from core.protocol import Protocol
 from core.run.gating.readable import record_of, told_unread
 from core.run.gating.variants import CORRECTED
@@ -76,6 +77,7 @@ class Exam:
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
+        cohort = gold_under(cohort, protocol)
         self.k = protocol.k
         self.texts: dict[str, list[str]] = {}
         self.questions: list[Question] = []

@@ -21,6 +21,7 @@ from core.gate.plus.checkpoint import STEM, Plus, save_plus
 from core.gate.plus.features import PlusWeights, ready, scores
 from core.gate.plus.words import RecordWords, question_words, record_words
 from core.gate.recipe import PlusRecipe
+from core.loaders.gold import gold_under
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run.gating.readable import record_of, told_unread
@@ -61,6 +62,7 @@ def asked_of(
     Records that cannot be read are left out and added to ``unread``; the hash of each of the
     others is added to ``digests``.
     """
+    cohort = gold_under(cohort, protocol)
     wanted, found = set(record_ids), list[Asked]()
     texts: dict[str, tuple[str, ...]] = {}
     for instruction in cohort.instructions:

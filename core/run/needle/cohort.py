@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from core.errors import DataError, SpecError
-from core.evidence import position
+from core.locating import place_of
 from core.needles import Haystack, Measured, Needle, Placed, Refused, make_needles, place
 from core.packing import day
 from core.protocol import Protocol
@@ -211,9 +211,9 @@ def _assembled(
 
     def gold(site: Site) -> Gold:
         here, needle = placed[site.id], needle_of(site)
-        order, time = position(here.record, here.span.event)
+        order, time, token = place_of(here.record, here.span)
         snippets, spans = (needle.statement,), (here.span,)
-        return Gold(site.id, needle.answer, snippets, spans, order, time, exact=True)
+        return Gold(site.id, needle.answer, snippets, spans, order, time, True, token)
 
     instructions = tuple(
         Instruction(site.id, site.id, needle_of(site).question, domain=needle_of(site).kind)

@@ -1,0 +1,68 @@
+"""How often locating by text is wrong, counted on cohorts whose truth is known."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from core.loaders.check import check_cohort
+from core.loaders.locator import locator_errors
+from core.loaders.open import open_cohort
+from core.protocol import Protocol, parse
+
+COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")
+NOTES = {
+    "a": [
+        "He takes metformin 500 mg twice daily.",
+        "Copied. He takes metformin 500 mg twice daily.",
+    ],
+    "b": ["Potassium was 5.9 mmol/L on admission.", "She smokes ten cigarettes a day."],
+}
+ASKED = [
+    ("q1", "a", "metformin 500 mg twice daily", "1:17-45"),
+    ("q2", "b", "Potassium was 5.9 mmol/L", "0:0-24"),
+    ("q3", "b", "nothing like it is written here", ""),
+]
+
+
+def cohort(folder: Path):
+    with (folder / "notes.jsonl").open("w", encoding="utf-8") as file:
+        for patient, texts in NOTES.items():
+            for text in texts:
+                row = {"patient_id": patient, "time": "", "text": text, "type": "note"}
+                file.write(json.dumps(row) + "\n")
+    with (folder / "questions.tsv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow([*COLUMNS, "evidence_spans"])
+        for id, patient, evidence, spans in ASKED:
+            writer.writerow([id, patient, f"What of {id}?", evidence, "x", spans])
+    return open_cohort(folder)
+
+
+def test_errors_are_counted_where_the_truth_is_known(tmp_path: Path):
+    found = locator_errors(cohort(tmp_path), Protocol(), "order")
+    assert found is not None
+    assert (found["pieces"], found["located"], found["containing"]) == (3, 2, 2)
+    assert found["several"] == 1, "the copied-forward line is at two places"
+    assert (found["known"], found["unlocated"]) == (2, 0)
+    assert (found["wrong_event"], found["wrong_decile"], found["wrong_zone"]) == (1, 1, 0)
+    assert (found["foreign"], found["foreign_refused"]) == (3, 3)
+    lax = locator_errors(cohort(tmp_path), parse({"locate_threshold": 0.0}), "order")
+    assert lax is not None and lax["foreign_refused"] == 0
+
+
+def test_check_tells_positions_scores_and_candidates(tmp_path: Path):
+    opened = cohort(tmp_path)
+    found = check_cohort(opened, locator=True)
+    assert found["locator"]["known"] == 2
+    assert found["unlocated"] == 1
+    by_id = {row["instruction"]: row for row in found["positions"]}
+    assert by_id["q2"]["token"] == 0.0 and by_id["q2"]["score"] is None, "the source gives spans"
+    (tmp_path / "questions.tsv").write_text(
+        (tmp_path / "questions.tsv").read_text(encoding="utf-8").replace("1:17-45", ""),
+        encoding="utf-8",
+    )
+    again = check_cohort(open_cohort(tmp_path))["positions"]
+    first = next(row for row in again if row["instruction"] == "q1")
+    assert (first["order"], first["score"], first["candidates"]) == (0.0, 1.0, 2)
