@@ -315,10 +315,7 @@ def _parser() -> _Parser:
     )
     checked.add_argument("data", metavar="DATA")
     checked.add_argument("--protocol", default="corrected")
-    checked.add_argument(
-        "--locator", action="store_true",
-        help="also how often locating evidence by its text is wrong in this cohort",
-    )  # fmt: skip
+    checked.add_argument("--locator", action="store_true", help="count errors of locating evidence")
 
     chosen = command("select", select, "what an arm keeps of a record for a question")
     chosen.add_argument("data", metavar="DATA")
