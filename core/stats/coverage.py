@@ -1,0 +1,100 @@
+"""How often reported intervals hold the truth, simulated for 2 to 40 patients.
+
+``python -m core.stats.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients' shares
+are beta-distributed around the true one with an intraclass correlation of .3, four questions each;
+agreement is of one card a patient.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.stats.agreement import ac1_of, kappa_of
+from core.stats.clustered import cluster_totals, clustered_intervals
+from core.stats.reported import agreement_floors, paired_floor, reported_interval, share_floor
+
+Floats = NDArray[np.float64]
+PATIENTS = (2, 4, 5, 10, 22, 40)
+QUESTIONS, LIKENESS, RESAMPLES = 4, 0.3, 500
+AGREEING = (0.75, 0.05, 0.05, 0.15)
+
+
+class _Held:
+    """How often a reported and a plain percentile interval held the truth."""
+
+    def __init__(self) -> None:
+        self.trials = self.given = self.reported = self.plain = 0
+
+    def add(self, truth: float, ends: tuple[float, float] | None, draws: Floats) -> None:
+        self.trials += 1
+        low, high = clustered_intervals(draws[:, None])
+        self.plain += bool(low[0] - 1e-9 <= truth <= high[0] + 1e-9)
+        if ends is not None:
+            self.given += 1
+            self.reported += ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
+
+    def cells(self) -> str:
+        shown = f"{100 * self.reported / self.given:.0f} %" if self.given else "none"
+        return f"{shown} | {100 * self.plain / self.trials:.0f} %"
+
+
+def _rates(share: float, patients: int, rng: np.random.Generator) -> Floats:
+    spread = (1 - LIKENESS) / LIKENESS
+    return rng.beta(spread * share, spread * (1 - share), patients)
+
+
+def _share(share: float, patients: int, trials: int, rng: np.random.Generator) -> _Held:
+    held, n = _Held(), np.full(patients, float(QUESTIONS))
+    for _ in range(trials):
+        right = rng.binomial(QUESTIONS, _rates(share, patients, rng)).astype(np.float64)
+        totals = cluster_totals(np.stack([right, n], 1), RESAMPLES, rng)
+        draws = totals[:, 0] / totals[:, 1]
+        held.add(share, reported_interval(draws, patients, share_floor(right, n)), draws)
+    return held
+
+
+def _difference(first: float, second: float, patients: int, trials: int, seed: int) -> _Held:
+    held, rng = _Held(), np.random.default_rng(seed)
+    for _ in range(trials):
+        a, b = (
+            rng.random((patients, QUESTIONS)) < _rates(p, patients, rng)[:, None]
+            for p in (first, second)
+        )
+        counts = [(x & y).sum(axis=1) for x, y in ((a, b), (a, ~b), (~a, b), (~a, ~b))]
+        cells = np.stack(counts, axis=1).astype(np.float64)
+        totals = cluster_totals(cells, RESAMPLES, rng)
+        draws = (totals[:, 1] - totals[:, 2]) / totals.sum(axis=1)
+        held.add(first - second, reported_interval(draws, patients, paired_floor(cells)), draws)
+    return held
+
+
+def _agreement(measure: str, patients: int, trials: int, rng: np.random.Generator) -> _Held:
+    of = kappa_of if measure == "kappa" else ac1_of
+    truth, held = float(of(np.array(AGREEING).reshape(2, 2))), _Held()
+    for _ in range(trials):
+        cells = rng.multinomial(1, AGREEING, size=patients).astype(np.float64)
+        floor = agreement_floors(cells).get(measure)
+        if floor is not None:
+            draws = of(cluster_totals(cells, RESAMPLES, rng).reshape(-1, 2, 2))
+            held.add(truth, reported_interval(draws, patients, floor), draws)
+    return held
+
+
+def main(trials: int) -> None:
+    """Print the table; ``trials`` simulated data sets a cell."""
+    named = ("share .5", "share .8", "share .95", "difference .8 − .5", "kappa .69", "AC1 .85")
+    print("| patients | " + " | ".join(f"{name} | percentile" for name in named) + " |")
+    print("|" + "---|" * (1 + 2 * len(named)))
+    for patients in PATIENTS:
+        rng = np.random.default_rng(patients)
+        found = [_share(p, patients, trials, rng) for p in (0.5, 0.8, 0.95)]
+        found.append(_difference(0.8, 0.5, patients, trials, patients))
+        found += [_agreement(of, patients, trials, rng) for of in ("kappa", "ac1")]
+        print(f"| {patients} | " + " | ".join(one.cells() for one in found) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
