@@ -18,7 +18,7 @@ if not state.asking():
 choices = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
 with choices:
     cohort = state.pick_cohort()
-    reader = pick("Read by", begin.readers(), "reader")
+    reader = pick("Read by", begin.readers(cohort), "reader")
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
@@ -35,6 +35,8 @@ with guard.readable("These runs cannot be read"):
                 "fault's effect can be seen by itself, on the same questions."
             )
             begin.begin(cohort, reader, found)
+        view.beside(state.beside(None, None, ""))
+        view.findings()
     else:
         arms, judges = state.arms_and_judges(there[-1])
         with choices:
@@ -48,6 +50,8 @@ with guard.readable("These runs cannot be read"):
         if said:
             st.markdown(said)
         view.waterfall(found, arm, judge)
+        view.alone(found, corrected, arm, judge)
         view.beside(rows)
+        view.findings()
         with st.expander("The runs behind this", expanded=len(there) < len(found["runs"])):
             begin.begin(cohort, reader, found)

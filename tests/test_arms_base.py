@@ -170,6 +170,7 @@ def test_relevance_order_is_a_choice_of_the_protocol_and_the_nature_of_bm25_rank
     assert ids(ask("bm25_ranked", record, k=2, recency=1)) == ranked
     by_relevance = Protocol(order="relevance")
     assert ids(ask("bm25", record, protocol=by_relevance, k=2, recency=1)) == ranked
+    assert ids(ask("bm25_temporal", record, protocol=by_relevance, k=2, recency=1)) == in_time
 
 
 def test_random_depends_on_seed_record_and_question_alone_and_is_nested_in_k():

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.protocol import PRESETS, parse
-from core.run.replication.paper import TABLES, paper_rows
-from core.run.replication.steps import FAULTS, REPORTING, steps
+from core.run.replication.paper import TABLES, paper_rows, read
+from core.run.replication.steps import FAULTS, REPORTING, alone, steps
 from tests import app_data
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +38,17 @@ def test_the_steps_lead_from_the_published_protocol_to_the_corrected_one():
         assert changed and after.fault and changed <= {*after.fault.fields, *REPORTING}
 
 
+def test_a_fault_alone_is_the_corrected_protocol_with_its_published_fields():
+    made = {step.fault.name: step for step in alone()}
+    assert list(made) == [fault.name for fault in FAULTS]
+    for fault in FAULTS:
+        differs = {
+            field: here for field, (_, here) in made[fault.name].protocol.differences().items()
+        }
+        published = {field: getattr(PRESETS["published"], field) for field in fault.fields}
+        assert differs == published and differs
+
+
 def test_each_fault_has_fields_of_its_own():
     fields = [name for fault in FAULTS for name in fault.fields]
     assert len(fields) == len(set(fields))
@@ -45,14 +56,16 @@ def test_each_fault_has_fields_of_its_own():
 
 def test_a_spec_of_a_step_is_read_back_as_its_protocol():
     specs = api.step_specs("demo", ["full"], "extractive", ["exact"])
-    for step in steps():
+    assert len(specs) == len(steps()) + len(FAULTS)
+    for step in (*steps(), *alone()):
         assert bare(parse(specs[step.name]["protocol"])) == bare(step.protocol)
 
 
 def test_the_paper_s_rows_are_shares_and_each_table_has_some():
     rows = paper_rows()
     assert {row["table"] for row in rows} == set(TABLES)
-    assert all(row["value"] is None or 0 <= row["value"] <= 1 for row in rows)
+    assert all(row["value"] is not None for row in rows)
+    assert all(0 <= row["value"] <= 1 for row in rows if row["unit"] == "share")
     (headline,) = [
         row for row in rows
         if (row["table"], row["label"], row["what"]) == ("stage2", "qccs", "overall")
@@ -73,10 +86,11 @@ def ran(tmp_path_factory):
         specs = api.step_specs(str(cohort), arms, "extractive", ["token_overlap"])
         names = [step.name for step in steps()]
         done = {}
-        for name in (names[0], names[-1]):
+        for name in (names[0], names[-1], "only_evidence_join", "only_whole_events"):
             done[name] = api.start(specs[name])
             api.wait(done[name])
-    return cohort, done
+    only = {name: done.pop(name) for name in list(done) if name.startswith("only_")}
+    return cohort, done, only
 
 
 @pytest.fixture
@@ -88,16 +102,64 @@ def here(ran, monkeypatch):
     return ran
 
 
+def test_every_table_of_the_paper_is_shipped_with_its_source():
+    assert len(TABLES) == 22
+    assert len({paper.file for paper in TABLES.values()}) == 22
+    assert all(read(paper.file) and paper.source for paper in TABLES.values())
+    values = {(row["table"], row["label"], row["what"]): row for row in paper_rows()}
+    # Tables tab:kappa, tab:blindjudge, tab:nli_thresh, tab:largerreader and tab:oracle.
+    assert values["judge_agreement", "bm25_filtered", "Cohen's kappa"]["value"] == -0.012
+    assert values["blind_judge", "qccs", "agreement"]["value"] == pytest.approx(0.651)
+    assert values["nli_threshold", "qccs", "semantic hit, p > 0.6"]["value"] == pytest.approx(0.048)
+    assert values["reader_14b", "qccs", "edge"]["value"] == pytest.approx(0.283)
+    assert values["oracle", "oracle", "overall"]["value"] == pytest.approx(0.108)
+    assert values["other_arms", "bm25_temporal", "overall"]["value"] == pytest.approx(0.012)
+    gap = values["clitm_summary", "the paper's curve", "peak to trough gap"]
+    assert (gap["value"], gap["low"], gap["high"]) == (21.9, 17.7, 45.2)
+    null = values["clitm_summary", "re-analysis", "gap expected without position effect"]
+    assert null["value"] == 19.3
+    counts = [row["value"] for row in paper_rows() if row["label"] == "six models, n"]
+    assert counts == [366, 222, 168, 138, 150, 204, 174, 186, 246, 342] and sum(counts) == 2196
+
+
+def test_findings_on_the_released_outcomes_have_counts_and_sources():
+    found = {row["finding"]: row for row in api.findings()}
+    assert all(row["source"] and row["means"] for row in found.values())
+    counted = {name: (row["count"], row["n"]) for name, row in found.items()}
+    assert counted["judged_on_nan"] == ("22", "83")
+    assert counted["qccs_correct_on_nan"] == ("14", "21")
+    assert counted["qccs_correct_with_evidence"] == ("7", "61")
+    assert counted["anemia_test_rows"][0] == "75"
+
+
+def test_a_fault_alone_that_did_not_act_is_said_and_is_no_bar_of_0(here):
+    _, done, only = here
+    corrected = list(done.values())[-1]
+    rows = {r["fault"]: r for r in api.faults_alone(corrected, only, "bm25", "token_overlap")}
+    assert list(rows) == [fault.name for fault in FAULTS]
+    joined = rows["evidence_join"]
+    assert joined["acted"] == 0 and "100 characters" in joined["silent"]
+    assert "qccs" in rows["gate_examples"]["silent"], "a fault of another arm"
+    assert rows["short_answers"]["silent"] == "" and rows["short_answers"]["run"] is None
+    whole = rows["whole_events"]
+    assert whole["acted"] > 0 and not whole["silent"] and whole["n"] == 2
+    pair = api.compare_runs([corrected, only["only_whole_events"]])["results"]
+    (mine,) = [r for r in pair if (r["arm"], r["judge"]) == ("bm25", "token_overlap")]
+    assert whole["difference"] == mine["difference"]
+
+
 def test_runs_are_found_by_what_they_ran(here):
-    cohort, done = here
+    cohort, done, only = here
     found = api.replication(cohort, "extractive")
+    assert {row["name"]: row["run"] for row in found["alone"] if row["run"]} == only
+    assert api.readers_of(cohort) == ["extractive"]
     assert {row["name"]: row["run"] for row in found["steps"] if row["run"]} == done
     assert [run for run in found["runs"] if run] == list(done.values())
     assert all(row["run"] is None for row in api.replication(cohort, "qwen")["steps"])
 
 
 def test_a_run_of_other_files_or_of_fewer_arms_is_no_step(here):
-    cohort, done = here
+    cohort, done, _ = here
     first = Path(api.status(done["published"])["folder"])
 
     def another(id, **changes):
@@ -128,7 +190,7 @@ def test_a_run_of_other_files_or_of_fewer_arms_is_no_step(here):
 
 
 def test_a_waterfall_pairs_each_step_with_the_one_before(here):
-    _, done = here
+    _, done, _ = here
     rows = api.waterfall(list(done.values()), "bm25", "token_overlap")
     assert [row["run"] for row in rows] == list(done.values())
     assert rows[0]["difference"] is None
@@ -138,7 +200,7 @@ def test_a_waterfall_pairs_each_step_with_the_one_before(here):
 
 
 def test_the_paper_s_rows_stand_beside_ours(here):
-    _, done = here
+    _, done, _ = here
     first, last = done["published"], list(done.values())[-1]
     rows = {
         (row["table"], row["label"], row["what"]): row
@@ -179,9 +241,33 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(tmp_path, monke
     app = opened()
     assert "No replication yet" in words(app)
     app.button(key="start_replication").click().run()
-    assert len(queued) == len(NAMES)
+    assert len(queued) == len(NAMES) + len(FAULTS)
     assert queued[0]["protocol"]["truncation"] == "right"
-    assert queued[-1]["protocol"] == {"preset": "corrected"}
+    assert queued[len(NAMES) - 1]["protocol"] == {"preset": "corrected"}
+    assert queued[-1]["protocol"] == {"preset": "corrected", "response_characters": 200}
+
+
+def test_the_runs_may_hold_any_reader_and_judge(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    app_data.make_cohort(tmp_path / "data")
+    queued = []
+    monkeypatch.setattr(api, "enqueue", queued.append)
+    app = opened()
+    app.text_area(key="replication_with").set_value(
+        'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }\n'
+        'judges = ["exact", { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }]\n'
+        'arms = ["bm25", "shortest"]'
+    ).run()
+    app.button(key="start_replication").click().run()
+    assert not app.exception and not app.error
+    assert queued[0]["readers"][0]["name"] == "served"
+    assert [j if isinstance(j, str) else j["name"] for j in queued[0]["judges"]] == [
+        "exact",
+        "served",
+    ]
+    assert queued[0]["arms"] == ["bm25", "shortest"]
+    app.text_area(key="replication_with").set_value("judge = 1").run()
+    assert "judge" in app.error[0].value
 
 
 def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
@@ -190,19 +276,24 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
     assert "here under the published protocol" in said and "in the paper" in said
     assert "Not every step has finished" in said
     charts = app.get("plotly_chart")
-    assert len(charts) == 2 and all(chart.proto.alt for chart in charts)
+    assert len(charts) >= 2 and all(chart.proto.alt for chart in charts)
+    assert "Each fault alone" in said and "released outcomes" in said
     steps_shown = app.dataframe[0].value
     assert list(steps_shown["step"]) == ["As published", "Without: 200 characters judged"]
     assert steps_shown["n"].tolist() == [2, 2]
-    assert app.button(key="start_replication").label == f"Queue the {len(NAMES) - 2} runs"
+    assert (
+        app.button(key="start_replication").label
+        == f"Queue the {len(NAMES) - 2 + len(FAULTS) - 2} runs"
+    )
 
 
 @pytest.mark.parametrize("table", api.PAPER_TABLES)
 def test_every_table_of_the_paper_can_be_looked_at(here, table):
-    app = opened(table=api.PAPER_TABLES[table])
-    frame = app.dataframe[1].value
-    assert frame["in the paper"].str.contains("%").any()
+    app = opened(table=api.PAPER_TABLES[table].title)
+    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
+    assert frame["in the paper"].str.contains(r"\d").all()
     assert app.selectbox(key="table").value == table
+    assert api.PAPER_TABLES[table].file in words(app)
     ours = frame[frame["arm"] == "bm25"]
-    if len(ours):
-        assert (ours["corrected, here"] != "–").any() or table == "hit_miss"
+    if len(ours) and table in ("stage1", "stage2", "token_overlap", "k_sweep", "nli_recall"):
+        assert (ours["corrected, here"] != "–").any()

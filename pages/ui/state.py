@@ -246,6 +246,25 @@ def beside(published: str | None, corrected: str | None, judge: str) -> list[dic
     return _beside(published, corrected, judge, _mark(published, corrected))
 
 
+@st.cache_data(max_entries=16, show_spinner="Pairing each fault with the corrected run")
+def _faults_alone(
+    corrected: str,
+    runs: tuple[tuple[str, str | None], ...],
+    label: str,
+    judge: str,
+    mark: tuple[Any, ...],
+) -> list[dict[str, Any]]:
+    return api.faults_alone(corrected, dict(runs), label, judge)
+
+
+def faults_alone(
+    corrected: str, runs: dict[str, str | None], label: str, judge: str
+) -> list[dict[str, Any]]:
+    """What each fault does alone, from finished runs, where people's verdicts alone may be new."""
+    mark = _mark(corrected, *runs.values())
+    return _faults_alone(corrected, tuple(runs.items()), label, judge, mark)
+
+
 def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
     """Labels of a run's arms and judges."""
     return api.arms_and_judges(run)

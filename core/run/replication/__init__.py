@@ -1,7 +1,15 @@
 """The paper's tables beside this installation's, and its faults taken away one at a time."""
 
-from core.run.replication.beside import arms_and_judges, beside, replication, waterfall
+from core.run.replication.beside import (
+    arms_and_judges,
+    beside,
+    faults_alone,
+    readers_of,
+    replication,
+    waterfall,
+)
 from core.run.replication.paper import TABLES as PAPER_TABLES
+from core.run.replication.paper import findings
 from core.run.replication.steps import ARMS as PAPER_ARMS
 from core.run.replication.steps import step_specs
 
@@ -10,6 +18,9 @@ __all__ = [
     "PAPER_TABLES",
     "arms_and_judges",
     "beside",
+    "faults_alone",
+    "findings",
+    "readers_of",
     "replication",
     "step_specs",
     "waterfall",

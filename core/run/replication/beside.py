@@ -8,8 +8,8 @@ arms and judges asked for goes before those that are merely newer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,30 +19,41 @@ from core.protocol import Protocol
 from core.run.comparing import compare_runs
 from core.run.folder import find_run
 from core.run.opening import digest_of
+from core.run.parts import counted_store
 from core.run.plan import Plan
 from core.run.replication.paper import paper_rows
-from core.run.replication.steps import ARMS, Step, steps
+from core.run.replication.steps import ARMS, FAULTS, Step, alone, steps
 from core.run.report import report
 from core.run.review.verdicts import reviews_of, with_reviews
+from core.run.rows import COUNTS
 from core.run.state import status
+from core.run.tables.common import literal
 
 Row = dict[str, Any]
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason")
 
 
 def replication(
-    data: str | Path, reader: str, arms: Sequence[Any] = ARMS, judges: Sequence[str] = ()
+    data: str | Path, reader: str, arms: Sequence[Any] = ARMS, judges: Sequence[Any] = ()
 ) -> dict[str, Any]:
     """How far the replication with a reader on a cohort is.
 
-    ``arms`` and ``judges``: those that its runs are to hold, as a spec names them.
+    ``reader`` is its label; ``arms`` and ``judges``: those that its runs are to hold, as a spec
+    names them.
     ``steps``: a row each: ``name``, ``title``, ``did`` (the fault in a sentence), ``fields``, and
     its fittest ``run`` with ``status``, counts and ``reason``; None where there is none.
     ``runs``: ids of the finished runs in the order of steps, None for a step without one.
+    ``alone``: rows as of ``steps``, of the runs with one fault alone.
     """
-    known = _runs(Path(data), reader, {*map(_arm, arms)}, {*judges})
+    known = _runs(Path(data), reader, {*map(_arm, arms)}, {_name(judge) for judge in judges})
+    rows = _found(steps(), known)
+    runs = [row["run"] if row["status"] == "done" else None for row in rows]
+    return {"steps": rows, "runs": runs, "alone": _found(alone(), known)}
+
+
+def _found(steps: Sequence[Step], known: Mapping[Protocol, Row]) -> list[Row]:
     rows: list[Row] = []
-    for step in steps():
+    for step in steps:
         found = known.get(_bare(step.protocol))
         rows.append(
             {
@@ -53,8 +64,7 @@ def replication(
                 **{key: found and found[key] for key in OF_A_RUN},
             }
         )
-    runs = [row["run"] if row["status"] == "done" else None for row in rows]
-    return {"steps": rows, "runs": runs}
+    return rows
 
 
 def _fields(step: Step) -> dict[str, Any]:
@@ -64,6 +74,21 @@ def _fields(step: Step) -> dict[str, Any]:
 def _bare(protocol: Protocol) -> Protocol:
     """A protocol without the name of the preset it came from."""
     return replace(protocol, preset="")
+
+
+def _name(entry: Any) -> str:
+    return entry if isinstance(entry, str) else entry["name"]
+
+
+def readers_of(data: str | Path) -> list[str]:
+    """Labels of the readers that alone read a run of answers on a cohort, newest run first."""
+    found: dict[str, None] = {}
+    for now in status():
+        if now["kind"] == "answers":
+            plan = find_run(now["run"]).plan()
+            if Path(plan.data) == Path(data) and len(plan.readers) == 1:
+                found[plan.readers[0]] = None
+    return list(found)
 
 
 def _arm(entry: Any) -> tuple[str, int | None]:
@@ -90,7 +115,8 @@ def _runs(
             continue
         usual = plan.protocol.budget().k
         have = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
-        fit = len(arms & have) + len(judges & {*plan.judges}), now["status"] == "done"
+        named = {entry.name for entry in plan.judge_entries}
+        fit = len(arms & have) + len(judges & named), now["status"] == "done"
         best = found.get(_bare(plan.protocol))
         if best is None or fit > best[0]:
             found[_bare(plan.protocol)] = fit, now
@@ -143,15 +169,105 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     return rows
 
 
-FROM = {
-    "stage1": ("recall", "band", "recall"),
-    "stage2": ("accuracy", "band", "accuracy"),
-    "other_arms": ("accuracy", "band", "accuracy"),
-    "k_sweep": ("accuracy", "band", "accuracy"),
-    "task_type": ("task_type", "task_type", "accuracy"),
-    "hit_miss": ("hit_miss", "evidence", "accuracy"),
+def faults_alone(
+    corrected: str, runs: Mapping[str, str | None], label: str, judge: str
+) -> list[Row]:
+    """What each fault does alone, against the corrected run: a row a fault.
+
+    ``runs``: name of a step of :func:`core.run.replication.steps.alone` → its finished run, None
+    where there is none. ``n`` questions judged in both; ``acted``: questions on which the
+    prompt, the answer or what was judged is another text; ``right_here`` and
+    ``right_there``: questions right under the fault alone and without it alone; ``difference``
+    with its interval by patients and McNemar's ``p``. ``silent``: why the fault cannot show on
+    this arm, cohort or reader; empty where it acted or was not run.
+    """
+    arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
+    base = _texts(corrected, label, judge)
+    rows: list[Row] = []
+    for fault in FAULTS:
+        run = runs.get(f"only_{fault.name}")
+        row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
+        row |= dict.fromkeys(("n", "acted", "right_here", "right_there"))
+        row |= {**dict.fromkeys(("difference", "low", "high", "p")), "silent": ""}
+        rows.append(row)
+        if fault.arms and arm not in fault.arms:
+            row["silent"] = f"concerns the arms {' and '.join(fault.arms)} alone"
+            continue
+        if run is None:
+            continue
+        other = _texts(run, label, judge)
+        both = base.keys() & other.keys()
+        row["acted"] = sum(base[key] != other[key] for key in both)
+        for pair in compare_runs([corrected, run])["results"]:
+            if (pair["arm"], pair["judge"]) == (label, judge):
+                row |= {
+                    "n": pair["n"],
+                    "right_here": pair["only_run"],
+                    "right_there": pair["only_baseline"],
+                    "difference": pair["difference"],
+                    "low": pair["patient_low"],
+                    "high": pair["patient_high"],
+                    "p": pair["p"],
+                }
+        if not row["acted"]:
+            row["silent"] = fault.spared
+    return rows
+
+
+def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:
+    """Instruction → the prompt (its hash), the answer and what was judged (its hash)."""
+    folder = find_run(run)
+    plan = folder.plan()
+    store = counted_store(folder, plan)
+    mine = f"label = {literal(label)} AND status = 'ok' AND ({store.counted})"
+    columns = "key, instruction, prompt_hash, answer"
+    judged = {
+        row["answer_key"]: row["prompt_hash"]
+        for row in store.select(
+            "verdicts",
+            "answer_key, prompt_hash",
+            f"{COUNTS} AND judge = {literal(judge)} AND label = {literal(label)}",
+        )
+    }
+    return {
+        row["instruction"]: (
+            row["prompt_hash"],
+            row["answer"],
+            judged.get(row["key"]),
+        )
+        for row in store.select("answers", columns, mine)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _From:
+    """Where a table of the paper has its counterpart in a report: the report's table, its column
+    of strata, its share, and the judge and criterion of the rows ("" for the judge chosen, and
+    for the lexical criterion where rows have one)."""
+
+    table: str
+    stratum: str
+    share: str = "accuracy"
+    judge: str = ""
+    criterion: str = "lexical"
+
+
+FROM: Mapping[str, _From] = {
+    "stage1": _From("recall", "band", "recall"),
+    "stage2": _From("accuracy", "band"),
+    "other_arms": _From("accuracy", "band"),
+    "k_sweep": _From("accuracy", "band"),
+    "task_type": _From("task_type", "task_type"),
+    "hit_miss": _From("hit_miss", "evidence"),
+    "hit_miss_semantic": _From("hit_miss", "evidence", criterion="semantic"),
+    "token_overlap": _From("accuracy", "band", judge="token_overlap"),
+    "oracle": _From("accuracy", "band"),
+    "reader_14b": _From("accuracy", "band"),
+    "failure_taxonomy": _From("failure_kinds", "kind", "share"),
 }
-"""A table of the paper → the table of a report, its column of strata, and its share."""
+"""A table of the paper → its counterpart in a report, share by share."""
+LARGER = "14B"
+"""What the label of a reader holds whose figures belong to the paper's table of the 14B reader."""
 
 
 def beside(published: str | None, corrected: str | None, judge: str) -> list[Row]:
@@ -172,16 +288,78 @@ def beside(published: str | None, corrected: str | None, judge: str) -> list[Row
     return rows
 
 
-def _shares(run: str | None, judge: str) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+_Figures = dict[tuple[str, str, str], tuple[Any, ...]]
+
+
+def _shares(run: str | None, judge: str) -> _Figures:
+    """(table, label, what) → share, its interval and n, of a finished run."""
     if run is None:
         return {}
     tables = report(run)["tables"]
-    found: dict[tuple[str, str, str], tuple[Any, ...]] = {}
-    for name, (table, stratum, share) in FROM.items():
-        for row in tables.get(table, ()):
-            if row.get("judge", judge) == judge and row.get("criterion", "lexical") == "lexical":
-                figures = tuple(row[key] for key in (share, "wilson_low", "wilson_high", "n"))
-                found[name, row["label"], row[stratum]] = figures
+    larger = any(LARGER in reader for reader in find_run(run).plan().readers)
+    found: _Figures = {}
+    for name, source in FROM.items():
+        if name == "reader_14b" and not larger:
+            continue
+        wanted = source.judge or judge
+        for row in tables.get(source.table, ()):
+            same = row.get("criterion", source.criterion) == source.criterion
+            if row.get("judge", wanted) == wanted and same:
+                figures = (row[source.share], row["wilson_low"], row["wilson_high"], row["n"])
+                found[name, row["label"], row[source.stratum]] = figures
+    return found | _entailed(tables) | _agreeing(tables, judge)
+
+
+def _entailed(tables: Mapping[str, Any]) -> _Figures:
+    """The counterparts of the paper's tables of semantic hits."""
+    found: _Figures = {}
+    for row in tables.get("recall", ()):
+        figures = (row["recall"], row["wilson_low"], row["wilson_high"], row["n"])
+        name, _, threshold = row["criterion"].partition("@")
+        if row["band"] != "overall":
+            continue
+        if threshold:
+            found["nli_threshold", row["label"], f"semantic hit, p > {threshold}"] = figures
+        elif name in ("semantic", "lexical"):
+            found["nli_recall", row["label"], name] = figures
+    for row in tables.get("overlap", ()):
+        if (row["criterion"], row["band"]) == ("semantic", "overall"):
+            for what, column in (
+                ("semantic only", "criterion_only"),
+                ("lexical only", "lexical_only"),
+            ):
+                figures = [row[f"{column}_{end}"] for end in ("share", "low", "high")]
+                found["nli_recall", row["label"], what] = (*figures, row["n"])
+    return found
+
+
+def _agreeing(tables: Mapping[str, Any], judge: str) -> _Figures:
+    """The counterparts of the paper's tables of two judges: the chosen one with another.
+
+    The other is blind in the table of the blind judge, and sees the evidence in that of two
+    judges; with several, the first of the spec.
+    """
+    found: _Figures = {}
+    for row in tables.get("judges", ()):
+        pair = (row["first"], row["second"])
+        if judge not in pair or not row["n"]:
+            continue
+        n, mine = row["n"], 0 if pair[0] == judge else 1
+        yes = [(row["both_yes"] + row[f"only_{which}"]) / n for which in ("first", "second")]
+        other = pair[1 - mine]
+        blind = other.startswith("blind")
+        if judge.startswith("blind"):
+            continue
+        table = "blind_judge" if blind else "judge_agreement"
+        names = ("sees the evidence", "blind") if blind else ("first judge", "second judge")
+        measure, what = ("raw", "agreement") if blind else ("kappa", "Cohen's kappa")
+        figures: dict[str, tuple[Any, ...]] = {
+            names[0]: (yes[mine], None, None, n),
+            names[1]: (yes[1 - mine], None, None, n),
+            what: (row[measure], row[f"{measure}_low"], row[f"{measure}_high"], n),
+        }
+        for name, values in figures.items():
+            found.setdefault((table, row["label"], name), values)
     return found
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from core.errors import MidchartError
+from core.errors import MidchartError, SpecError
 from pages.ui import state
 from pages.ui.runs import panel
 from pages.ui.runs.demo import SPEC
@@ -20,25 +20,83 @@ HERE = ("extractive", "small", "qwen")
 """Readers that answer on this machine, in the order in which they are offered."""
 
 
-def readers() -> list[str]:
-    """The readers of this machine that a replication can be read by."""
+WITH = "replication_with"
+EXAMPLE = """reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "qwen" }
+judges = ["token_overlap", "claude", "blind"]
+allow_hosts = ["api.anthropic.com"]"""
+
+
+def readers(cohort: str) -> list[str]:
+    """The readers of this machine, and those that have read a run on the cohort (by label)."""
     fit = {name for name, _, problem in state.members("reader") if not problem}
-    return [name for name in HERE if name in fit]
+    here = [name for name in HERE if name in fit]
+    here += sorted(fit - {*here})
+    return list(dict.fromkeys([*here, *api.readers_of(api.open_data(cohort).path)]))
 
 
-def specs(cohort: str, reader: str) -> dict[str, dict[str, Any]]:
-    """The runs of a replication by the name of their step, with the arms that are here."""
+def specs(cohort: str, reader: str, text: str = "") -> dict[str, dict[str, Any]]:
+    """The runs of a replication by the name of their step.
+
+    With the arms that are here and the judges of the demo, unless ``text`` (TOML) names reader,
+    judges, arms or allow_hosts as a spec does. Raises SpecError for a text that is no TOML.
+    """
     fit = {name for name, _, problem in state.members("arm") if not problem}
-    arms = [a for a in api.PAPER_ARMS if (a if isinstance(a, str) else a["name"]) in fit]
-    judges = tomllib.loads(SPEC.read_text(encoding="utf-8"))["judges"]
-    return api.step_specs(api.open_data(cohort).path, arms, reader, judges)
+    usual = {
+        "reader": reader,
+        "arms": [a for a in api.PAPER_ARMS if (a if isinstance(a, str) else a["name"]) in fit],
+        "judges": tomllib.loads(SPEC.read_text(encoding="utf-8"))["judges"],
+        "allow_hosts": [],
+    }
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"what the runs hold is no TOML: {error}") from None
+    wrong = sorted(given.keys() - usual.keys())
+    if wrong:
+        raise SpecError(f"unknown field {wrong[0]!r}. Valid: {', '.join(usual)}")
+    one = usual | given
+    return api.step_specs(
+        api.open_data(cohort).path, one["arms"], one["reader"], one["judges"], one["allow_hosts"]
+    )
+
+
+def chosen(reader: str) -> str:
+    """What else the runs are to hold, as TOML: any reader and judge, installed or served."""
+    with st.expander("Other readers, judges and arms"):
+        members = {
+            family: ", ".join(name for name, _, _ in state.members(family))
+            for family in ("reader", "judge", "arm")
+        }
+        text = st.text_area(
+            "As in a spec (TOML)",
+            key=WITH,
+            placeholder=EXAMPLE,
+            height=150,
+            help="Fields: reader, judges, arms, allow_hosts. What is not named stays as usual.",
+        )
+        st.caption(
+            f"Readers: {plain(members['reader'])}. Judges: {plain(members['judge'])}. "
+            f"Arms: {plain(members['arm'])}. An arm that works with a reader names it: "
+            '`{ name = "map_reduce", reader = "qwen" }`.'
+        )
+    return text
+
+
+def _name(entry: Any) -> str:
+    return entry if isinstance(entry, str) else str(entry["name"])
 
 
 def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
     """How each step stands, and a button that queues those that nobody ran yet."""
-    made = specs(cohort, reader)
-    waiting = [row["name"] for row in found["steps"] if row["run"] is None]
-    stopped = [row for row in found["steps"] if row["status"] in ("cancelled", "crashed")]
+    try:
+        made = specs(cohort, reader, chosen(reader))
+    except MidchartError as error:
+        st.error(plain(str(error)), title="These runs cannot be made")
+        return
+    every = [*found["steps"], *found["alone"]]
+    other = bool(st.session_state.get(WITH, "").strip())
+    waiting = [row["name"] for row in every if row["run"] is None or other]
+    stopped = [row for row in every if row["status"] in ("cancelled", "crashed")]
     problems = state.consider(api.write_toml(made[waiting[0]]))["problems"] if waiting else []
     if waiting and st.button(
         f"Queue the {len(waiting)} runs" if len(waiting) > 1 else "Queue the run",
@@ -58,19 +116,21 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
     st.caption(
         " ".join(map(plain, problems))
         or f"{arms} arms × the questions of {plain(cohort)} under {len(made)} protocols, read by "
-        f"{plain(reader)}, judged offline, one run after the other; gates are trained anew where a "
-        "fault is about them. Nothing leaves this machine."
+        f"{plain(_name(next(iter(made.values()))['readers'][0]))}, judged by "
+        f"{plain(', '.join(map(_name, next(iter(made.values()))['judges'])))}, one run after the "
+        "other; gates are trained again where a fault is about them. Text leaves this machine only "
+        "where a member is a service, the cohort's data-use tag allows it and allow_hosts names it."
     )
     for row in stopped:
         panel.resume(row, f"replication_{row['name']}")
     shown = pd.DataFrame(
         {
-            "step": [row["title"] for row in found["steps"]],
-            "run": [row["run"] or "–" for row in found["steps"]],
-            "state": [panel.WORDS.get(row["status"], "not run yet") for row in found["steps"]],
+            "step": [row["title"] for row in every],
+            "run": [row["run"] or "–" for row in every],
+            "state": [panel.WORDS.get(row["status"], "not run yet") for row in every],
             "items": [
                 "–" if row["run"] is None else f"{row['done']:,} of {row['planned']:,}"
-                for row in found["steps"]
+                for row in every
             ],
         }
     )

@@ -67,11 +67,73 @@ def waterfall(steps: Sequence[dict[str, Any]]) -> go.Figure:
     return figure
 
 
+def alone(rows: Sequence[dict[str, Any]]) -> go.Figure:
+    """The change that each fault makes alone, in points, with its interval by patients.
+
+    ``rows``: those of the engine's ``faults_alone`` with a difference that was measured.
+    """
+    shade, colours = theme.ink(), theme.series()
+    height = [len(rows) - i for i in range(len(rows))]
+    points = [100 * row["difference"] for row in rows]
+    ends = [(number(row["low"]), number(row["high"])) for row in rows]
+    figure = go.Figure(
+        go.Scatter(
+            x=points,
+            y=height,
+            mode="markers",
+            cliponaxis=False,
+            marker={"color": colours[1], "size": 10, "symbol": "square"},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [100 * high - x for (_, high), x in zip(ends, points, strict=True)],
+                "arrayminus": [x - 100 * low for (low, _), x in zip(ends, points, strict=True)],
+                "color": colours[1],
+                "thickness": 2,
+                "width": 5,
+            },
+            text=[f"{marks.safe(row['title'])}: {marks.safe(alone_said(row))}" for row in rows],
+            hovertemplate="%{text}<extra></extra>",
+            showlegend=False,
+        )
+    )
+    figure.add_vline(x=0, line={"color": shade.faint, "width": 1})
+    figure.update_layout(height=90 + ROW * max(len(rows), 2))
+    figure.update_xaxes(title="change by this fault alone, points", zeroline=False)
+    figure.update_yaxes(
+        tickvals=height,
+        ticktext=[f"<b>{marks.safe(row['title'])}</b>" for row in rows],
+        range=[0.4, len(rows) + 0.6],
+        zeroline=False,
+    )
+    return figure
+
+
+def alone_said(row: dict[str, Any]) -> str:
+    """What a fault alone changed, in words; why it cannot show where it cannot."""
+    if row["silent"]:
+        return f"cannot show here: {row['silent']}"
+    if row["run"] is None:
+        return "not run yet"
+    if not row["n"]:
+        return "no question was judged in both runs"
+    acted = f"acted on {row['acted']:,} of {row['n']:,} questions"
+    changed = row["right_here"] + row["right_there"]
+    if not changed:
+        return f"{acted}; no verdict changed"
+    words = results.signed(row["difference"], row["low"], row["high"], 1)
+    return f"{acted}; {changed:,} verdicts changed, {words} points, {results.p_words(row['p'])}"
+
+
 def _bars(
-    rows: Sequence[dict[str, Any]], shares: Sequence[float], ends: tuple[str, str], colour: str
+    rows: Sequence[dict[str, Any]],
+    shares: Sequence[float],
+    ends: tuple[str, str],
+    colour: str,
+    scale: float = 100,
 ) -> dict[str, Any]:
     """Intervals as error bars; none where a row has no interval."""
-    low, high = ([100 * number(row[end]) for row in rows] for end in ends)
+    low, high = ([scale * number(row[end]) for row in rows] for end in ends)
     return {
         "type": "data",
         "symmetric": False,
@@ -118,12 +180,14 @@ def beside(rows: Sequence[dict[str, Any]], what: str) -> go.Figure:
     shade, colours = theme.ink(), theme.series()
     figure = go.Figure()
     height = [len(rows) - i for i in range(len(rows))]
+    unit = rows[0]["unit"]
+    scale, sign = (100, " %") if unit == "share" else (1, "")
     tints, shifts = (shade.text, colours[3], colours[0]), (0.22, 0, -0.22)
     keys = ("value", "published", "corrected")
     for key, name, colour, shift in zip(keys, SYMBOLS, tints, shifts, strict=True):
         ends = ("low", "high") if key == "value" else (f"{key}_low", f"{key}_high")
         known = [(row, y) for row, y in zip(rows, height, strict=True) if row[key] is not None]
-        share = [100 * row[key] for row, _ in known]
+        share = [scale * row[key] for row, _ in known]
         figure.add_trace(
             go.Scatter(
                 x=share,
@@ -137,12 +201,14 @@ def beside(rows: Sequence[dict[str, Any]], what: str) -> go.Figure:
                     "symbol": SYMBOLS[name],
                     "line": {"width": 2, "color": colour},
                 },
-                error_x=_bars([row for row, _ in known], share, ends, colour),
-                hovertemplate=f"{name}: %{{x:.1f}} %<extra></extra>",
+                error_x=_bars([row for row, _ in known], share, ends, colour, scale),
+                hovertemplate=f"{name}: %{{x:.4g}}{sign}<extra></extra>",
             )
         )  # fmt: skip
     figure.update_layout(height=110 + 46 * max(len(rows), 2))
-    figure.update_xaxes(range=[-3, 103], title=f"share, {what}", ticksuffix=" %", zeroline=False)
+    figure.update_xaxes(title=f"{unit}, {what}", ticksuffix=sign, zeroline=False)
+    if unit == "share":
+        figure.update_xaxes(range=[-3, 103])
     figure.update_yaxes(
         tickvals=height,
         ticktext=[f"<b>{marks.safe(results.label(row['label']))}</b>" for row in rows],

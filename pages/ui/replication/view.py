@@ -46,7 +46,7 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
         "From the top: the published protocol, then one fault less in each row. Marker: share of "
         "answers right with its Wilson interval. Bar and numbers: change against the row above on "
         "the same questions, its interval by patients, McNemar's p. A fault can do more or less "
-        "where others are already gone; each can be turned on alone in any run."
+        "where others are already gone, and hide a later one; below each is alone."
     )
     shown = pd.DataFrame(
         {
@@ -68,6 +68,65 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
         shown, "replication-waterfall", "Each step of the waterfall with its numbers",
         {"p": st.column_config.NumberColumn(format="%.3f")}, pd.DataFrame(rows), height="content",
     )  # fmt: skip
+
+
+def alone(found: dict[str, Any], corrected: str | None, label: str, judge: str) -> None:
+    """What each published fault does alone, against the corrected run."""
+    st.subheader("Each fault alone", anchor=False)
+    if corrected is None:
+        st.info("The corrected run has not finished; each fault alone is held against it.",
+                icon=":material/hourglass_top:")  # fmt: skip
+        return
+    runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in found["alone"]}
+    rows = state.faults_alone(corrected, runs, label, judge)
+    drawn = [r for r in rows if not r["silent"] and r["n"] and r["right_here"] + r["right_there"]]
+    if drawn:
+        spoken = "; ".join(f"{row['title']}: {charts.alone_said(row)}" for row in drawn)
+        theme.show(charts.alone(drawn), f"Each fault alone: {spoken}.", "replication_alone")
+    shown = pd.DataFrame(
+        {
+            "fault": [row["title"] for row in rows],
+            "what it changed": [charts.alone_said(row) for row in rows],
+            "right with the fault only": [row["right_here"] for row in rows],
+            "right without it only": [row["right_there"] for row in rows],
+            "n": [row["n"] for row in rows],
+            "what the fault did": [row["did"] for row in rows],
+        }
+    )
+    tables.table(
+        shown, "replication-alone", "Each published fault alone against the corrected run",
+        download=pd.DataFrame(rows), height="content",
+    )  # fmt: skip
+    st.caption(
+        "Each row is a run of the corrected protocol with this one fault turned on, against the "
+        "corrected run on the same questions. A fault that changed no prompt, answer or judged "
+        "text cannot show on this arm, cohort or reader, which is no sign that it is harmless."
+    )
+
+
+def findings() -> None:
+    """What a re-analysis of the paper's released outcomes found, each with its source."""
+    st.subheader("What the paper's released outcomes show", anchor=False)
+    rows = api.findings()
+    shown = pd.DataFrame(
+        {
+            "finding": [row["finding"].replace("_", " ") for row in rows],
+            "figure": [row["figure"] or f"{row['count']} of {row['n']}".removesuffix(" of ")
+                       for row in rows],
+            "what it means": [row["means"] for row in rows],
+            "source": [row["source"] for row in rows],
+        }
+    )  # fmt: skip
+    tables.table(
+        shown, "replication-findings", "Findings on the paper's released outcomes",
+        download=pd.DataFrame(rows), height="content",
+    )  # fmt: skip
+    st.caption(
+        "These are figures about the paper's own run, copied with their sources; none was measured "
+        "by Midchart. Its curve: a gap of 19.3 points between the best and the worst decile is "
+        "expected where position does nothing (p = .27 for the 21.9 points found); n per decile "
+        "and the gap's interval are in the tables below."
+    )
 
 
 def _alt(rows: list[dict[str, Any]], label: str) -> str:
@@ -106,7 +165,7 @@ def beside(rows: list[dict[str, Any]]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         here = dict.fromkeys(row["table"] for row in rows)
         table = st.selectbox(
-            "Table", list(here), format_func=lambda name: api.PAPER_TABLES[name], width=420,
+            "Table", list(here), format_func=lambda name: api.PAPER_TABLES[name].title, width=420,
             key="table", bind="query-params",
         )  # fmt: skip
         mine = [row for row in rows if row["table"] == table]
@@ -116,7 +175,8 @@ def beside(rows: list[dict[str, Any]]) -> None:
         what = pick("Which", options, f"what_{table}", KINDS, abreast=True)
     mine.sort(key=lambda row: WIDE.index(row["what"]) if row["what"] in WIDE else len(WIDE))
     drawn = [row for row in mine if row["what"] == what]
-    told = f"{api.PAPER_TABLES[table]}: {KINDS.get(what, what)}"
+    paper = api.PAPER_TABLES[table]
+    told = f"{paper.title}: {KINDS.get(what, what)}"
     theme.show(
         charts.beside(drawn, KINDS.get(what, what)), _spoken(drawn, told), "replication_beside"
     )
@@ -132,7 +192,13 @@ def beside(rows: list[dict[str, Any]]) -> None:
         }
     )  # fmt: skip
     tables.table(shown, f"replication-{table}", told, download=pd.DataFrame(mine))
+    if paper.ours == "runs":
+        where = "This installation's figures are of the runs behind this page; a dash means that "
+        where += "they hold no such arm, judge, reader or semantic hits."
+    else:
+        where = f"This installation's figures of this table are on the page {paper.ours}."
     st.caption(
+        f"Source: {plain(paper.source)} (data/published/{paper.file}). {where} "
         "The paper's answers were those of Qwen2.5-7B on MedAlign, judged by Claude; ours are of "
         "the reader, cohort and judge named above. So levels differ; what should repeat is which "
         "arm wins, by how much, and what the faults do."
@@ -146,6 +212,11 @@ def _n(row: dict[str, Any]) -> str:
 
 def _cell(row: dict[str, Any], key: str) -> str:
     low, high = ("low", "high") if key == "value" else (f"{key}_low", f"{key}_high")
+    if row["unit"] != "share":
+        if row[key] is None:
+            return "–"
+        ends = "" if row[low] is None else f" [{row[low]:g}, {row[high]:g}]"
+        return f"{row[key]:g}{ends}".replace("-", "−")
     if row[low] is None:
         return results.percent(row[key], 1)
     return results.share(row[key], row[low], row[high], 1)

@@ -36,6 +36,7 @@ ORDER = (
     "llmlingua2",
     "map_reduce",
     "qccs_plus",
+    "bm25_temporal",
 )
 """Arms in the order of the palette; controls are drawn hollow and grey beside them."""
 CONTROLS = ("recency", "random", "shortest")
