@@ -99,6 +99,14 @@ FAULTS: tuple[Fault, ...] = (
         "no question of this cohort is longer than 100 characters, so each finds its evidence",
     ),
     Fault(
+        "loose_location",
+        "Evidence located anywhere",
+        "Evidence was placed on the best event of the record from a score of .2 on, which another "
+        "patient's evidence reaches as well, so its position could be that of any text.",
+        ("locate", "locate_threshold"),
+        "the evidence is located in the same places, or the arm is not shown it",
+    ),
+    Fault(
         "short_answers",
         "200 characters judged",
         "Only the first 200 characters of an answer were judged.",
