@@ -101,7 +101,15 @@ def select(call: argparse.Namespace) -> None:
         date = (kept["time"] or "undated")[:10]
         text = " ".join(kept["text"].split())
         print(f"{kept['id']:>10}  {date:10}  {kept['kept_by']:7}  {score:>8}  {text}")
-    print(f"{len(found['sentences'])} sentences, {found['tokens']} tokens")
+    counted = f"{len(found['sentences']):,} sentences, {found['tokens']:,} tokens"
+    if not found["limited"]:
+        print(f"{counted} kept, before any prompt limit")
+        return
+    print(
+        f"{counted} in the prompt; {found['kept_sentences']:,} sentences, "
+        f"{found['kept_tokens']:,} tokens were kept, {found['cut_tokens']:,} tokens of them cut by "
+        "the protocol's limits"
+    )
 
 
 def train_gate(call: argparse.Namespace) -> None:

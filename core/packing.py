@@ -10,6 +10,7 @@ are switches of the protocol and record what they cut (PROTOCOL, Stage 2: readin
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +18,7 @@ from datetime import datetime
 from core.control_tokens import neutralise
 from core.errors import InputError
 from core.protocol import Protocol
-from core.text import one_line
+from core.text import count_tokens, one_line
 from core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 HEAD = (
@@ -141,6 +142,23 @@ def build_prompt(
     return replace(prompt, cut=cut)
 
 
+def limited(question: str, selection: Selection, protocol: Protocol) -> Prompt:
+    """What the protocol's own limits and the arm's window leave of a selection, whoever reads it.
+
+    Tokens are those of :func:`core.text.count_tokens`; a reader's own window is not known here.
+    """
+    return build_prompt(question, selection, protocol, sys.maxsize, count_tokens)
+
+
+def limits(protocol: Protocol) -> bool:
+    """Whether a protocol sets a limit of its own to prompts or their contexts."""
+    return (
+        protocol.truncation == "right"
+        or protocol.context_tokens > 0
+        or protocol.full_characters > 0
+    )
+
+
 def _budgeted(
     question: str,
     lines: Sequence[ContextLine],
@@ -236,7 +254,9 @@ def _cut_right(
     tokens = count(text)
     if tokens <= limit:
         return Prompt(text, question, tuple(lines), tokens)
-    low, high = 0, len(text)
+    low, high = 0, min(len(text), 16 * (limit + 1))
+    while high < len(text) and count(text[:high]) <= limit:
+        low, high = high, min(len(text), 2 * high)
     while low < high:  # longest prefix within the limit; count is monotone in the prefix
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)

@@ -94,7 +94,7 @@ def test_overall_has_a_figure_its_numbers_and_what_failed(here):
 
 
 def test_by_position_tells_intervals_apart(here):
-    app = opened(run=here, view="By position", measure="Evidence kept")
+    app = opened(run=here, view="By position", measure="Evidence")
     frame = app.dataframe[0].value
     assert list(frame.columns[:2]) == ["arm", "0-10 · n 0"]
     assert frame["overall · n 1"][0] == "100 [21–100]", "1 of 1, Wilson"

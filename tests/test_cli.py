@@ -99,6 +99,18 @@ def test_select_is_the_same_in_every_process(place: Path, question):
     assert 0 <= low <= high == 1
 
 
+def test_select_shows_what_a_prompt_shows_under_the_protocol(place: Path, question):
+    ask = ("select", str(place / "data" / "cohorts" / "demo"), f"--record={question.record_id}",
+           "--question", question.question, "--arm", "full")  # fmt: skip
+    whole, cut = told(place, *ask), told(place, *ask, "--protocol", "published")
+    assert not whole["limited"] and whole["cut_tokens"] == 0
+    assert whole["tokens"] == whole["kept_tokens"] and len(whole["sentences"]) > 100
+    assert cut["limited"] and cut["tokens"] <= 16384
+    assert sum(len(s["text"]) for s in cut["sentences"]) <= 32_000
+    assert cut["tokens"] + cut["cut_tokens"] == cut["kept_tokens"]
+    assert cut["kept_sentences"] == len(cut["sentences"]) + cut["cut_sentences"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

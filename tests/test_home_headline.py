@@ -19,9 +19,9 @@ def test_a_run_without_judges_shows_what_was_kept_of_how_many_questions():
         {"tables": {"recall": [recall("bm25", 21, 36), recall("full", 36, 36)]}}
     )
     assert judge == ""
-    assert list(frame.columns) == ["arm", "evidence kept", "n"]
+    assert list(frame.columns) == ["arm", "evidence kept, before any prompt limit", "n"]
     assert frame["n"].tolist() == [36, 36]
-    assert frame["evidence kept"][0].startswith("58")
+    assert frame.iloc[0, 1].startswith("58")
 
 
 def test_a_judged_run_shows_accuracy_beside_it():
@@ -33,3 +33,21 @@ def test_a_judged_run_shows_accuracy_beside_it():
     assert judge == "exact"
     assert frame["n"].tolist() == [30]
     assert frame["accuracy"][0].startswith("50")
+
+
+def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_beside_it():
+    """``full`` keeps everything and shows a third of it: the headline has the third."""
+    cut = {"criterion": "in prompt", "prompts_cut": 30, "kept_but_cut": 24, "cut_at": 16384}
+    prompted = [
+        recall("full", 12, 36) | cut | {"reader": "qwen"},
+        recall("full", 36, 36) | cut | {"reader": "wide", "prompts_cut": 0, "kept_but_cut": 0},
+        recall("full", 36, 36) | {"reader": ""},
+    ]
+    row = {
+        "label": "full", "judge": "exact", "reader": "qwen", "band": "overall", "n": 36,
+        "accuracy": 0.5, "wilson_low": 0.3, "wilson_high": 0.7,
+    }  # fmt: skip
+    frame, _ = headline({"tables": {"recall": prompted, "accuracy": [row]}})
+    assert list(frame.columns) == ["arm", "evidence in prompt", "prompts cut", "accuracy", "n"]
+    assert frame["evidence in prompt"][0].startswith("33 %")
+    assert frame["prompts cut"][0] == "30 cut at 16,384 tokens; evidence kept but cut in 24"

@@ -69,6 +69,19 @@ def test_a_piece_is_kept_only_with_all_of_its_sentences():
     assert both.status(frozenset({"e2.0"})) == kept.PARTLY
 
 
+def test_evidence_of_a_card_is_that_in_the_prompt():
+    view = view_of("full", "e0", "e2.1")
+    line = api.ContextLine("e0", "[2020-01-01] x")
+    cut = replace(view, prompt=api.Prompt("x", "?", (line,), 512, ("e2.1",)))
+    assert (view.shown, view.cut) == ({"e0", "e2.1"}, "")
+    assert (cut.shown, cut.cut) == ({"e0"}, "cut at 512 tokens")
+    words = kept.headline("Full", cut.selection, FOUND, 9, 90, "sentence", cut.shown)
+    assert "The prompt holds 0 of 1 piece" in words
+    assert words.endswith("Kept, but cut from the prompt: 1.")
+    row = cards.frame([cut], FOUND).iloc[0]
+    assert (row["Evidence in prompt"], row["Evidence kept, before any prompt limit"]) == (0, 1)
+
+
 def test_headline_says_what_was_kept_and_where_the_dropped_evidence_lies():
     view = view_of("bm25", "e0", recent=("e4",))
     words = kept.headline("BM25", view.selection, FOUND, 812, 31_000, "sentence")

@@ -405,3 +405,35 @@ def test_semantic_hits_without_weights_are_refused_before_a_run_is_made(
         with pytest.raises(MissingModel, match=r"nli-deberta-v3-small \(568 MB.*hf download"):
             start(spec(cohort, **kind))
     assert not (tmp_path / "data" / "runs").exists()
+
+
+def test_evidence_of_full_is_that_which_the_protocol_s_limits_leave(cohort):
+    """A run that nobody reads tells what a prompt would show, beside what was kept."""
+    limited = spec(cohort, semantic=False, arms=["full", "bm25"], protocol={"full_characters": 400})
+    run = done_here(limited)
+    whole = {
+        (r["label"], r["criterion"]): r for r in table(run, "recall") if r["band"] == "overall"
+    }
+    kept, shown = whole["full", "evidence-id"], whole["full", "in prompt"]
+    assert kept["hits"] == kept["n"] == shown["n"] > shown["hits"]
+    assert shown["kept_but_cut"] == kept["hits"] - shown["hits"]
+    assert shown["prompts_cut"] == shown["n"] and shown["cut_at"] < 400
+    other = whole["bm25", "in prompt"]
+    assert other["hits"] == whole["bm25", "evidence-id"]["hits"]
+    assert (other["prompts_cut"], other["cut_at"]) == (0, None)
+    for row in rows(run, "selections"):
+        lost = {k["id"] for k in row["selection"]} >= set(row["cut"])
+        assert lost and (row["label"] == "bm25") == (row["cut"] == [])
+    free = done_here(spec(cohort, semantic=False, arms=["full", "bm25"]))
+    assert {r["criterion"] for r in table(free, "recall")} == {"lexical", "evidence-id"}
+
+
+def test_each_reader_s_own_prompt_is_counted(cohort):
+    run = done_here(spec(cohort, kind="answers", readers=["test_echo"], arms=["full"], limit=4))
+    (row,) = [
+        r for r in table(run, "recall") if r["criterion"] == "in prompt" and r["band"] == "overall"
+    ]
+    answers = rows(run, "answers")
+    assert row["reader"] == "test_echo" and row["n"] == 4
+    assert row["hits"] == sum(r["evidence_in_prompt"] for r in answers)
+    assert row["prompts_cut"] == sum(bool(r["cut"]) for r in answers)

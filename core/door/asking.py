@@ -15,17 +15,18 @@ from core.errors import InputError, UnknownName
 from core.evidence import gold_sentence_ids
 from core.judges import JUDGES
 from core.loaders.gold import gold_under
-from core.packing import build_prompt
+from core.packing import body, build_prompt, context_lines, limited, limits
 from core.protocol import Protocol
 from core.readers import READERS
 from core.run.gating.house import arm_options
-from core.text import sentences
+from core.text import count_tokens, sentences
 from core.types import (
     Answer,
     Cohort,
     Explanation,
     Gold,
     Instruction,
+    Kept,
     Prompt,
     Record,
     Selection,
@@ -130,7 +131,13 @@ def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
 def select_report(
     data: str | Path, record_id: str, question: str, arm: str, k: int | None, protocol: Protocol
 ) -> dict[str, Any]:
-    """The JSON of ``select --json`` (DESIGN, The command line)."""
+    """The JSON of ``select --json`` (DESIGN, The command line).
+
+    ``sentences``, ``lines``, ``tokens`` and ``position_range`` are of what a prompt shows under the
+    protocol's own limits, whole or in part; ``kept_sentences`` and ``kept_tokens`` of all that the
+    arm kept, ``cut_sentences`` and ``cut_tokens`` the difference. ``limited`` is false where the
+    protocol sets no limit: a reader's window may then still cut.
+    """
     cohort = open_data(data)
     ARMS.get(arm)  # an unknown arm is told before a record is read
     record = cohort.records[record_id]
@@ -143,8 +150,27 @@ def select_report(
         None,
     ) or typed_question(record, question)
     selection = select(cohort, record, instruction, arm, protocol, k)
+    bound = limits(protocol) or selection.window > 0
+    given = context_lines(selection)
+    lines = limited(instruction.question, selection, protocol).context if bound else given
+    whole = {line.sentence_id: line.text for line in given}
+    said = {line.sentence_id: line for line in lines}
+    kept_here = [kept for kept in selection.kept if kept.sentence.id in said]
     last = max(len(record.events) - 1, 1)
-    orders = [kept.sentence.span.event / last for kept in selection.kept]
+    orders = [kept.sentence.span.event / last for kept in kept_here]
+
+    def text_of(kept: Kept) -> str:
+        line = said[kept.sentence.id]
+        cut_off = selection.lines is None and line.text != whole[line.sentence_id]
+        return body(line) if cut_off else kept.sentence.text
+
+    if selection.lines is None:
+        tokens = sum(
+            kept.sentence.tokens if text == kept.sentence.text else count_tokens(text)
+            for kept, text in ((kept, text_of(kept)) for kept in kept_here)
+        )
+    else:
+        tokens = sum(count_tokens(body(line)) for line in lines) if bound else selection.tokens
     return {
         "record": record.id,
         "question": instruction.question,
@@ -156,17 +182,27 @@ def select_report(
                 "event": kept.sentence.span.event,
                 "time": kept.sentence.time.isoformat() if kept.sentence.time else None,
                 "kind": kept.sentence.kind,
-                "text": kept.sentence.text,
+                "text": text_of(kept),
                 "score": kept.score,
                 "kept_by": kept.kept_by,
             }
-            for kept in selection.kept
+            for kept in kept_here
         ],
         **(
-            {"lines": [{"id": x.sentence_id, "text": x.text} for x in selection.lines]}
+            {
+                "lines": [
+                    {"id": x.sentence_id, "text": x.text}
+                    for x in (lines if bound else selection.lines)
+                ]
+            }
             if selection.lines is not None
             else {}
         ),
-        "tokens": selection.tokens,
+        "tokens": tokens,
+        "kept_sentences": len(selection.kept),
+        "kept_tokens": selection.tokens,
+        "cut_sentences": len(selection.kept) - len(kept_here),
+        "cut_tokens": selection.tokens - tokens,
+        "limited": bound,
         "position_range": [min(orders), max(orders)] if orders else None,
     }

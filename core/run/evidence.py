@@ -20,10 +20,10 @@ from core.evidence import (
     is_middle,
     lexical_hits,
 )
-from core.packing import context_texts
+from core.packing import context_lines, context_texts
 from core.protocol import Protocol
 from core.text import sentences
-from core.types import Cohort, ContextLine, Gold, Instruction, Record, Selection, Span
+from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Record, Selection, Span
 
 UNLOCATED = "unlocated"
 
@@ -118,6 +118,29 @@ class Question:
             "lexical_picked": sum(map(and_, hit, own)) if answer else None,
             "evidence_kept": None if held is None else len(held),
             "evidence_picked": None if held is None else len(picks.intersection(held)),
+        }
+
+    def prompted(
+        self, prompt: Prompt, selection: Selection, buffer_claims: bool = False
+    ) -> dict[str, Any]:
+        """What of a selection a prompt holds: its tokens, the ids that were cut, the evidence.
+
+        ``prompt_cut``: a line, a part of one or the question was lost.
+        ``evidence_in_prompt``: a line shows at least half of a sentence's evidence;
+        ``evidence_in_prompt_picked`` counts such lines that the arm itself chose. Both are None
+        where :meth:`held` is.
+        """
+        shares = self.held(prompt.context)
+        held = None if shares is None else {id for id, s in shares.items() if s >= LEAST_SHOWN}
+        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
+        given = {line.text for line in context_lines(selection)}
+        shortened = any(line.text not in given for line in prompt.context)
+        return {
+            "prompt_tokens": prompt.tokens,
+            "cut": list(prompt.cut),
+            "prompt_cut": bool(prompt.cut) or shortened or not prompt.question_survived,
+            "evidence_in_prompt": self.holds_evidence(prompt.context),
+            "evidence_in_prompt_picked": None if held is None else len(held & picks),
         }
 
     def _shown(self, shares: Mapping[str, float]) -> float:

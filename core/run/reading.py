@@ -19,7 +19,7 @@ from core.judges.failure import failure_kind
 from core.judges.offline import reference_of
 from core.packing import build_prompt
 from core.run.entries import ArmEntry
-from core.run.evidence import Question
+from core.run.evidence import Question, buffer_claims
 from core.run.folder import now
 from core.run.groups import outcomes
 from core.run.job import Job, Row, reason_of
@@ -71,6 +71,8 @@ class Reading:
             row |= {"status": "failed", "reason": reason_of(error)}
             self._write(asked, row, None)
             return
+        claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
+        row |= asked.question.prompted(prompt, selection, claims)
         pile = self._piles.setdefault(asked.reader, [])
         pile.append((asked, row, prompt))
         group = _group(reader)
@@ -122,10 +124,7 @@ class Reading:
             row |= {
                 "prompt": prompt.text,
                 "prompt_hash": digest(prompt.text),
-                "prompt_tokens": prompt.tokens,
-                "cut": list(prompt.cut),
                 "question_survived": prompt.question_survived,
-                "evidence_in_prompt": asked.question.holds_evidence(prompt.context),
                 "failure_kind": _failure_kind(asked.question, row, prompt, quotes),
             }
         identity = (

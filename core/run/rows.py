@@ -70,6 +70,11 @@ SELECTIONS: Schema = {
     "lexical_picked": "BIGINT",
     "evidence_kept": "BIGINT",
     "evidence_picked": "BIGINT",
+    "prompt_tokens": "BIGINT",
+    "cut": "VARCHAR[]",
+    "prompt_cut": "BOOLEAN",
+    "evidence_in_prompt": "BOOLEAN",
+    "evidence_in_prompt_picked": "BIGINT",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
 reference (null without one). ``evidence``, ``evidence_share``: any, and what share, of the gold
@@ -79,7 +84,12 @@ sentence at least half of the evidence must be left (``evidence_shown`` is the s
 characters that is), and what a summary holds is not known: null. ``kept`` counts the lines of the
 context, ``picked`` those that the arm itself chose (:func:`core.run.evidence.own_pick`); of both,
 how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
-buffer that the arm itself did not choose."""
+buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
+kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
+(``evidence_in_prompt_picked``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
+and ``prompt_cut`` (anything lost) are those of its
+reader's prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null
+where it sets none."""
 
 SEMANTIC: Schema = {
     **_COMMON,
@@ -98,10 +108,7 @@ ANSWERS: Schema = {
     "reader": "VARCHAR",
     "prompt": "VARCHAR",
     "prompt_hash": "VARCHAR",
-    "prompt_tokens": "BIGINT",
-    "cut": "VARCHAR[]",
     "question_survived": "BOOLEAN",
-    "evidence_in_prompt": "BOOLEAN",
     "answer": "VARCHAR",
     "sources": "VARCHAR[]",
     "read_tokens": "BIGINT",
@@ -112,8 +119,7 @@ ANSWERS: Schema = {
     "how": "VARCHAR",
     "failure_kind": "VARCHAR",
 }
-"""One row an arm entry, instruction and reader. ``evidence_in_prompt``: a gold sentence was not
-only kept but stands in the prompt after packing. ``read_tokens``, ``reused_tokens``: the prompt in
+"""One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
 see :class:`core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a judge
 says wrong (:mod:`core.judges.failure`); null where there is no answer or no reference."""

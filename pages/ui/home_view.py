@@ -35,12 +35,17 @@ def ways_in() -> str:
     return cohort
 
 
+EVIDENCE = {
+    results.IN_PROMPT: "evidence in prompt",
+    "evidence-id": "evidence kept, before any prompt limit",
+}
+"""How the column of evidence is called, by its criterion."""
 SHOWN = 15
 """Arms of the latest run on the Home page; the Arms page has them all."""
 
 
 def latest(known: list[dict[str, Any]], cohort: str) -> None:
-    """The newest finished run: each arm's evidence kept and accuracy, with intervals and n."""
+    """The newest finished run: each arm's evidence and accuracy, with intervals and n."""
     finished = [run for run in known if run["status"] == "done"]
     stopped = [run for run in known if run["status"] in ("crashed", "cancelled")]
     if not finished:
@@ -59,13 +64,16 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     runs.line(run, report)
     by = f" and accuracy of each arm by the judge {judge}" if judge else " by each arm"
     columns = {
-        "evidence kept": st.column_config.TextColumn(help="Share of questions, [95 % interval]"),
+        **{
+            name: st.column_config.TextColumn(help="Share of questions, [95 % interval]")
+            for name in EVIDENCE.values()
+        },
         "accuracy": st.column_config.TextColumn(help="Share of answers, [95 % interval]"),
     }
     tables.table(
         frame.head(SHOWN),
         "latest",
-        f"Latest run: evidence kept{by}",
+        f"Latest run: {frame.columns[1]}{by}",
         columns={name: kind for name, kind in columns.items() if name in frame},
         height="content",
     )
@@ -84,34 +92,37 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
 
 
 def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
-    """Arms × overall evidence kept and, where something was judged, accuracy of the first judge."""
+    """Arms × evidence in the prompt (or kept) and, where judged, accuracy of the first judge."""
     recall = results.where(results.frame_of(report, "recall"), band="overall")
-    criteria = results.choices(recall, "criterion")
-    criterion = "evidence-id" if "evidence-id" in criteria else (criteria or [None])[0]
-    recall = results.where(recall, criterion=criterion)
-    kept = {
-        row["label"]: f"{results.percent(row['recall'])} "
-        f"[{results.interval(row['wilson_low'], row['wilson_high'])}]"
-        for row in recall.to_dict("records")
-    }
-    if not report["tables"].get("accuracy"):
-        counts = {row["label"]: int(row["n"]) for row in recall.to_dict("records")}
-        rows = [{"arm": k, "evidence kept": v, "n": counts[k]} for k, v in kept.items()]
-        return pd.DataFrame(rows, columns=["arm", "evidence kept", "n"]), ""
     accuracy = results.where(results.frame_of(report, "accuracy"), band="overall")
     judge = (results.choices(accuracy, "judge") or [""])[0]
-    reader = (results.choices(accuracy, "reader") or [None])[0]
-    rows = [
-        {
-            "arm": row["label"],
-            "evidence kept": kept.get(row["label"], "–"),
-            "accuracy": f"{results.percent(row['accuracy'])} "
-            f"[{results.interval(row['wilson_low'], row['wilson_high'])}]",
-            "n": int(row["n"]),
-        }
-        for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")
-    ]
-    return pd.DataFrame(rows, columns=["arm", "evidence kept", "accuracy", "n"]), judge
+    readers = results.choices(accuracy, "reader") or results.choices(
+        results.frame_of(report, "tokens"), "reader"
+    )
+    reader = (readers or [""])[0]
+    recall, criterion = results.evidence(recall, reader)
+    column = EVIDENCE.get(criterion, criterion)
+    told = recall.to_dict("records")
+    kept = {r["label"]: results.share(r["recall"], r["wilson_low"], r["wilson_high"]) for r in told}
+    cut = {r["label"]: results.cut_words(r) for r in told}
+    if not report["tables"].get("accuracy"):
+        rows = [{"arm": r["label"], column: kept[r["label"]], "n": int(r["n"])} for r in told]
+    else:
+        rows = [
+            {
+                "arm": row["label"],
+                column: kept.get(row["label"], "–"),
+                "accuracy": f"{results.percent(row['accuracy'])} "
+                f"[{results.interval(row['wilson_low'], row['wilson_high'])}]",
+                "n": int(row["n"]),
+            }
+            for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")
+        ]
+    names = ["arm", column, "accuracy", "n"] if judge else ["arm", column, "n"]
+    frame = pd.DataFrame(rows, columns=names)
+    if any(cut.values()):
+        frame.insert(2, "prompts cut", [cut.get(label, "") for label in frame["arm"]])
+    return frame, judge
 
 
 def loaded() -> None:

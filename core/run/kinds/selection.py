@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from core.packing import limited, limits
 from core.protocol import Protocol
 from core.run import semantic
-from core.run.evidence import question_of
+from core.run.entries import ArmEntry
+from core.run.evidence import Question, buffer_claims, question_of
 from core.run.folder import now
-from core.run.job import Job, reason_of
+from core.run.job import Job, Row, reason_of
 from core.run.kind import KINDS, Kind, Table, need_instructions
 from core.run.plan import Plan, Spec
 from core.run.planning import by_record, chosen, own_records
@@ -18,7 +20,17 @@ from core.run.selecting import select
 from core.run.tables import stage1
 from core.run.tables.failures import failures
 from core.store import RowStore, Schema
-from core.types import Cohort, Instruction
+from core.types import Cohort, Instruction, Selection
+
+
+def _limited(job: Job, entry: ArmEntry, question: Question, selection: Selection) -> Row:
+    """What the protocol's own limits leave of a selection, as columns; failed with its reason
+    where they leave no place for the question."""
+    try:
+        prompt = limited(question.instruction.question, selection, job.protocol)
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        return {"status": "failed", "reason": reason_of(error), "selection": None}
+    return question.prompted(prompt, selection, buffer_claims(job.protocol, entry.shown_k))
 
 
 @KINDS.register("selection")
@@ -44,6 +56,7 @@ class SelectionRun(Kind):
 
     def execute(self, job: Job) -> None:
         there = job.there("selections")
+        limited_here = limits(job.protocol) or any(e.options.get("window") for e in job.plan.arms)
         for instructions in own_records(job).values():
             for instruction in instructions:
                 todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
@@ -52,6 +65,8 @@ class SelectionRun(Kind):
                 question = question_of(job.cohort, instruction, job.protocol, reason_of)
                 for entry in todo:
                     selection, row = select(job, entry, question)
+                    if selection is not None and limited_here:
+                        row |= _limited(job, entry, question, selection)
                     lines = (selection.lines if selection else None) or ()
                     shown = [kept.sentence.id for kept in selection.kept] if selection else []
                     text = ",".join([*shown, *(line.text for line in lines)])

@@ -7,12 +7,13 @@ stands in several rows and is counted once.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from core.run.entries import ArmEntry
 from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
-from core.run.tables.stage1_facts import LEXICAL, Stage1Facts
+from core.run.tables.stage1_facts import IN_PROMPT, LEXICAL, Criterion, Stage1Facts
 from core.stats import wilson_interval
 from core.store import RowStore
 
@@ -24,43 +25,73 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     located, semantic those that were scored; a selection that failed counts in none. ``hits`` are
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
     buffer, with their share and its Wilson interval.
+
+    Evidence "in prompt" is what the ``reader`` was given after all cuts (what the protocol's own
+    limits leave, where nobody read); ``prompts_cut`` counts prompts that lost anything,
+    ``kept_but_cut`` those of them that lost all evidence the arm had kept, ``cut_at`` is the
+    longest of the cut prompts, in tokens.
     """
-    asked: Counter[tuple[str, str, str]] = Counter()
-    met: Counter[tuple[str, str, str]] = Counter()
-    own: Counter[tuple[str, str, str]] = Counter()
+    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    criteria = (*facts.prompts, *facts.criteria)
     for row in facts.rows:
-        for criterion in facts.criteria:
+        for criterion in criteria:
             hit = row[criterion.column]
             if hit is None:
                 continue
+            told = {
+                "n": 1,
+                "hits": int(hit),
+                "picked": int(bool(row[f"{criterion.column}_picked"])),
+                **(_cut(row, criterion.column) if criterion.name == IN_PROMPT else {}),
+            }
             for band in bands_of(row):
-                asked[row["label"], criterion.name, band] += 1
-                met[row["label"], criterion.name, band] += hit
-                picked = row[f"{criterion.column}_picked"]
-                own[row["label"], criterion.name, band] += bool(picked)
+                counted[row["label"], _name(criterion), band].update(told)
+    longest: dict[tuple[str, str], int] = {}
+    for row in facts.rows:
+        for prompt in facts.prompts:
+            if row[f"{prompt.column}_cut"]:
+                key = (row["label"], prompt.column)
+                longest[key] = max(longest.get(key, 0), row[f"{prompt.column}_tokens"])
     table: Table = []
     for entry in plan.arms:
-        for criterion in facts.criteria:
+        for criterion in criteria:
+            prompted = criterion.name == IN_PROMPT
             for band in ALL_BANDS:
-                key = (entry.label, criterion.name, band)
-                found = intervals(met[key], asked[key], plan, "recall", *key)
-                alone = wilson_interval(own[key], asked[key]) if asked[key] else None
+                count = counted[entry.label, _name(criterion), band]
+                name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
+                found = intervals(count["hits"], count["n"], plan, "recall", *name)
+                alone = wilson_interval(count["picked"], count["n"]) if count["n"] else None
                 table.append(
                     {
                         **entry_columns(entry),
                         "criterion": criterion.name,
+                        "reader": criterion.reader,
                         "band": band,
-                        "n": asked[key],
-                        "hits": met[key],
+                        "n": count["n"],
+                        "hits": count["hits"],
                         "recall": found.pop("share"),
                         **found,
-                        "picked_hits": own[key],
+                        "picked_hits": count["picked"],
                         "picked_recall": alone.estimate if alone else None,
                         "picked_low": alone.low if alone else None,
                         "picked_high": alone.high if alone else None,
+                        "kept_but_cut": count["kept_but_cut"] if prompted else None,
+                        "prompts_cut": count["cut"] if prompted else None,
+                        "cut_at": longest.get((entry.label, criterion.column)),
                     }
                 )
     return table
+
+
+def _name(criterion: Criterion) -> str:
+    """What tells a criterion apart: several share a column, or a name in several prompts."""
+    return f"{criterion.name}\0{criterion.reader}"
+
+
+def _cut(row: Mapping[str, Any], column: str) -> dict[str, int]:
+    """Whether a prompt lost lines, and whether it lost what was kept of the evidence."""
+    lost = bool(row["evidence"]) and not row[column]
+    return {"cut": int(bool(row[f"{column}_cut"])), "kept_but_cut": int(lost)}
 
 
 def overlap(facts: Stage1Facts, plan: Plan) -> Table:
@@ -104,6 +135,10 @@ def overlap(facts: Stage1Facts, plan: Plan) -> Table:
     return table
 
 
+NO_LINES: Mapping[str, Any] = dict.fromkeys(("precision", "ci_low", "ci_high"))
+"""The precision of a criterion that asks nothing of single lines."""
+
+
 def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> Table:
     """Recall, precision and tokens of the entries that differ in k alone, k ascending, overall.
 
@@ -119,7 +154,9 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> T
         if len({entry.k for entry in family}) > 1
         for entry in sorted(family, key=lambda entry: entry.k)
     ]
-    whole = {(r["label"], r["criterion"]): r for r in recalled if r["band"] == "overall"}
+    whole = {
+        (r["label"], r["criterion"], r["reader"]): r for r in recalled if r["band"] == "overall"
+    }
     share = {
         (r["label"], r["criterion"]): r
         for r in precise
@@ -128,9 +165,9 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> T
     cost = {row["label"]: row["selection_tokens"] for row in spent}
     table: Table = []
     for entry in swept:
-        for (label, criterion), row in whole.items():
+        for (label, criterion, _), row in whole.items():
             if label == entry.label:
-                of_picks = share[label, criterion]
+                of_picks = share.get((label, criterion), NO_LINES)
                 table.append(
                     {name: value for name, value in row.items() if name != "band"}
                     | {

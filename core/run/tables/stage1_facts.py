@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.run.plan import Plan
+from core.run.tables.common import literal
 from core.store import RowStore, snapshot, source
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
@@ -26,11 +27,12 @@ class Criterion:
     """A way to say that a selection, or a line of it, is a hit.
 
     ``column`` holds whether the selection is; ``column_kept`` and ``column_picked`` how many of
-    its lines are.
+    its lines are. ``reader``: in whose prompt, where the criterion asks that.
     """
 
     name: str
     column: str
+    reader: str = ""
 
 
 def semantic_name(threshold: float) -> str:
@@ -44,6 +46,8 @@ def _column(threshold: float) -> str:
 
 LEXICAL = Criterion("lexical", "lexical")
 EVIDENCE = Criterion("evidence-id", "evidence")
+IN_PROMPT = "in prompt"
+"""The criterion that evidence was not only kept but is in the prompt after all cuts."""
 SEMANTIC = (
     Criterion("semantic", _column(MAIN)),
     *(Criterion(semantic_name(t), _column(t)) for t in THRESHOLDS),
@@ -53,10 +57,16 @@ SEMANTIC = (
 @dataclass(frozen=True, slots=True)
 class Stage1Facts:
     """Rows with ``label``, ``instruction``, ``band``, ``middle``, ``kept``, ``picked`` and the
-    columns of ``criteria``: lexical and evidence-id, and semantic ones where they were scored."""
+    columns of ``criteria``: lexical and evidence-id, and semantic ones where they were scored.
+
+    ``prompts``: the criterion :data:`IN_PROMPT`, one a reader (one without a reader where nobody
+    read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and ``COLUMN_tokens``
+    hold lines of evidence that the arm chose, whether the prompt lost anything, and its tokens.
+    """
 
     rows: Sequence[Mapping[str, Any]]
     criteria: tuple[Criterion, ...]
+    prompts: tuple[Criterion, ...] = ()
 
 
 def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
@@ -66,6 +76,16 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     counts = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in OF]
     columns = ["band", "middle", "kept", "picked", "lexical", "evidence", *counts]
     firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
+    readers = [""] if main == "selections" else list(plan.readers)
+    prompts = [Criterion(IN_PROMPT, f"prompt_{i}", name) for i, name in enumerate(readers)]
+    for prompt in prompts:
+        whose = f" FILTER (reader = {literal(prompt.reader)})" if prompt.reader else ""
+        firsts += (
+            f", bool_or(evidence_in_prompt){whose} AS {prompt.column}"
+            f", max(evidence_in_prompt_picked){whose} AS {prompt.column}_picked"
+            f", bool_or(prompt_cut){whose} AS {prompt.column}_cut"
+            f", max(prompt_tokens){whose} AS {prompt.column}_tokens"
+        )
     above: list[str] = []
     for t in THRESHOLDS if scored else ():
         name = _column(t)
@@ -94,4 +114,5 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     joined = " LEFT JOIN entailed USING (label, instruction)" if scored else ""
     with snapshot(statements) as ask:
         found = ask(f"SELECT * FROM chosen{joined} ORDER BY label, instruction")
-    return Stage1Facts(found, (LEXICAL, EVIDENCE, *(SEMANTIC if scored else ())))
+    known = [p for p in prompts if any(row[p.column] is not None for row in found)]
+    return Stage1Facts(found, (LEXICAL, EVIDENCE, *(SEMANTIC if scored else ())), tuple(known))

@@ -67,7 +67,9 @@ def _kind(run: str, by: str, values: Sequence[str]) -> str:
 
 def sweep(chosen: Chosen) -> None:
     """Accuracy over k of the arms that the run has at several k, and what they kept of evidence."""
-    accuracy, recall = chosen.frame("k_sweep"), chosen.frame("recall_sweep")
+    accuracy = chosen.frame("k_sweep")
+    swept = results.frame_of({"tables": chosen.tables}, "recall_sweep")
+    recall = results.kept_rows(swept, chosen.reader)
     source = accuracy if len(accuracy) else recall
     if source.empty:
         st.info(
@@ -81,7 +83,7 @@ def sweep(chosen: Chosen) -> None:
         _accuracy(chosen, rows, arm)
     rows = recall[recall["arm"] == arm] if len(recall) else recall
     if len(rows):
-        st.subheader("Evidence kept over k", anchor=False)
+        st.subheader("Evidence over k", anchor=False)
         _recall(chosen, rows, arm)
 
 
@@ -115,13 +117,13 @@ def _recall(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
     }
     theme.show(
         charts_arms.by_k(frames, "recall", "wilson_low", "wilson_high", f"hit, {arm}"),
-        f"Lines: how often {arm} keeps the evidence over k, by {len(frames)} criteria.",
+        f"Lines: how often {arm} gives the evidence over k, by {len(frames)} criteria.",
         "recall_sweep",
     )
     tables.table(
         results.wide(rows, "criterion", "recall", "wilson_low", "wilson_high"),
         f"{chosen.name}-{arm}-k-kept",
-        f"Evidence kept by {arm} over k",
+        f"Evidence of {arm} over k",
         download=rows,
         height="content",
     )

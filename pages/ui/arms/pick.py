@@ -156,7 +156,7 @@ def headline(chosen: Chosen) -> None:
             " ".join(arms_words.cautions(chosen.tables, chosen.reader, chosen.judge, title)),
         ]
     else:
-        told, below = arms_words.kept(chosen.tables, "evidence-id"), []
+        told, below = arms_words.kept(chosen.tables), []
     below.append(results.part_words(chosen.report))
     changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
     below.append(" ".join(map(results.sentence, changed)))

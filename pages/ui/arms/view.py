@@ -60,14 +60,15 @@ def measure(chosen: Chosen) -> Measure:
     """The pickers of what is compared, and the rows they leave. Stands in a horizontal row."""
     recall = results.frame_of({"tables": chosen.tables}, "recall")
     kinds = (["accuracy"] if chosen.judge else []) + ["evidence"]
-    kind = pick("Compare", kinds, "measure", {"accuracy": "Accuracy", "evidence": "Evidence kept"})
+    kind = pick("Compare", kinds, "measure", {"accuracy": "Accuracy", "evidence": "Evidence"})
     if kind == "accuracy":
         frame = chosen.frame("accuracy")
         shown = f"accuracy, {chosen.judge}"
     else:
-        found = results.choices(recall, "criterion")
-        criteria = sorted(found, key=lambda name: name != "evidence-id")
-        criterion = pick("Counted as kept", criteria, "criterion", results.CRITERIA)
+        recall = results.kept_rows(recall, chosen.reader)
+        first = (results.IN_PROMPT, "evidence-id")
+        criteria = sorted(results.choices(recall, "criterion"), key=lambda name: name not in first)
+        criterion = pick("Counted as there", criteria, "criterion", results.CRITERIA)
         frame = results.where(recall, criterion=criterion)
         shown = results.CRITERIA.get(criterion, criterion)
     methods = [name for name, (_, low, _) in INTERVALS.items() if low in frame]

@@ -143,9 +143,13 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str, title: str) -> 
     return said
 
 
-def kept(tables: Mapping[str, Any], criterion: str) -> str:
-    """The one sentence of a run that reads nothing: who keeps the evidence most often."""
-    rows = [r for r in of(tables.get("recall"), criterion=criterion, band="overall") if r["n"]]
+def kept(tables: Mapping[str, Any]) -> str:
+    """The one sentence of a run that reads nothing: who keeps the evidence most often, within the
+    protocol's own prompt limits where it sets any."""
+    recall = of(tables.get("recall"), band="overall")
+    limited = of(recall, criterion=results.IN_PROMPT)
+    rows = [r for r in limited or of(recall, criterion="evidence-id") if r["n"]]
+    where = "within the protocol's prompt limits" if limited else "before any prompt limit"
     fair = [r for r in rows if r["arm"] not in ("oracle", "full")]
     if not fair:
         return "No selection of this run can be told right or wrong yet."
@@ -153,7 +157,7 @@ def kept(tables: Mapping[str, Any], criterion: str) -> str:
     ends = results.interval(best["wilson_low"], best["wilson_high"])
     words = (
         f"{results.label(best['label'])} keeps the evidence of {results.percent(best['recall'])} "
-        f"[{ends}] of {best['n']:,} questions, the most of {len(fair)} arms"
+        f"[{ends}] of {best['n']:,} questions, the most of {len(fair)} arms, {where}"
     )
     if last is not best:
         words += f"; {results.label(last['label'])} of {results.percent(last['recall'])}, the least"

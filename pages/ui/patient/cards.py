@@ -127,11 +127,14 @@ def card(
         body = f'<p class="mc-muted">{words}</p>'
         score = "not run" if view.pending else "away" if view.problem else ""
     else:
-        body = f"<p>{marks.safe(kept.headline(view.title, view.selection, found, *size, unit))}</p>"
+        shown = None if view.prompt is None else view.shown
+        told = kept.headline(view.title, view.selection, found, *size, unit, shown)
+        body = f"<p>{marks.safe(told)}</p>"
         body += _answer(view)
         if found:
-            held = sum(p.status(view.ids) == kept.KEPT for p in found)
+            held = sum(p.status(view.shown) == kept.KEPT for p in found)
             score = f"{held} of {len(found)} evidence"
+            score += f", {view.cut}" if view.cut else ""
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}"><h3><span><i>{glyph}</i> '
         f'{marks.safe(view.title)}</span><span class="mc-score">{score}</span></h3>{body}</article>'
@@ -164,7 +167,13 @@ def frame(views: Sequence[ArmView], found: Sequence[Piece]) -> pd.DataFrame:
         row |= {
             "Kept": len(view.selection.kept),
             "Tokens": view.selection.tokens,
-            "Evidence kept": status.count(kept.KEPT) if found else None,
+            "Evidence in prompt": (
+                sum(p.status(view.shown) == kept.KEPT for p in found)
+                if found and view.prompt is not None
+                else None
+            ),
+            "Evidence kept, before any prompt limit": status.count(kept.KEPT) if found else None,
+            "Cut": view.cut,
             "Evidence dropped": status.count(kept.DROPPED) if found else None,
             "Dropped at": ", ".join(
                 kept.percent(p.at)

@@ -67,6 +67,24 @@ class ArmView:
         """Ids of the sentences kept."""
         return kept_ids(self.selection)
 
+    @property
+    def shown(self) -> frozenset[str]:
+        """Ids of the sentences kept that the reader's prompt shows whole; all that were kept where
+        nobody read."""
+        if self.prompt is None or self.selection is None:
+            return self.ids
+        if self.selection.lines is not None:
+            return self.ids - frozenset(self.prompt.cut)
+        whole = {line.sentence_id for line in self.prompt.context if line.shown is None}
+        return self.ids & whole
+
+    @property
+    def cut(self) -> str:
+        """What the prompt lost, in words; "" where nothing was cut."""
+        if self.prompt is None or not self.prompt.cut:
+            return ""
+        return f"cut at {self.prompt.tokens:,} tokens"
+
 
 def kept_ids(selection: api.Selection | None) -> frozenset[str]:
     """Ids of the sentences of a selection; of a compressed one at least half must be left."""
@@ -165,8 +183,10 @@ def headline(
     sentences: int,
     tokens: int,
     unit: str,
+    shown: frozenset[str] | None = None,
 ) -> str:
-    """What an arm did, in words a clinician reads once."""
+    """What an arm did, in words a clinician reads once. ``shown``: ids of the sentences that the
+    reader's prompt shows, where somebody read."""
     kept = len(selection.kept)
     noun = unit if sentences == 1 else f"{unit}s"
     size = f"{selection.tokens:,} of {tokens:,} tokens"
@@ -180,7 +200,13 @@ def headline(
     words = f"{title} kept {part}{kept:,} of {sentences:,} {noun} ({size})"
     recent = sum(k.kept_by == "recency" for k in selection.kept)
     words += f", {recent:,} of them only as most recent." if 0 < recent < kept else "."
-    evidence = evidence_words(found, kept_ids(selection))
+    ids = kept_ids(selection)
+    evidence = evidence_words(found, ids if shown is None else shown)
+    if shown is not None:
+        evidence = evidence.replace("It holds", "The prompt holds", 1)
+        lost = [p for p in found if p.status(ids) == KEPT != p.status(shown)]
+        if lost:
+            evidence += f" Kept, but cut from the prompt: {len(lost)}."
     return f"{words} {evidence}".strip()
 
 

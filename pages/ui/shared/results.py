@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
+IN_PROMPT = "in prompt"
 CRITERIA = {
-    "evidence-id": "evidence kept, by id",
+    IN_PROMPT: "evidence in the prompt",
+    "evidence-id": "evidence kept, before any prompt limit",
     "lexical": "a word of the answer kept",
     "semantic": "the answer entailed",
     **{f"semantic@{p:g}": f"entailed, p > {p:g}" for p in (0.3, 0.4, 0.5, 0.6)},
@@ -60,6 +62,34 @@ def where(frame: pd.DataFrame, **fixed: Any) -> pd.DataFrame:
         if column in frame and value is not None:
             frame = frame[frame[column] == value]
     return frame
+
+
+def kept_rows(frame: pd.DataFrame, reader: str) -> pd.DataFrame:
+    """Rows of recall: of the criterion "in prompt" those of this reader, of others all; "in
+    prompt" first."""
+    if "reader" not in frame:
+        return frame
+    prompted = frame["criterion"] == IN_PROMPT
+    own = frame[prompted & (frame["reader"] == reader)]
+    return pd.concat([own, frame[~prompted]], ignore_index=True)
+
+
+def evidence(frame: pd.DataFrame, reader: str) -> tuple[pd.DataFrame, str]:
+    """Rows of recall on evidence, and their criterion: that in the reader's prompt where the run
+    knows it, else that kept, else the first there is."""
+    frame = kept_rows(frame, reader)
+    found = choices(frame, "criterion")
+    first = [name for name in (IN_PROMPT, "evidence-id") if name in found] or found or [""]
+    return where(frame, criterion=first[0]), first[0]
+
+
+def cut_words(row: Any) -> str:
+    """What prompts lost, from a row of recall "in prompt"; "" where nothing was cut."""
+    if not row.get("prompts_cut") or pd.isna(row["prompts_cut"]):
+        return ""
+    words = f"{int(row['prompts_cut'])} cut at {int(row['cut_at']):,} tokens"
+    lost = int(row["kept_but_cut"])
+    return words + (f"; evidence kept but cut in {lost}" if lost else "")
 
 
 def percent(value: Any, digits: int = 0) -> str:
@@ -158,6 +188,10 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
         shown["unscored wrong–right"] = [
             interval(a, b) for a, b in zip(frame["bound_low"], frame["bound_high"], strict=True)
         ]
+    if value == "recall" and "picked_recall" in frame:
+        shown["% of its own picks"] = 100 * frame["picked_recall"].astype(float)
+    if "prompts_cut" in frame and frame["prompts_cut"].fillna(0).any():
+        shown["cut"] = [cut_words(row) for row in frame.to_dict("records")]
     return shown.sort_values("%", ascending=False)
 
 
@@ -221,8 +255,8 @@ def token_columns(frame: pd.DataFrame) -> pd.DataFrame:
         if column in frame:
             shown[words] = frame[column].astype(float).round(digits)
     for column, words in (
-        ("evidence_share", "evidence kept"),
         ("evidence_in_prompt", "evidence in prompt"),
+        ("evidence_share", "evidence kept (share of it), before any prompt limit"),
         ("cut_share", "cut from prompt"),
         ("question_survived", "question survived"),
     ):
