@@ -104,7 +104,9 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
     assert plus.patients == {*split.train, *split.validation}
     assert plus.patients.isdisjoint(split.test)
     assert plus.facts["losses"][-1] < 0.5 * plus.facts["losses"][0]
-    test = asked_of(cohort, split.test, protocol, set())
+    digests: dict[str, str] = {}
+    test = asked_of(cohort, split.test, protocol, set(), digests)
+    assert set(digests) <= set(split.test) and digests
     hits, n = recall(load_plus(tmp_path).weights, test, 20)
     blank = {name: np.zeros_like(getattr(plus.weights, name)) for name in PlusWeights.__slots__}
     chance, _ = recall(PlusWeights(**blank), test, 20)
@@ -113,7 +115,7 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
 
 
 def test_training_is_the_same_from_a_seed(cohort):
-    asked = asked_of(cohort, list(cohort.records)[:3], api.parse(), set())
+    asked = asked_of(cohort, list(cohort.records)[:3], api.parse(), set(), {})
     records = {one.record_id: record_words(one.texts) for one in asked}
     examples = [
         Example(
