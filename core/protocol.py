@@ -33,7 +33,9 @@ class Protocol:
     budget_tokens: the same token budget for every arm, recency included; 0 means none.
     order: how kept sentences stand in the prompt, by "time" or by "relevance".
     interval_events: events that only start or end an interval are "named" or "dropped".
-    position: position labels used for bands, "order" (event index) or "time" (elapsed share).
+    position: position labels used for bands, "order" (event index), "time" (elapsed share) or
+        "token" (share of the record's tokens before the evidence; the only one that means anything
+        in a record of few long notes).
     locate: how well a snippet of evidence and an event match, by the "window" that holds most of
         the snippet, or by the score of the "paper". locate_threshold: the least such score.
     context_tokens: most tokens of a prompt's context; 0 means what the reader's window leaves.
@@ -77,7 +79,7 @@ class Protocol:
     budget_tokens: int = 0
     order: Literal["time", "relevance"] = "time"
     interval_events: Literal["named", "dropped"] = "named"
-    position: Literal["order", "time"] = "order"
+    position: Literal["order", "time", "token"] = "order"
     locate: Literal["window", "paper"] = "window"
     locate_threshold: float = 0.8
     context_tokens: int = 0

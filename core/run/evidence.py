@@ -164,5 +164,5 @@ def question_of(
             parts = evidence_parts(sentences(record, protocol), gold.spans)
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
         return Question(instruction, cohort, None, {}, None, reason_of(error))
-    position = None if gold is None else (gold.order if protocol.position == "order" else gold.time)
+    position = None if gold is None else getattr(gold, protocol.position)
     return Question(instruction, cohort, gold, parts, position)

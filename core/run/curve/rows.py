@@ -17,7 +17,7 @@ from core.curve import Placed, assemble
 from core.curve.placed import hashed
 from core.errors import DataError, InputError, UnknownName
 from core.loaders.gold import gold_under
-from core.locating import positions
+from core.locating import Place, place_of
 from core.protocol import Protocol
 from core.run.curve.scores import SCORES, scored
 from core.types import Cohort, Gold, Instruction
@@ -25,7 +25,7 @@ from core.types import Cohort, Gold, Instruction
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-POSITIONS = ("order", "time")
+POSITIONS = ("order", "time", "token")
 SNIPPETS = ("best", "all")
 STRATA = ("all", "model", "specialty", "domain", "task_type")
 NOT_STATED = "not stated"
@@ -247,20 +247,22 @@ def _coded(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
 def _pieces(
     cohort: Cohort, asked: Sequence[Instruction], tell: Callable[[int, int], None]
 ) -> dict[str, Pieces]:
-    """Located pieces of the evidence of instructions, sorted by record, in both positions."""
+    """Located pieces of the evidence of instructions, sorted by record, in every position."""
     best: dict[str, list[float]] = {kind: [] for kind in POSITIONS}
     at: dict[str, list[list[float]]] = {kind: [] for kind in POSITIONS}
     missing: dict[str, list[int]] = {kind: [] for kind in POSITIONS}
-    known: tuple[str, dict[str, Sequence[float | None]]] = ("", {})
+    record_id = ""
     for q, instruction in enumerate(asked):
-        if known[0] != instruction.record_id:
-            known = (instruction.record_id, _positions(cohort, instruction.record_id))
+        if record_id != instruction.record_id:
+            record_id = instruction.record_id
             tell(q, len(asked))
         gold = cohort.gold.get(instruction.id)
+        places = [] if gold is None else _places(cohort, record_id, gold)
         for kind in POSITIONS:
             main = None if gold is None else getattr(gold, kind)
             best[kind].append(np.nan if main is None else main)
-            found = [] if gold is None else _found(gold, kind, known[1])
+            values = [getattr(place, kind) for place in places]
+            found = [float(value) for value in values if value is not None]
             at[kind].append(found)
             apart = 0 if gold is None else max(len(set(gold.snippets)), len(gold.spans))
             missing[kind].append(max(0, apart - len(found)) if found else 1)
@@ -275,20 +277,13 @@ def _pieces(
     }
 
 
-def _found(gold: Gold, kind: str, known: Mapping[str, Sequence[float | None]]) -> list[float]:
-    """Positions of the located pieces of evidence, in record order."""
-    main = getattr(gold, kind)
-    if not known or not gold.spans:
-        return [] if main is None else [float(main)]
-    found = (known[kind][span.event] for span in gold.spans)
-    return [float(x) for x in found if x is not None]
-
-
-def _positions(cohort: Cohort, record_id: str) -> dict[str, Sequence[float | None]]:
-    """Both positions of every event; nothing for a record that cannot be read, which the cohort's
-    ``skipped`` says."""
+def _places(cohort: Cohort, record_id: str, gold: Gold) -> Sequence[Place | Gold]:
+    """Positions of the located pieces of evidence, in record order; those of the best piece alone
+    where the record cannot be read, which the cohort's ``skipped`` says."""
+    if len(gold.spans) < 2:
+        return [gold]
     try:
-        order, time = positions(cohort.records[record_id])
+        record = cohort.records[record_id]
     except (DataError, UnknownName):
-        return {}
-    return {"order": order.tolist(), "time": time}
+        return [gold]
+    return [place_of(record, span) for span in gold.spans]

@@ -102,7 +102,7 @@ class Exam:
             lexical = np.zeros(len(cut), dtype=bool)
             lexical[positives(asked, "all")] = True
             held = gold_sentence_ids(cut, gold.spans)
-            at = gold.order if protocol.position == "order" else gold.time
+            at = getattr(gold, protocol.position)
             self.questions.append(
                 Question(
                     id,

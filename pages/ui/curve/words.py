@@ -15,7 +15,7 @@ SCORES = {
     "exact": "Exact match",
     "jaccard": "Token overlap (Jaccard)",
 }
-POSITIONS = {"order": "Order of events", "time": "Elapsed time"}
+POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Tokens of the record"}
 BINS = {10: "Deciles", 5: "Quintiles"}
 SNIPPETS = {"best": "Best piece", "all": "Every piece"}
 STRATA = {
