@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import DataError
 from core.loaders.check import check_cohort
-from core.loaders.longhealth import location_window, opening_date
+from core.loaders.longhealth import location_window, narrowed, opening_date
 from core.loaders.open import open_cohort
 from core.text import event_text
 
@@ -212,3 +212,17 @@ def test_plain_notes_are_recognised_by_any_good_part(tmp_path: Path, name: str, 
     path.parent.mkdir(exist_ok=True)
     path.write_text(content)
     assert list(open_cohort(tmp_path).records) == ["P1"]
+
+
+def test_a_location_is_narrowed_to_the_sentences_that_share_most_with_the_correct_option():
+    text = (
+        "Dear colleague, thank you.\nHe was given cisplatin from 2013 on.\n"
+        "Cisplatin was stopped on 3/4/2014 because of hearing loss.\nHe lives alone."
+    )
+    whole = (0, len(text))
+    start, end = narrowed(text, whole, "Why was cisplatin stopped?", "Because of hearing loss")
+    assert text[start:end] == "Cisplatin was stopped on 3/4/2014 because of hearing loss."
+    start, end = narrowed(text, whole, "Since when?", "2013")
+    assert text[start:end] == "He was given cisplatin from 2013 on."
+    assert narrowed(text, whole, "Which dose?", "Unknown agent") == whole
+    assert narrowed(text, (0, 20), "Why was cisplatin stopped?", "Hearing loss") == (0, 20)

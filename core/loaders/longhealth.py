@@ -26,6 +26,8 @@ from core.loaders.manifest import cohort_root, read_manifest
 from core.loaders.questions import task_type_of
 from core.loaders.records import LazyRecords
 from core.locating import place_of
+from core.splitting import split
+from core.text import content_words
 from core.types import Cohort, Gold, Instruction, Manifest, Record, Skip, Span
 
 WIDER = 0.03
@@ -68,6 +70,40 @@ def location_window(text: str, start: float, end: float) -> tuple[int, int]:
     first = text.rfind("\n", 0, first) + 1
     stop = text.find("\n", last)
     return first, n if stop < 0 else stop
+
+
+def narrowed(text: str, window: tuple[int, int], question: str, answer: str) -> tuple[int, int]:
+    """The part of a location's window that answers: the sentences of ``text`` that share most with
+    the correct option.
+
+    Of the sentences that overlap ``window`` (first, last character): those that hold the most
+    distinct terms of ``answer`` (words of four letters or more, and numbers), of equals those that
+    hold the most of ``question``; from the first of them to the last where they are neighbours,
+    the first alone otherwise. The window as it is where no sentence shares a term with ``answer``.
+    """
+    inside = [(a, b) for a, b in split(text) if a < window[1] and b > window[0]]
+    wanted, asked = _terms(answer), _terms(question)
+    held = [_terms(text[a:b]) for a, b in inside]
+    scores = [(len(wanted & terms), len(asked & terms)) for terms in held]
+    best = max(scores, default=(0, 0))
+    if not best[0]:
+        return window
+    chosen = [i for i, score in enumerate(scores) if score == best]
+    last = chosen[-1] if chosen[-1] - chosen[0] + 1 == len(chosen) else chosen[0]
+    return inside[chosen[0]][0], inside[last][1]
+
+
+def _terms(text: str) -> frozenset[str]:
+    return content_words(text) | frozenset(re.findall(r"\d+(?:[.,/:-]\d+)*", text))
+
+
+def _stated(asked: Any, answer: str) -> str:
+    """The correct option in words: of one that names others ("B and C") what those say."""
+    letters = re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer)
+    if letters is None:
+        return answer
+    options = [str(asked.get(f"answer_{x.lower()}", "")) for x in re.findall(r"[A-E]", answer)]
+    return "; ".join(options)
 
 
 def _text_names(patient: _Patient) -> list[str]:
@@ -133,8 +169,9 @@ def _record(key: str, patient: _Patient, file: str) -> tuple[Record, list[str]]:
     return build_record(key, raw, facts, file, by_time=False), warnings
 
 
-def _spans(patient: _Patient, places: Any) -> list[Span]:
-    """Windows of an answer's locations, merged where they touch; raises on a bad location."""
+def _spans(patient: _Patient, places: Any, question: str, answer: str) -> list[Span]:
+    """What answers within the windows of an answer's locations (:func:`narrowed`), merged where it
+    overlaps; raises on a bad location."""
     windows: list[tuple[int, int, int]] = []
     for order, name in enumerate(_text_names(patient)):
         text = patient["texts"][name]
@@ -142,7 +179,8 @@ def _spans(patient: _Patient, places: Any) -> list[Span]:
         for start, end in zip(place.get("start", ()), place.get("end", ()), strict=True):
             if not 0 <= start <= end <= 1:
                 raise ValueError("a location outside its text")
-            windows.append((order, *location_window(text, start, end)))
+            window = location_window(text, start, end)
+            windows.append((order, *narrowed(text, window, question, answer)))
     merged: list[Span] = []
     for order, start, end in sorted(windows):
         if merged and merged[-1].event == order and start <= merged[-1].end:
@@ -158,7 +196,9 @@ def _question(
     id = f"{key}-q{asked['No']}"
     question, answer = str(asked["question"]).strip(), str(asked["correct"]).strip()
     try:
-        spans = _spans(patient, asked.get("answer_location") or {})
+        spans = _spans(
+            patient, asked.get("answer_location") or {}, question, _stated(asked, answer)
+        )
     except (AttributeError, TypeError, ValueError):
         warnings.append(f"{file}: the answer location of {id} cannot be read — it is left out")
         spans = []
