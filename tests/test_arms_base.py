@@ -124,7 +124,7 @@ def test_the_picks_are_served_first_and_the_buffer_has_its_share_of_what_they_le
 
 
 def test_without_a_token_budget_the_buffer_has_a_limit_of_its_own():
-    long_note = "\n".join(f"line {i} says this" for i in range(100))
+    long_note = "\n".join(f"line {i} says so" for i in range(100))
     record = chart("fever now", long_note)
     usual = ask("recency", record)
     assert usual.tokens == 128 and ids(usual)[0] == "e1.0", "32 lines of 4 tokens"

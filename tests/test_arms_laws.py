@@ -173,7 +173,7 @@ def test_laws(name, data):
         if budget.tokens is not None:
             assert selection.tokens - without.tokens <= budget.tokens // 10
     places = [position[k.sentence.id] for k in kept]
-    if protocol.order == "time" and not arm.by_relevance:
+    if arm.protocol.order == "time" and not arm.by_relevance:
         assert places == sorted(places), "time order"
     else:
         shown = [k.kept_by == "recency" for k in kept]

@@ -88,7 +88,7 @@ def look_of(arm: str) -> Look:
     colours = series()
     ring = place // len(colours)
     dash = DASHES[1 + int(k) % 3] if k.isdigit() else DASHES[ring % len(DASHES)]
-    return Look(colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], dash)
+    return Look(colours[place % len(colours)], SYMBOLS[(place + place // 12) % len(SYMBOLS)], dash)
 
 
 def apart(labels: Sequence[str]) -> dict[str, Look]:
