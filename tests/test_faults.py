@@ -183,12 +183,15 @@ READING: dict[str, tuple[object, Touched]] = {
 """Fault → its value here, and which corrected answers it may touch."""
 REPORTING = {"intervals"}
 """Choices of how figures are reported (tests/test_stats_reported.py turns them on alone)."""
+LOCATION = {"locate", "locate_threshold"}
+"""Where evidence is located (tests/test_locator_errors.py turns them on)."""
 JUDGING = {"evidence_join": "question_100", "response_characters": 200}
 
 
 def test_every_published_fault_is_here_or_the_gates():
     assert (
-        set(parse("published").differences()) == READING.keys() | JUDGING.keys() | GATE | REPORTING
+        set(parse("published").differences())
+        == READING.keys() | JUDGING.keys() | GATE | REPORTING | LOCATION
     )
 
 

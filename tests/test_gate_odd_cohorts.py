@@ -150,7 +150,7 @@ def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_pa
     instructions = tuple(odd if i is asked else i for i in cohort.instructions)
     split = split_of(cohort, Protocol())
     held = {*split.train, *split.validation}
-    whole = training_plus.asked_of(cohort, held, Protocol(), set())
+    whole = training_plus.asked_of(cohort, held, Protocol(), set(), {})
     plus = train_plus_gate(
         dataclasses.replace(cohort, instructions=instructions),
         Protocol(),

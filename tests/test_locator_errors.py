@@ -50,6 +50,10 @@ def test_errors_are_counted_where_the_truth_is_known(tmp_path: Path):
     assert (found["foreign"], found["foreign_refused"]) == (3, 3)
     lax = locator_errors(cohort(tmp_path), parse({"locate_threshold": 0.0}), "order")
     assert lax is not None and lax["foreign_refused"] == 0
+    paper = locator_errors(
+        cohort(tmp_path), parse({"locate": "paper", "locate_threshold": 0.2}), "order"
+    )
+    assert paper is not None and paper["foreign_refused"] < found["foreign_refused"]
 
 
 def test_check_tells_positions_scores_and_candidates(tmp_path: Path):

@@ -138,7 +138,7 @@ def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
 
-    def stop(done: int, planned: int):
+    def stop(done: int, planned: int, failed: int):
         if done > 10 and run in _children:
             kill(run)
 
