@@ -9,6 +9,7 @@ from pathlib import Path
 from core.loaders.check import check_cohort
 from core.loaders.locator import locator_errors
 from core.loaders.open import open_cohort
+from core.locating import locate
 from core.protocol import Protocol, parse
 
 COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")
@@ -50,10 +51,16 @@ def test_errors_are_counted_where_the_truth_is_known(tmp_path: Path):
     assert (found["foreign"], found["foreign_refused"]) == (3, 3)
     lax = locator_errors(cohort(tmp_path), parse({"locate_threshold": 0.0}), "order")
     assert lax is not None and lax["foreign_refused"] == 0
-    paper = locator_errors(
-        cohort(tmp_path), parse({"locate": "paper", "locate_threshold": 0.2}), "order"
-    )
-    assert paper is not None and paper["foreign_refused"] < found["foreign_refused"]
+
+
+def test_the_papers_score_takes_another_value_for_the_evidence_and_the_corrected_one_does_not(
+    tmp_path: Path,
+):
+    record = cohort(tmp_path).records["b"]
+    other = ["Potassium was 3.1 mmol/L at discharge."]
+    paper = locate(record, other, parse({"locate": "paper", "locate_threshold": 0.2}))
+    assert [match.event for match in paper.matches if match is not None] == [0]
+    assert locate(record, other, Protocol()).matches == (None,)
 
 
 def test_check_tells_positions_scores_and_candidates(tmp_path: Path):
