@@ -205,6 +205,19 @@ def test_unscored_answers_bound_every_accuracy_and_every_claim(tmp_path, rows):
     assert (pair["n"], pair["unscored"]) == (QUESTIONS // 3, 2 * QUESTIONS // 3)
     assert (pair["bound_low"], pair["bound_high"]) == (pytest.approx(-1 / 6), pytest.approx(1 / 2))
     assert pair["p_bound_holm"] == 1.0 and pair["verdict"].startswith("not claimed")
+    for counts in tables["multiplicity"]:
+        if counts["table"] != "omnibus" and counts["judge"] == "strict":
+            family = [
+                r for r in tables[counts["table"]]
+                if all(r[k] == counts[k] for k in ("baseline", "reader", "judge"))
+            ]  # fmt: skip
+            claimed = sum(r["verdict"] in ("better", "worse") for r in family)
+            assert counts["below_05_holm"] == claimed
+    (counts,) = [
+        r for r in tables["multiplicity"]
+        if (r["table"], r["reader"], r["judge"]) == ("paired", "one", "strict")
+    ]  # fmt: skip
+    assert counts["below_05"] > counts["below_05_holm"], "the overturned pair is not counted"
 
 
 def test_any_arm_can_be_the_baseline(store, rows):

@@ -7,12 +7,10 @@ nothing is refused, not reported as 0.
 from __future__ import annotations
 
 from core.stats.agreement import (
-    ac1_interval,
     ac1_of,
     cohen_kappa,
     fleiss_kappa,
     gwet_ac1,
-    kappa_interval,
     kappa_of,
     positive_agreement,
     positive_of,
@@ -73,7 +71,6 @@ __all__ = [
     "Ranking",
     "Thresholds",
     "WithinContrast",
-    "ac1_interval",
     "ac1_of",
     "agreement_floors",
     "benjamini_hochberg",
@@ -99,7 +96,6 @@ __all__ = [
     "hanley_mcneil",
     "hanley_mcneil_se",
     "holm_adjust",
-    "kappa_interval",
     "kappa_of",
     "mcnemar_exact",
     "mcnemar_power",

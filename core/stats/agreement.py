@@ -7,13 +7,8 @@ Each has one formula, on tables of counts, so that thousands of resampled tables
 
 from __future__ import annotations
 
-from math import sqrt
-from statistics import NormalDist
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from core.stats.intervals import Interval, checked_level
 
 Floats = NDArray[np.float64]
 
@@ -121,54 +116,6 @@ def positive_agreement(first: ArrayLike, second: ArrayLike) -> float:
         raise ValueError(f"two judges rate the same items: shapes {a.shape} and {b.shape}")
     both, one, other = int((a & b).sum()), int((a & ~b).sum()), int((b & ~a).sum())
     return float(positive_of([[both, one], [other, a.size - both - one - other]]))
-
-
-def _interval(estimate: float, variance: float, level: float) -> Interval:
-    half = NormalDist().inv_cdf(0.5 + checked_level(level) / 2) * sqrt(max(0.0, variance))
-    return Interval(estimate, max(-1.0, estimate - half), min(1.0, estimate + half), level)
-
-
-def kappa_interval(table: ArrayLike, level: float = 0.95) -> Interval:
-    """Cohen's kappa of a table of counts [q, q] with its large-sample interval.
-
-    Takes items as independent. Raises ValueError where kappa is not defined. Source: Fleiss,
-    Cohen and Everitt, Psychol Bull 72 (1969) 323–327.
-    """
-    counts = np.asarray(table, dtype=np.float64)
-    kappa, shares, n = float(kappa_of(counts)), _shares(counts), counts.sum()
-    if np.isnan(kappa):
-        raise ValueError("kappa is not defined where both judges know one category only")
-    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
-    chance = float(rows @ columns)
-    agree = np.diag(shares)
-    own = float(agree @ (1 - (rows + columns) * (1 - kappa)) ** 2)
-    cross = (columns[:, None] + rows[None, :]) ** 2 * shares
-    off = float((1 - kappa) ** 2 * (cross.sum() - np.trace(cross)))
-    mean = (kappa - chance * (1 - kappa)) ** 2
-    return _interval(kappa, (own + off - mean) / (n * (1 - chance) ** 2), level)
-
-
-def ac1_interval(table: ArrayLike, level: float = 0.95) -> Interval:
-    """Gwet's AC1 of a table of counts [q, q] with its large-sample interval.
-
-    Takes items as independent. Source: Gwet, Br J Math Stat Psychol 61 (2008) 29–48, without
-    correction for a finite number of items.
-    """
-    counts = np.asarray(table, dtype=np.float64)
-    ac1, shares, n = float(ac1_of(counts)), _shares(counts), counts.sum()
-    q = len(counts)
-    mean = (shares.sum(axis=1) + shares.sum(axis=0)) / 2
-    chance = float((mean * (1 - mean)).sum()) / (q - 1)
-    agreed = float(np.trace(shares))
-    diagonal = float(np.diag(shares) @ (1 - mean)) / (q - 1)
-    pairs = (1 - (mean[:, None] + mean[None, :]) / 2) ** 2
-    spread = float((shares * pairs).sum()) / (q - 1) ** 2
-    variance = (
-        agreed * (1 - agreed)
-        - 4 * (1 - ac1) * (diagonal - agreed * chance)
-        + 4 * (1 - ac1) ** 2 * (spread - chance**2)
-    ) / (n * (1 - chance) ** 2)
-    return _interval(ac1, variance, level)
 
 
 def repeat_agreement(counts: ArrayLike) -> Floats:

@@ -314,6 +314,9 @@ def detectable(comparisons: Table) -> Table:
 def multiplicity(tables: dict[str, Table]) -> Table:
     """How many tests a report made, family by family, and how many stand before and after Holm.
 
+    ``below_05_holm`` counts by ``p_bound_holm``: differences that hold after Holm's adjustment
+    whatever the unscored answers are.
+
     Tests that are not here were not made: accuracy by band, kind of question or hit is told with
     intervals, without a p.
     """
@@ -337,7 +340,7 @@ def multiplicity(tables: dict[str, Table]) -> Table:
                     "tests": len(family),
                     "adjusted": adjusted,
                     "below_05": sum(row["p"] <= ALPHA for row in family),
-                    "below_05_holm": sum(row["p_holm"] <= ALPHA for row in family),
+                    "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
                     "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),
                 }
             )

@@ -64,10 +64,11 @@ def judges(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Only answers that both called right or wrong. Intervals by resampling patients; where all "
-        "resamples are alike there is none, and a dash is a measure that is not defined. With few "
-        "answers called right κ is near 0 however well two judges agree; AC1 is not, and positive "
-        "agreement says what there is on the answers called right."
+        "Only answers that both called right or wrong. Each 95 % interval resamples patients and "
+        "contains the score interval of the same counts, so it has a width even where the judges "
+        "agree on every answer; fewer than 5 patients give none. A dash is a measure that is not "
+        "defined. With few answers called right κ is near 0 however well two judges agree; AC1 is "
+        "not, and positive agreement is the agreement on the answers called right."
     )
     _people(chosen)
     _itself(chosen)

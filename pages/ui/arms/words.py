@@ -175,6 +175,7 @@ def tests_made(rows: Sequence[Row]) -> str:
     made = sum(row["tests"] for row in adjusted)
     return (
         f"This report makes {total:,} tests. Of the {made:,} between two arms or readers "
-        f"{before:,} are below .05 as they stand and {after:,} after Holm's adjustment within each "
-        "reader and judge. Everything else is told with intervals and no p."
+        f"{before:,} are below .05 unadjusted and {after:,} after Holm's adjustment within each "
+        "reader and judge, with unscored answers counted against the difference. Everything else "
+        "has an interval and no p."
     )
