@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from core import settings
+from core.__main__ import main
 from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from core.loaders.data_use import set_data_use
-from core.run import cancel, enqueue, item, report, resume, rows, start, status, wait
+from core.run import (
+    cancel, enqueue, item, report, resume, rows, start, status, wait, write_toml,
+)  # fmt: skip
 from core.run.control import _children
 from core.run.folder import find_run, make_run, take_lock
 from core.run.planning import plan
@@ -54,6 +57,13 @@ def claude():
 
 
 @pytest.fixture
+def silent():
+    """A server that does not say how long a prompt its model reads."""
+    with OpenAIFake(window=0) as fake:
+        yield fake
+
+
+@pytest.fixture
 def site():
     with OpenAIFake() as fake:
         yield fake
@@ -80,7 +90,12 @@ def test_text_leaves_only_when_the_tag_and_the_spec_both_say_so(place, cohort):
         spec(
             cohort, judges=[{"name": "served", "url": "http://gpu.ward.example/v1", "model": "m"}]
         ),
-        spec(cohort) | {"readers": [{"name": "served", "url": "http://10.0.0.9/v1", "model": "m"}]},
+        spec(cohort)
+        | {
+            "readers": [
+                {"name": "served", "url": "http://10.0.0.9/v1", "model": "m", "window": 4096}
+            ]
+        },
     ]
     named = ["api.anthropic.com", "gpu.ward.example", "10.0.0.9"]
     for wanted in sending:
@@ -96,6 +111,58 @@ def test_text_leaves_only_when_the_tag_and_the_spec_both_say_so(place, cohort):
         assert document["spec"]["allow_hosts"] == named
         assert not any(key in str(document) for key in KEYS.values())
     assert no_runs() and [line["event"] for line in audit.lines()] == ["tag"]
+
+
+def arm_with(site):
+    reader = {"name": "served", "url": f"{site.url}/v1", "model": "tiny"}
+    return {"name": "map_reduce", "reader": reader}
+
+
+def test_a_window_that_the_server_does_not_tell_is_refused_before_a_run_is_made(
+    place, cohort, silent, tmp_path, capsys
+):
+    for wanted in (
+        spec(cohort, silent),
+        spec(cohort) | {"arms": ["bm25", arm_with(silent)]},
+        {"name": "t", "kind": "needles", "data": str(cohort), "judges": ["exact"]}
+        | {"readers": spec(cohort, silent)["readers"], "lengths": [150], "depths": [0]},
+    ):
+        for begin in (start, enqueue):
+            with pytest.raises(InputError, match="does not tell the window of tiny; give"):
+                begin(wanted)
+    file = tmp_path / "spec.toml"
+    file.write_text(write_toml(spec(cohort, silent)))
+    assert main(["run", str(file)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "does not tell the window of tiny" in line
+    assert no_runs() and {r["path"] for r in silent.requests} == {"/v1/models"}
+    told = spec(cohort, silent)
+    told["readers"][0]["window"] = 4096
+    wait(run := start(told))
+    assert status(run)["failed"] == 0
+
+
+def test_a_server_that_is_not_there_is_refused_unless_the_window_is_given(place, cohort):
+    with OpenAIFake() as gone:
+        wanted = spec(cohort, gone)
+    with pytest.raises(InputError, match=r"cannot be reached \(ConnectError\); start the server, or"):
+        start(wanted)
+    assert no_runs()
+    wanted["readers"][0]["window"] = 4096
+    assert plan(read_spec(wanted))["planned"] == 16
+
+
+def test_a_worker_asks_for_the_window_before_its_first_item(place, cohort, site):
+    """A run may have waited in the queue while its server was replaced."""
+    folder = make_run(plan(read_spec(spec(cohort, site))))
+    site.window = 0
+    lock = take_lock(folder)
+    with pytest.raises(InputError, match="does not tell the window"):
+        do_run(folder)
+    lock.release()
+    now = status(folder.id)
+    assert (now["status"], now["done"], now["failed"]) == ("crashed", 0, 0)
+    assert "does not tell the window" in now["reason"] and not rows(folder.id, "answers")
 
 
 def test_a_named_cluster_gets_records_only_where_the_tag_says_so(place, cohort, monkeypatch):

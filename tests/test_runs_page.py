@@ -16,6 +16,7 @@ from core.run.planning import plan
 from core.run.spec import read_spec
 from pages.ui.runs import pick
 from tests import app_data
+from tests.openai_server import OpenAIFake
 
 ROOT = Path(__file__).parent.parent
 HOSTILE = "<script>alert(1)</script> **bold** $x$"
@@ -164,6 +165,21 @@ def test_a_refused_start_says_why(here, monkeypatch):
     app = opened(view="Compose")
     app.button(key="compose_start").click().run()
     assert app.error[0].value == "no \\*room\\*"
+
+
+def test_a_server_that_does_not_tell_its_window_is_found_at_the_start_button(here):
+    before = sorted(path.name for path in settings.runs_folder().iterdir())
+    app = opened(view="Compose")
+    app.segmented_control(key="compose_how").set_value("TOML").run()
+    with OpenAIFake(window=0) as silent:
+        box(app, "text_area", "compose_toml").set_value(
+            'kind = "answers"\ndata = "demo"\narms = ["bm25"]\njudges = ["exact"]\n'
+            f'readers = [{{ name = "served", url = "{silent.url}/v1", model = "tiny" }}]\n'
+        ).run()
+        assert not silent.requests, "composing calls nobody"
+        app.button(key="compose_start").click().run()
+    assert "does not tell the window of tiny; give the reader 'window'" in app.error[0].value
+    assert sorted(path.name for path in settings.runs_folder().iterdir()) == before
 
 
 def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(here, monkeypatch):

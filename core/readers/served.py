@@ -25,6 +25,8 @@ from core.types import Answer, Prompt
 
 KEY = "MIDCHART_SERVED_KEY"
 PATHS = ("auto", "completions", "chat")
+PREFLIGHT_RETRIES, PREFLIGHT_S = 3, 10.0
+"""How patiently the server is asked before a run starts: seconds for each try."""
 _WORDS_LEFT = 0.8
 """Share of a prompt's words below which its reported tokens mean that the server cut it: a
 tokenizer makes at least a token of almost every word."""
@@ -111,6 +113,27 @@ class Served:
     def addresses(cls, url: str = "", **options: Any) -> tuple[str, ...]:
         """Where prompts would go."""
         return (url,)
+
+    @classmethod
+    def preflight(cls, protocol: Protocol, egress: Gate, **options: Any) -> None:
+        """Refuse a window that neither the option nor the server tells; raises InputError.
+
+        The server is asked only where the option is left out, with fewer retries than in the run.
+        """
+        if options.get("window"):
+            return
+        brief = {
+            "retries": min(options.get("retries", 5), PREFLIGHT_RETRIES),
+            "timeout": min(options.get("timeout", 120.0), PREFLIGHT_S),
+        }
+        reader = cls(protocol, **{**options, **brief}, egress=egress)
+        try:
+            _ = reader.window
+        except CallFailed as error:
+            raise InputError(
+                f"the reader 'served' needs the window of {reader.model}, and {error}; start the "
+                "server, or give the reader 'window', in tokens"
+            ) from None
 
     @property
     def identity(self) -> str:

@@ -46,6 +46,11 @@ class Destination:
         }
 
 
+def readers_of_arms(arms: Sequence[ArmEntry]) -> list[MemberEntry]:
+    """The readers that arms work with themselves."""
+    return [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
+
+
 def destinations(
     arms: Sequence[ArmEntry],
     readers: Sequence[MemberEntry],
@@ -54,8 +59,7 @@ def destinations(
 ) -> list[Destination]:
     """Where the text of a run of so many instructions goes, member by member."""
     answers = instructions * len(arms)
-    nested = [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
-    found = _of(READERS, "reader", [(reader, None) for reader in nested])
+    found = _of(READERS, "reader", [(reader, None) for reader in readers_of_arms(arms)])
     found += _of(READERS, "reader", [(reader, answers) for reader in readers])
     each = answers * len(readers)
     found += _of(JUDGES, "judge", [(judge, each * judge.repeats) for judge in judges])

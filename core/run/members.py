@@ -1,12 +1,14 @@
 """Readers and judges of a spec: a name, or a table with a name and options.
 
 Every option's name and type are checked against the member's own constructor, and its value by the
-member itself, before anything is written. A member may offer two class methods for that:
+member itself, before anything is written. A member may offer class methods for that:
 
 ``check(protocol, **options)`` refuses what cannot be done on this machine (weights, a package, a
 key) without loading anything; a member without it is made once where it has options.
 ``addresses(**options)`` says which servers it would call; whether it may is asked when the cohort
 is open, before the run's folder is made and again by its worker (:mod:`core.run.leaving`).
+``preflight(protocol, egress, **options)`` asks these servers, once that is permitted, for what
+every item needs (:mod:`core.run.preflight`).
 
 What a constructor asks for under one of the names in :data:`GIVEN` is given by the run, and no
 spec can set it: ``egress`` decides what may leave this machine, ``folder`` is the run's own,

@@ -15,6 +15,7 @@ from core.run.kind import KINDS, MADE
 from core.run.leaving import destinations, permit
 from core.run.opening import digest_of, opened
 from core.run.plan import Plan, Spec
+from core.run.preflight import preflight
 from core.run.provenance import versions, weights_used
 from core.types import Cohort, Instruction
 
@@ -72,15 +73,18 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     """The document ``spec.json`` for a spec; ``cluster``: whose machines are to do its work.
 
     Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
-    run needs, DataUseError where text of its records would go where it may not.
+    run needs, DataUseError where text of its records would go where it may not, InputError where a
+    server that a reader calls does not say what every prompt needs (:mod:`core.run.preflight`).
     """
     path = find_data(spec.data, spec.base)
     kind = KINDS.build(spec.kind)
     cohort = kind.cohort(opened(str(path)), spec)
     instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
-    permit(found, cohort.manifest, spec.allow_hosts, cluster)
+    egress = permit(found, cohort.manifest, spec.allow_hosts, cluster)
     items = kind.planned(spec, cohort, instructions)
+    if not cluster:  # its machines may reach servers that this one does not
+        preflight(spec.arms, spec.readers, spec.protocol, egress)
     return {
         "spec": {
             "name": spec.name,

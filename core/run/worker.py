@@ -21,6 +21,7 @@ from core.run.kind import KINDS
 from core.run.leaving import destinations, note, permit
 from core.run.opening import opened
 from core.run.planning import chosen
+from core.run.preflight import preflight
 from core.run.provenance import machine, versions
 from core.run.queue import tick
 from core.run.slots import GPU, wanted
@@ -74,6 +75,8 @@ def do_run(folder: RunFolder) -> str:
         try:
             job.begin()
             place = folder.place()
+            if not cluster and not job.done + job.failed:  # it may have waited in the queue
+                preflight(plan.arms, plan.reader_entries, plan.protocol, egress)
             if place:
                 work_on(place, job, kind, folder.id, wanted(plan) == GPU)
             kind.execute(job)
