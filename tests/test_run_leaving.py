@@ -16,7 +16,16 @@ from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from core.loaders.data_use import set_data_use
 from core.run import (
-    cancel, enqueue, item, report, resume, rows, start, status, wait, write_toml,
+    cancel,
+    enqueue,
+    item,
+    report,
+    resume,
+    rows,
+    start,
+    status,
+    wait,
+    write_toml,
 )  # fmt: skip
 from core.run.control import _children
 from core.run.folder import find_run, make_run, take_lock
@@ -145,7 +154,9 @@ def test_a_window_that_the_server_does_not_tell_is_refused_before_a_run_is_made(
 def test_a_server_that_is_not_there_is_refused_unless_the_window_is_given(place, cohort):
     with OpenAIFake() as gone:
         wanted = spec(cohort, gone)
-    with pytest.raises(InputError, match=r"cannot be reached \(ConnectError\); start the server, or"):
+    with pytest.raises(
+        InputError, match=r"cannot be reached \(ConnectError\); start the server, or"
+    ):
         start(wanted)
     assert no_runs()
     wanted["readers"][0]["window"] = 4096
