@@ -45,6 +45,7 @@ from core.door.shipped import open_shipped, shipped_runs
 from core.door.small import examine_reader, train_reader
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
+from core.loaders.gold import gold_under
 from core.protocol import PRESETS, Protocol, parse
 from core.run import (
     Preset,
@@ -196,6 +197,7 @@ __all__ = [
     "forecast_sequences",
     "gate_cards",
     "gold_ids",
+    "gold_under",
     "import_run",
     "inert",
     "instruction_for",

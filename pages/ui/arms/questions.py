@@ -130,8 +130,8 @@ def one(
     except MidchartError:
         st.info("The cohort has changed: this question, or its record, is no longer in it.")
         return
-    gold = cohort.gold.get(instruction)
     protocol = api.parse(state.report(run)["protocol"])
+    gold = api.gold_under(cohort, protocol).gold.get(instruction)
     labels = list(dict.fromkeys(row["label"] for row in answers))
     begin = [label for label in dict.fromkeys(arms) if label in labels]
     shown = st.pills(

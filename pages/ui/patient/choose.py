@@ -182,6 +182,7 @@ def choose() -> Choice:
         arms = _arms()
     with right:
         protocol, reader = _settings()
+    cohort = api.gold_under(cohort, protocol)
     try:
         record = patient_state.record(key, cohort, record_id)
     except MidchartError as error:

@@ -115,7 +115,7 @@ def _shown(run: dict[str, Any], card: api.Card) -> bool:
     except (MidchartError, KeyError):
         st.info("The cohort has changed: this question, or its record, is no longer in it.")
         return False
-    gold = cohort.gold.get(card.instruction)
+    gold = api.gold_under(cohort, protocol).gold.get(card.instruction)
     held = api.gold_ids(record, gold, protocol) if gold is not None else frozenset()
     evidence = [unit.text for unit in api.sentences(record, protocol) if unit.id in held]
     st.html(card_html.html(asked.question, gold.answer if gold else "", evidence, card.answer))
