@@ -13,7 +13,7 @@ from tests import app_data, patient_cohort
 
 ROOT = Path(__file__).parent.parent
 REWORDED = "The polyp was taken out and the patient did well."
-"""Near enough to a sentence of the record for the paper's score of .2, not for the corrected one."""
+"""Near enough to a sentence of the record for the paper's score of .2, not for the window's .8."""
 
 
 @pytest.fixture(scope="module")
