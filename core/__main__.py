@@ -242,7 +242,7 @@ def compare(call: argparse.Namespace) -> None:
     shown = ("run", "arm", "reader", "judge", "n", "baseline_share", "run_share", "difference")
     if found["results"]:
         print()
-        _table(found["results"], (*shown, "difference_low", "difference_high", "p_holm"))
+        _table(found["results"], (*shown, "patient_low", "patient_high", "p_holm", "verdict"))
 
 
 def report(call: argparse.Namespace) -> None:

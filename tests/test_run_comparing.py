@@ -41,8 +41,9 @@ def made(cohort, kept, arms=("bm25",), **changes):
         for (record, instruction), held in zip(names, kept, strict=True):
             own = {
                 "key": f"{entry.label}{instruction}", "item": f"{entry.label}{instruction}",
-                "status": "ok", "label": entry.label, "arm": entry.name,
+                "status": "ok" if held is not None else "failed", "label": entry.label, "arm": entry.name,
                 "instruction": instruction, "record": str(record + 1), "evidence": held,
+                "band": "0-10",
             }  # fmt: skip
             store.append("selections", {**blank(SELECTIONS), **own})
     store.compact()
@@ -64,6 +65,35 @@ def test_pairs_are_those_counted_by_hand(cohort):
     assert row["patient_low"] is row["patient_high"] is None
     (back,) = compare_runs([second, first])["results"]
     assert back["difference"] == -row["difference"], "the leftmost is the baseline"
+
+
+def test_a_difference_that_unscored_outcomes_overturn_is_not_claimed(cohort):
+    """Two runs that keep nothing and everything differ; once the first has six of eight failed,
+    the two left are all that is scored, and the six could go either way."""
+    nothing, everything = made(cohort, [False] * 8), made(cohort, [True] * 8)
+    (row,) = compare_runs([nothing, everything])["results"]
+    assert (row["verdict"], row["unscored"]) == ("better", 0)
+    assert row["bound_low"] == row["bound_high"] == row["difference"] == 1.0
+    assert row["p_bound_holm"] == row["p_holm"]
+
+    one_fails = made(cohort, [None] + [False] * 7)
+    (row,) = compare_runs([one_fails, everything])["results"]
+    assert (row["n"], row["unscored"], row["difference"]) == (7, 1, 1.0)
+    assert (row["bound_low"], row["bound_high"]) == (7 / 8, 1.0)
+    assert row["p_bound"] == mcnemar_exact(7, 0) and row["verdict"] == "better"
+
+    some = made(cohort, [None, None] + [False] * 6)
+    (row,) = compare_runs([some, everything])["results"]
+    assert row["p_holm"] == mcnemar_exact(6, 0) <= 0.05
+    assert (row["bound_low"], row["bound_high"]) == (6 / 8, 1.0) and row["verdict"] == "better"
+
+    # The same six, and two unscored ones on the other side: the bound holds five percent no more.
+    torn = made(cohort, [True] * 6 + [None, None])
+    (row,) = compare_runs([made(cohort, [False] * 6 + [True] * 2), torn])["results"]
+    assert (row["n"], row["difference"], row["p_holm"]) == (6, 1.0, mcnemar_exact(6, 0))
+    assert (row["bound_low"], row["bound_high"]) == (4 / 8, 6 / 8)
+    assert row["p_bound"] == mcnemar_exact(6, 2) > 0.05
+    assert row["verdict"].startswith("not claimed")
 
 
 def test_what_differs_in_the_specs_is_told_and_nothing_else(cohort):

@@ -14,7 +14,7 @@ from core import api, settings
 from core.run.folder import RunFolder, make_run, write_json
 from core.run.planning import plan
 from core.run.spec import read_spec
-from pages.ui.runs import pick
+from pages.ui.runs import differences, pick
 from tests import app_data
 from tests.openai_server import OpenAIFake
 
@@ -257,10 +257,21 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
     assert list(fields.columns)[:3] == ["field", here, other.id]
     found = app.dataframe[0].value
     assert list(found["arm"]) == ["full", "bm25"] and set(found["n"]) == {2}
-    assert set(found["difference"].str[:4]) == {"0.0 "}, "the same answers differ in nothing"
+    assert set(found["difference [by patient]"].str[:4]) <= {"0.0", "0.0 "}, "the same answers differ in nothing"
     assert not {"run", "reader", "judge", "measure"} & set(found.columns)
     said = words(app)
-    assert "is not told apart from" in said and "in any of 2 comparisons" in said
+    assert "is not shown to differ from" in said and "in any of 2 comparisons" in said
     assert "In every row: run other, reader extractive, judge token" in said
     (chart,) = app.get("plotly_chart")
     assert "differences of other from" in chart.proto.alt
+
+
+def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_worse():
+    row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better"}
+    open_one = row | {"verdict": "not claimed: unscored answers could overturn it"}
+    text = differences.sentence([row, open_one], "a", "b")
+    assert "Of 2 comparisons, **a** is more accurate than **b** in 1, less accurate in 0" in text
+    assert "In 1, unscored items could overturn the difference." in text
+    alone = differences.sentence([open_one], "a", "b")
+    assert "not shown to differ" in alone and "In 1, unscored items" in alone
+    assert differences.sentence([row], "a", "b").count("unscored") == 0

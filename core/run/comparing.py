@@ -1,8 +1,10 @@
-"""Runs beside each other: in what their specs differ, and in what their results, pair by pair.
+"""Differences between runs: in their specs, and in their results, pair by pair.
 
-The first run is the baseline. Results are compared on the instructions that both runs judged (or
-selected for), so a difference stands with Newcombe's paired interval, one by resampling patients,
-and McNemar's exact p with Holm's adjustment over the comparisons of one run with the baseline.
+The first run is the baseline. Results are compared on the instructions that both runs scored: each
+difference has an interval by resampling patients, Newcombe's paired one, and McNemar's exact p with
+Holm's adjustment over the comparisons of one run with the baseline. Instructions of both runs that
+one of them left unscored (failed, unparsed) bound the difference; a verdict that they could
+overturn is not claimed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import InputError
+from core.run.evidence import UNLOCATED
 from core.run.folder import RunFolder, find_run
 from core.run.parts import counted_store, part_of
 from core.run.plan import Plan
@@ -22,9 +25,9 @@ from core.run.review.verdicts import review_verdicts, reviews_of
 from core.run.rows import COUNTS
 from core.run.state import status
 from core.run.tables.common import generator
+from core.run.tables.paired import adjust, bounds
 from core.stats import (
     cluster_totals,
-    holm_adjust,
     mcnemar_exact,
     newcombe_paired,
     paired_floor,
@@ -33,8 +36,12 @@ from core.stats import (
 
 Row = dict[str, Any]
 Cell = tuple[str, str, str]
-Right = Mapping[str, tuple[str, bool]]
-"""Instruction → its record and whether the outcome was right (or the evidence kept)."""
+Right = Mapping[str, tuple[str, bool | None]]
+"""Instruction → its record and whether the outcome was right (or the evidence kept); None where it
+is unscored (unparsed or failed). What nothing could be scored on is left out."""
+Pairs = Sequence[tuple[str, bool | None, bool | None]]
+"""Record, the baseline's outcome and the run's."""
+SCORED = {"correct": True, "incorrect": False}
 NOT_COMPARED = frozenset({"run", "created", "spec.name"})
 
 
@@ -54,8 +61,10 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
     differs, ``field`` and each run's value under its id. ``results``: a row each further run, arm,
     reader and judge, with ``measure`` ("accuracy", "evidence kept"), n instructions of both runs,
     each run's share, the ``difference`` (that run minus the baseline) with both intervals, p and
-    Holm's p. ``notes``: what stands against reading them. Raises UnknownName, or InputError for
-    fewer than two runs.
+    Holm's p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and
+    ``bound_high`` of the difference over all that these could have been, and the ``verdict``
+    (:func:`core.run.tables.paired.conclusion`). ``notes``: what stands against reading them.
+    Raises UnknownName, or InputError for fewer than two runs.
     """
     if len(dict.fromkeys(runs)) < 2:
         raise InputError("a comparison takes two runs or more, each once")
@@ -85,27 +94,36 @@ def _read(run: str) -> _Run:
     folder = find_run(run)
     plan = folder.plan()
     store, part = counted_store(folder, plan), part_of(folder, plan)
-    cells: dict[Cell, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    cells: dict[Cell, dict[str, tuple[str, bool | None]]] = defaultdict(dict)
     rows: list[Row] = []
     reviews = reviews_of(folder)
     if "verdicts" in store.schemas:
-        columns = "label, reader, judge, instruction, record, outcome = 'correct' AS correct"
-        where = (
-            f"{COUNTS} AND ({store.counted}) AND status = 'ok' "
-            "AND outcome IN ('correct', 'incorrect')"
+        judged = store.select(
+            "verdicts",
+            "label, reader, judge, instruction, record, outcome, answer_key, prompt_hash",
+            f"{COUNTS} AND ({store.counted})",
         )
-        rows = store.select("verdicts", columns, where)
-        for row in review_verdicts(folder, reviews):
-            if row["outcome"] in ("correct", "incorrect") and row["record"] not in part.left_out:
-                rows.append({**row, "correct": row["outcome"] == "correct"})
+        answered = {row["key"] for row in store.select("answers", "key", "status = 'ok'")}
+        # An answer without anything to judge it by is no failure of this run.
+        rows = [
+            {**row, "correct": SCORED.get(row["outcome"])}
+            for row in judged
+            if row["outcome"] != "failed"
+            or row["prompt_hash"] is not None
+            or row["answer_key"] not in answered
+        ]
+        rows += [
+            {**row, "correct": SCORED.get(row["outcome"])}
+            for row in review_verdicts(folder, reviews)
+            if row["record"] not in part.left_out
+        ]
     elif "selections" in store.schemas:
         columns = "label, '' AS reader, '' AS judge, instruction, record, evidence AS correct"
-        rows = store.select(
-            "selections", columns, f"status = 'ok' AND ({store.counted}) AND evidence IS NOT NULL"
-        )
+        located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
+        rows = store.select("selections", columns, f"({store.counted}) AND {located}")
     for row in rows:
         cell = (row["label"], row["reader"], row["judge"])
-        cells[cell][row["instruction"]] = (row["record"], bool(row["correct"]))
+        cells[cell][row["instruction"]] = (row["record"], row["correct"])
     return _Run(folder, plan, cells, reviews.judges)
 
 
@@ -176,9 +194,7 @@ def _results(base: _Run, run: _Run) -> list[Row]:
             **_difference(base, [(*first[i], second[i][1]) for i in common], mine),
         }
         rows.append(row)
-    tested = [row for row in rows if row["p"] is not None]
-    for row, p in zip(tested, holm_adjust([row["p"] for row in tested]), strict=True):
-        row["p_holm"] = float(p)
+    adjust(rows)
     return rows
 
 
@@ -186,22 +202,22 @@ def _both(mine: str, theirs: str) -> str:
     return mine if mine == theirs else f"{mine} → {theirs}"
 
 
-def _difference(base: _Run, pairs: Sequence[tuple[str, bool, bool]], cell: Cell) -> Row:
-    """Counts, shares, difference and intervals of pairs: record, baseline's and the run's."""
-    n = len(pairs)
+def _difference(base: _Run, pairs: Pairs, cell: Cell) -> Row:
+    """Counts, shares, difference, intervals and bounds of pairs."""
+    scored = [(record, a, b) for record, a, b in pairs if a is not None and b is not None]
+    n = len(scored)
     empty = ("baseline_share", "run_share", "difference", "difference_low", "difference_high")
-    row: Row = {"n": n, "patients": len({record for record, _, _ in pairs})}
+    row: Row = {"n": n, "patients": len({record for record, _, _ in scored})}
     row |= dict.fromkeys((*empty, "patient_low", "patient_high"))
-    row |= {"only_run": 0, "only_baseline": 0, "p": None, "p_holm": None}
+    row |= {"only_run": 0, "only_baseline": 0, "unscored": len(pairs) - n}
+    row |= dict.fromkeys(("bound_low", "bound_high", "p", "p_bound"))
     if not n:
         return row
-    both = sum(a and b for _, a, b in pairs)
-    only_run, only_base = (
-        sum(b and not a for _, a, b in pairs),
-        sum(a and not b for _, a, b in pairs),
-    )
+    both = sum(a and b for _, a, b in scored)
+    only_run = sum(b and not a for _, a, b in scored)
+    only_base = sum(a and not b for _, a, b in scored)
     interval = newcombe_paired(both, only_run, only_base, n - both - only_run - only_base)
-    low, high = _by_patient(base, pairs, cell)
+    low, high = _by_patient(base, scored, cell)
     return row | {
         "baseline_share": (both + only_base) / n,
         "run_share": (both + only_run) / n,
@@ -212,8 +228,18 @@ def _difference(base: _Run, pairs: Sequence[tuple[str, bool, bool]], cell: Cell)
         "patient_high": high,
         "only_run": only_run,
         "only_baseline": only_base,
+        **bounds(only_run - only_base, len(pairs), *_apart(pairs, False), *_apart(pairs, True)),
         "p": mcnemar_exact(only_run, only_base),
     }
+
+
+def _apart(pairs: Pairs, favoured: bool) -> tuple[int, int]:
+    """Pairs that only the run, and only the baseline, got right, were all unscored outcomes of the
+    run right (``favoured``) or wrong, and those of the baseline the opposite."""
+    filled = [
+        (not favoured if a is None else a, favoured if b is None else b) for _, a, b in pairs
+    ]
+    return sum(b and not a for a, b in filled), sum(a and not b for a, b in filled)
 
 
 def _by_patient(

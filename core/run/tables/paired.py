@@ -169,8 +169,11 @@ def conclusion(row: Mapping[str, Any]) -> str | None:
     return "better" if row["difference"] > 0 else "worse"
 
 
-def _adjust(family: Table) -> None:
-    """Holm's and Benjamini and Hochberg's adjustment over the tests of a family."""
+def adjust(family: Table) -> None:
+    """Put adjusted p values (Holm; Benjamini and Hochberg) and the verdict into a family of tests.
+
+    Rows need ``p``, ``p_bound`` and ``difference``, all None where there is no pair.
+    """
     tested = [row for row in family if row["p"] is not None]
     p = [row["p"] for row in tested]
     for row in family:
@@ -209,7 +212,7 @@ def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
                 for entry in plan.arms
                 if entry.label != baseline
             ]
-            _adjust(family)
+            adjust(family)
             rows += family
     return rows
 
@@ -237,7 +240,7 @@ def readers(ask: Ask, plan: Plan) -> Table:
                 }
                 for entry in plan.arms
             ]
-            _adjust(family)
+            adjust(family)
             rows += family
     return rows
 

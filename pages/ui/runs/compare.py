@@ -86,19 +86,26 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
             "patients": full["patients"],
             "baseline": full["baseline_share"].map(results.percent),
             "this run": full["run_share"].map(results.percent),
-            "difference": [
-                results.signed(row["difference"], row["difference_low"], row["difference_high"], 1)
+            "difference [by patient]": [
+                results.signed(row["difference"], row["patient_low"], row["patient_high"], 1)
                 for row in found["results"]
             ],
-            "by patient": [
-                _span(row["patient_low"], row["patient_high"]) for row in found["results"]
+            "Newcombe": [
+                _span(row["difference_low"], row["difference_high"]) for row in found["results"]
             ],
             "p (Holm)": [
                 "–" if row["p_holm"] is None else results.p_words(row["p_holm"])
                 for row in found["results"]
             ],
+            "unscored": full["unscored"],
+            "unscored against–for": [
+                _span(row["bound_low"], row["bound_high"]) for row in found["results"]
+            ],
+            "verdict": full["verdict"],
         }
     )
+    if not full["unscored"].any():
+        shown = shown.drop(columns=["unscored", "unscored against–for"])
     # What is the same in every row is said once, below: a narrow screen has room for the numbers.
     same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
     told = [f"{c} {plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
@@ -113,9 +120,10 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
     st.caption(
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "of both, with Newcombe's 95 % paired interval; “by patient” resamples patients "
-        "(a dash: fewer than 5 patients). p is McNemar's exact one, adjusted by Holm over one "
-        "run's comparisons."
+        "that both scored. The 95 % interval resamples patients (none for fewer than 5); Newcombe's "
+        "takes questions as independent. p is McNemar's exact one, adjusted by Holm over one run's "
+        "comparisons. Unscored (failed or unparsed in either run) are in no n; a difference that "
+        "they could overturn is not claimed."
     )
 
 

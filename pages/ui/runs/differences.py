@@ -13,10 +13,9 @@ from pages.ui.shared.plain import plain
 
 LEAST_REACH = 5.0
 """Points that the axis shows at least, so that a small difference looks small."""
-SURE = 0.05
 AXIS = "points against the baseline"
 """Short, for it stands under a narrow screen's few ticks; the sentence above names the runs."""
-INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
+INTERVALS = {"patient": "by patient", "difference": "Newcombe, questions independent"}
 
 
 def differences(rows: Sequence[dict[str, Any]], headings: dict[str, str], baseline: str) -> None:
@@ -27,7 +26,7 @@ def differences(rows: Sequence[dict[str, Any]], headings: dict[str, str], baseli
     of = st.segmented_control(
         "95 % interval",
         list(INTERVALS),
-        default="difference",
+        default="patient",
         required=True,
         format_func=INTERVALS.__getitem__,
         key="run_interval",
@@ -57,22 +56,23 @@ def differences(rows: Sequence[dict[str, Any]], headings: dict[str, str], baseli
 
 
 def sentence(rows: Sequence[dict[str, Any]], run: str, baseline: str) -> str:
-    """In how many comparisons a run is better, worse, or not told apart, by Holm's p."""
-    sure = [row for row in rows if row["p_holm"] is not None and row["p_holm"] < SURE]
-    better = sum(row["difference"] > 0 for row in sure)
-    worse = len(sure) - better
+    """In how many comparisons a run is better, worse, not claimed or not different, by verdict."""
+    better, worse = (sum(row["verdict"] == said for row in rows) for said in ("better", "worse"))
+    unclaimed = sum((row["verdict"] or "").startswith("not claimed") for row in rows)
     measure = {"accuracy": ("more accurate", "less accurate")}
     more, less = measure.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
     name, other = plain(run), plain(baseline)
     many = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
-    if not sure:
+    doubt = f" In {unclaimed}, unscored items could overturn the difference." if unclaimed else ""
+    if not better and not worse:
         return (
-            f"**{name}** is not told apart from **{other}** in any of {many} "
-            "(Holm's p from .05 on)."
+            f"**{name}** is not shown to differ from **{other}** in any of {many} "
+            f"(at Holm-adjusted p below .05).{doubt}"
         )
     return (
         f"Of {many}, **{name}** is {more} than **{other}** in {better}, {less} in {worse}, and not "
-        f"told apart in {len(rows) - len(sure)} (Holm's p below .05)."
+        f"significantly different in {len(rows) - better - worse - unclaimed} (Holm-adjusted p "
+        f"below .05).{doubt}"
     )
 
 
@@ -82,7 +82,7 @@ def _line(row: dict[str, Any], of: str, all_rows: Sequence[dict[str, Any]]) -> f
     # Without an interval (nothing to resample) the marker stands alone.
     start, end = (value, value) if isnan(start) else (start, end)
     words = results.signed(row["difference"], low, high, 1)
-    words += f" n {int(row['n']):,}, {results.p_words(row['p_holm'])}"
+    words += f" n {int(row['n']):,}, {results.p_words(row['p_holm'])}{results.unscored(row)}"
     also = [row[name] for name in ("reader", "judge") if len({one[name] for one in all_rows}) > 1]
     name = " · ".join([results.label(row["arm"]), *also])
     return forest.Line(name, value, start, end, words, forest.is_control(row["arm"]))

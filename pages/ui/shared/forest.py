@@ -132,7 +132,7 @@ def differences(frame: pd.DataFrame, low: str, high: str) -> list[Line]:
     for row in sorted(frame.to_dict("records"), key=lambda row: -number(row["difference"])):
         value, start, end = (100 * number(row[name]) for name in ("difference", low, high))
         words = results.signed(row["difference"], row[low], row[high], 1)
-        words += f" n {int(row['n']):,}, {results.p_words(row['p_holm'])}"
+        words += f" n {int(row['n']):,}, {results.p_words(row['p_holm'])}{results.unscored(row)}"
         lines.append(Line(row["label"], value, start, end, words, is_control(row["label"])))
     return lines
 

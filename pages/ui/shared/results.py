@@ -139,6 +139,12 @@ def signed(value: Any, low: Any, high: Any, digits: int = 0) -> str:
     return f"{said} [{plus(100 * low, digits)} to {plus(100 * high, digits)}]"
 
 
+def unscored(row: Any) -> str:
+    """Beside a difference: that it is not claimed, as unscored answers could overturn it."""
+    verdict = row.get("verdict")
+    return ", not claimed" if isinstance(verdict, str) and verdict.startswith("not claimed") else ""
+
+
 def plain_interval(low: Any, high: Any) -> str:
     """An interval of a coefficient, to two places."""
     if low is None or high is None or pd.isna(low) or pd.isna(high):
