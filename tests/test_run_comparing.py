@@ -41,7 +41,8 @@ def made(cohort, kept, arms=("bm25",), **changes):
         for (record, instruction), held in zip(names, kept, strict=True):
             own = {
                 "key": f"{entry.label}{instruction}", "item": f"{entry.label}{instruction}",
-                "status": "ok" if held is not None else "failed", "label": entry.label, "arm": entry.name,
+                "status": "failed" if held is None else "ok",
+                "label": entry.label, "arm": entry.name,
                 "instruction": instruction, "record": str(record + 1), "evidence": held,
                 "band": "0-10",
             }  # fmt: skip

@@ -257,7 +257,9 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
     assert list(fields.columns)[:3] == ["field", here, other.id]
     found = app.dataframe[0].value
     assert list(found["arm"]) == ["full", "bm25"] and set(found["n"]) == {2}
-    assert set(found["difference [by patient]"].str[:4]) <= {"0.0", "0.0 "}, "the same answers differ in nothing"
+    assert set(found["difference [by patient]"].str[:4]) <= {"0.0", "0.0 "}, (
+        "the same answers differ in nothing"
+    )
     assert not {"run", "reader", "judge", "measure"} & set(found.columns)
     said = words(app)
     assert "is not shown to differ from" in said and "in any of 2 comparisons" in said

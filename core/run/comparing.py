@@ -236,9 +236,7 @@ def _difference(base: _Run, pairs: Pairs, cell: Cell) -> Row:
 def _apart(pairs: Pairs, favoured: bool) -> tuple[int, int]:
     """Pairs that only the run, and only the baseline, got right, were all unscored outcomes of the
     run right (``favoured``) or wrong, and those of the baseline the opposite."""
-    filled = [
-        (not favoured if a is None else a, favoured if b is None else b) for _, a, b in pairs
-    ]
+    filled = [(not favoured if a is None else a, favoured if b is None else b) for _, a, b in pairs]
     return sum(b and not a for a, b in filled), sum(a and not b for a, b in filled)
 
 

@@ -120,8 +120,8 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
     st.caption(
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "that both scored. The 95 % interval resamples patients (none for fewer than 5); Newcombe's "
-        "takes questions as independent. p is McNemar's exact one, adjusted by Holm over one run's "
+        "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
+        "Newcombe's takes questions as independent. p is McNemar's exact one, adjusted by Holm over one run's "
         "comparisons. Unscored (failed or unparsed in either run) are in no n; a difference that "
         "they could overturn is not claimed."
     )
