@@ -121,9 +121,9 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
         "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
-        "Newcombe's takes questions as independent. p is McNemar's exact one, adjusted by Holm over one run's "
-        "comparisons. Unscored (failed or unparsed in either run) are in no n; a difference that "
-        "they could overturn is not claimed."
+        "Newcombe's takes questions as independent. p is McNemar's exact one, adjusted by Holm "
+        "over one run's comparisons. Unscored (failed or unparsed in either run) are in no n; a "
+        "difference that they could overturn is not claimed."
     )
 
 
