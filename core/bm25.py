@@ -8,7 +8,7 @@ plain version is ``tests/reference/bm25.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,12 @@ class BM25Index:
                 row = slice(self.starts[term], self.starts[term + 1])
                 scores[self.documents[row]] += self.parts[row]
         return scores
+
+    def holding(self, words: Iterable[str]) -> NDArray[np.int64]:
+        """Documents that hold any of ``words``, ascending, each once."""
+        rows = [self.terms[word] for word in words if word in self.terms]
+        found = [self.documents[self.starts[row] : self.starts[row + 1]] for row in rows]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def explain(self, query: Sequence[str], document: int) -> list[tuple[str, float]]:
         """What each word of the query adds to a document's score, in the order of the query.

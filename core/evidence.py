@@ -87,6 +87,34 @@ def lexical_hits(texts: Iterable[str], answer: str) -> list[bool]:
     return [not wanted.isdisjoint(words(text)) for text in texts]
 
 
+def chance_of_hit(candidates: int, hits: int, draws: float) -> float:
+    """Probability that ``draws`` of ``candidates``, at random without replacement, hold a hit.
+
+    ``hits`` of the candidates are hits. A number of draws between two whole ones is either of them
+    by chance, so that it is the mean. Hypergeometric: 1 − C(n − hits, draws) / C(n, draws).
+    """
+    if not 0 <= hits <= candidates:
+        raise ValueError(f"{hits} hits among {candidates} candidates")
+    draws = min(max(draws, 0.0), float(candidates))
+    fewer = math.floor(draws)
+    more = draws - fewer
+    chance = _chance_of_hit(candidates, hits, fewer)
+    return (
+        chance
+        if not more
+        else chance + more * (_chance_of_hit(candidates, hits, fewer + 1) - chance)
+    )
+
+
+def _chance_of_hit(candidates: int, hits: int, draws: int) -> float:
+    rest = candidates - hits
+    if draws > rest:
+        return 1.0
+    lg = math.lgamma
+    miss = lg(rest + 1) - lg(rest - draws + 1) - lg(candidates + 1) + lg(candidates - draws + 1)
+    return -math.expm1(min(miss, 0.0))
+
+
 def _checked(position: float) -> float:
     """Rounded to 12 decimals, so that .1 · 3 or .3 − .1 is the edge it means."""
     if not 0.0 <= position <= 1.0 or math.isnan(position):

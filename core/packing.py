@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from core.control_tokens import neutralise
@@ -94,6 +94,42 @@ def context_texts(selection: Selection) -> list[str]:
     if selection.lines is not None:
         return [body(line) for line in selection.lines]
     return [kept.sentence.text for kept in selection.kept]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLine:
+    """A line of a prompt's context: its sentence's id, its tokens without the date, and whether it
+    is all of the line that the selection gave."""
+
+    sentence_id: str
+    tokens: int
+    whole: bool
+
+
+def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
+    """The lines of the context of a prompt over a selection, in the prompt's order."""
+    here = {line.sentence_id for line in prompt.context}
+    if selection.lines is None:
+        kept = [one.sentence for one in selection.kept if one.sentence.id in here]
+        given = {(s.id, _clean(line_text(s))): s.tokens for s in kept}
+    else:
+        given = {(x.sentence_id, x.text): count_tokens(body(x)) for x in context_lines(selection)}
+
+    def line(one: ContextLine) -> PromptLine:
+        tokens = given.get((one.sentence_id, one.text))
+        whole = tokens is not None
+        return PromptLine(one.sentence_id, tokens if whole else count_tokens(body(one)), whole)
+
+    return [line(one) for one in prompt.context]
+
+
+def was_cut(prompt: Prompt, selection: Selection) -> bool:
+    """Whether a prompt lost anything of a selection: a line, a part of one, or the question."""
+    return (
+        bool(prompt.cut)
+        or not prompt.question_survived
+        or not all(line.whole for line in prompt_lines(prompt, selection))
+    )
 
 
 def _clean(text: str) -> str:

@@ -169,3 +169,41 @@ def test_n_stands_in_the_head_only_where_all_arms_have_it():
     wide = results.wide(frame, "band", "v", "lo", "hi")
     assert list(wide.columns) == ["arm", "x · n 4", "y"]
     assert list(wide["y"]) == ["–", "100 [10–90] n 3"]
+
+
+def recalled(label: str, **more: object) -> dict[str, object]:
+    """A row of recall with its chance level."""
+    own = {"label": label, "k": 20, "band": "0-10", "n": 10, "recall": 0.6}
+    ends = {"wilson_low": 0.3, "wilson_high": 0.8}
+    chance = {"chance": 0.125, "evidence_share": 0.5, "picked_recall": 0.5, "picked_chance": 0.1}
+    return {**own, **ends, **chance, **more}
+
+
+def test_recall_stands_with_its_chance_level_in_every_figure_and_table():
+    frame = pd.DataFrame([recalled("bm25"), recalled("full", chance=1.0)])
+    shown = results.numbers(frame, "recall", "wilson_low", "wilson_high")
+    assert shown["% by chance"].tolist() == [12.5, 100.0]
+    assert shown["% of the evidence"].tolist() == [50.0, 50.0]
+    assert shown["% of picks by chance"].tolist() == [10.0, 10.0]
+    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
+    assert wide.iloc[0, 1].endswith("chance 12") and wide.iloc[1, 1].endswith("chance 100")
+    lines = charts_forest.shares(frame, "recall", "wilson_low", "wilson_high")
+    drawn = {trace.name: trace for trace in charts_forest.forest(lines, "evidence").data}
+    assert sorted(drawn["chance"].x) == [12.5, 100.0] and "chance 12 %" in lines[0].words
+    over_bands = charts_arms.by_band(frame, "recall", "wilson_low", "wilson_high", "evidence")
+    assert [t.y[0] for t in over_bands.data if str(t.name).startswith("chance")] == [12.5, 100.0]
+    accuracy = frame.assign(accuracy=0.5, unparsed=0, failed=0).drop(columns="chance")
+    lines = charts_forest.shares(accuracy, "accuracy", "wilson_low", "wilson_high")
+    assert all(t.name != "chance" for t in charts_forest.forest(lines, "accuracy").data)
+
+
+def test_a_recall_of_unknown_chance_draws_none():
+    """Semantic hits have no chance level."""
+    frame = pd.DataFrame([recalled("bm25", chance=None)])
+    lines = charts_forest.shares(frame, "recall", "wilson_low", "wilson_high")
+    assert "chance" not in lines[0].words
+    assert all(t.name != "chance" for t in charts_forest.forest(lines, "semantic").data)
+    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
+    assert "chance" not in wide.iloc[0, 1]
+    assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
+    assert results.cut_at(900, 900) == "cut at 900 tokens"

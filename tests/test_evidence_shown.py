@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from core.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
@@ -21,6 +21,7 @@ from core.types import (
     Instruction,
     Kept,
     Manifest,
+    Prompt,
     Record,
     Selection,
     Sentence,
@@ -51,6 +52,11 @@ def wrote(*lines: ContextLine, arm: str = "llmlingua2") -> Selection:
     return Selection("p", "i", arm, kept, 0, lines=lines)
 
 
+def given(question, selection: Selection, *lines: ContextLine) -> dict[str, object]:
+    """What is known of a prompt with these lines."""
+    return question.prompted(Prompt("", "?", lines, 0), selection)
+
+
 def test_parts_are_the_evidence_sentence_by_sentence():
     parts = evidence_parts(units().values(), [span_of("500 mg.\nNo fever"), span_of("herself")])
     assert {id: [NOTE[s.start : s.end] for s in spans] for id, spans in parts.items()} == {
@@ -60,7 +66,7 @@ def test_parts_are_the_evidence_sentence_by_sentence():
     }
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=5))
+@for_all(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=5))
 def test_the_sentences_with_a_part_are_the_gold_sentences(spans):
     found = [Span(0, a, min(len(NOTE), a + n)) for a, n in spans]
     parts = evidence_parts(units().values(), found)
@@ -85,17 +91,17 @@ def test_a_compressed_line_holds_evidence_where_half_of_it_is_left(shown, share,
     assert found == pytest.approx(expected)
     hits = question.hits(wrote(line))
     assert hits["evidence"] is (expected >= LEAST_SHOWN) is held
-    assert hits["evidence_share"] == float(held)
-    assert hits["evidence_shown"] == pytest.approx(expected)
-    assert question.holds_evidence([line]) is held
+    assert hits["evidence_share"] == pytest.approx(expected)
+    shown_to_a_reader = given(question, wrote(line), line)
+    assert shown_to_a_reader["evidence_in_prompt"] is held
+    assert shown_to_a_reader["evidence_share_in_prompt"] == pytest.approx(expected)
 
 
 def test_whole_sentences_hold_all_of_it_and_shares_weigh_by_length():
     question = asked("metformin is 500 mg", "No fever")  # 19 and 8 characters
     whole = Selection("p", "i", "bm25", (Kept(units()["e0.0"], 1.0, "arm"),), 0)
     hits = question.hits(whole)
-    assert (hits["evidence"], hits["evidence_share"]) == (True, 0.5)
-    assert hits["evidence_shown"] == pytest.approx(19 / 27)
+    assert hits["evidence"] and hits["evidence_share"] == pytest.approx(19 / 27)
     assert (wording(whole), line_rows(whole)) == ("sentences", None)
 
 
@@ -104,12 +110,14 @@ def test_of_a_summary_nothing_is_known_but_its_own_words():
     summary = wrote(ContextLine("e0.0", "[2020-01-01] on metformin", ()), arm="map_reduce")
     hits = question.hits(summary)
     assert (hits["lexical"], hits["evidence"], hits["evidence_share"]) == (True, None, None)
-    assert hits["evidence_shown"] is None and question.holds_evidence(summary.lines) is None
+    prompted = given(question, summary, *summary.lines)
+    assert prompted["evidence_in_prompt"] is prompted["evidence_share_in_prompt"] is None
     other = wrote(ContextLine("e0.0", "[2020-01-01] seen in clinic", ()), arm="map_reduce")
     assert question.hits(other)["lexical"] is False
     assert wording(summary) == "summaries"
     assert line_rows(summary) == [{"id": "e0.0", "text": "[2020-01-01] on metformin"}]
-    assert question.holds_evidence([]) is False
+    nothing = given(question, summary)
+    assert (nothing["evidence_in_prompt"], nothing["evidence_share_in_prompt"]) == (False, 0.0)
 
 
 def test_what_is_lexically_hit_is_what_was_written_not_what_it_stands_for():
@@ -121,5 +129,6 @@ def test_what_is_lexically_hit_is_what_was_written_not_what_it_stands_for():
 
 def test_unlocated_evidence_stays_unknown():
     question = asked()
-    assert question.holds_evidence([ContextLine("e0.0", "x")]) is None
-    assert question.hits(Selection("p", "i", "bm25", (), 0))["evidence_shown"] is None
+    empty = Selection("p", "i", "bm25", (), 0)
+    assert given(question, empty, ContextLine("e0.0", "x"))["evidence_in_prompt"] is None
+    assert question.hits(empty)["evidence_share"] is question.hits(empty)["evidence_chance"] is None

@@ -37,7 +37,8 @@ def test_a_judged_run_shows_accuracy_beside_it():
 
 def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_beside_it():
     """``full`` keeps everything and shows a third of it: the headline has the third."""
-    cut = {"criterion": "in prompt", "prompts_cut": 30, "kept_but_cut": 24, "cut_at": 16384}
+    cut = {"criterion": "in prompt", "prompts_cut": 30, "kept_but_cut": 24}
+    cut |= {"cut_at_least": 15900, "cut_at_most": 16384}
     prompted = [
         recall("full", 12, 36) | cut | {"reader": "qwen"},
         recall("full", 36, 36) | cut | {"reader": "wide", "prompts_cut": 0, "kept_but_cut": 0},
@@ -50,4 +51,4 @@ def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_beside_it()
     frame, _ = headline({"tables": {"recall": prompted, "accuracy": [row]}})
     assert list(frame.columns) == ["arm", "evidence in prompt", "prompts cut", "accuracy", "n"]
     assert frame["evidence in prompt"][0].startswith("33 %")
-    assert frame["prompts cut"][0] == "30 cut at 16,384 tokens; evidence kept but cut in 24"
+    assert frame["prompts cut"][0] == "30 cut at 15,900–16,384 tokens; evidence kept but cut in 24"

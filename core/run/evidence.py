@@ -20,8 +20,9 @@ from core.evidence import (
     is_middle,
     lexical_hits,
 )
-from core.packing import context_lines, context_texts
+from core.packing import context_texts, prompt_lines, was_cut
 from core.protocol import Protocol
+from core.run.chance import RandomSentences
 from core.text import sentences
 from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Record, Selection, Span
 
@@ -46,7 +47,8 @@ def buffer_claims(protocol: Protocol, k: int | None) -> bool:
 class Question:
     """An instruction with its gold. ``gold`` is None where the cohort has none; ``problem`` says
     why it could not be read. ``parts`` are the pieces of the evidence by the id of the sentence
-    that holds them."""
+    that holds them. ``chance`` is what random sentences hit; without it columns of chance are null.
+    """
 
     instruction: Instruction
     cohort: Cohort
@@ -54,6 +56,7 @@ class Question:
     parts: Mapping[str, tuple[Span, ...]]
     position: float | None
     problem: str = ""
+    chance: RandomSentences | None = None
 
     def record(self) -> Record:
         """The record; raises what the loader raises."""
@@ -84,11 +87,6 @@ class Question:
         """
         return evidence_in_lines(lines, self.parts) if self.parts else None
 
-    def holds_evidence(self, lines: Iterable[ContextLine]) -> bool | None:
-        """Whether a line shows at least half of a sentence's evidence; None as :meth:`held`."""
-        shares = self.held(lines)
-        return None if shares is None else any(s >= LEAST_SHOWN for s in shares.values())
-
     def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
         """Lexical and evidence-id hit of a selection, and of how many lines (PROTOCOL, Stage 1).
 
@@ -104,14 +102,19 @@ class Question:
         hit = lexical_hits(context_texts(selection), answer)
         shares = self.held(lines)
         held = None if shares is None else [id for id, s in shares.items() if s >= LEAST_SHOWN]
+        buffer = sum(
+            k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
+        )
+        chance, picked = self.chance, max(0, selection.tokens - buffer)
         return {
             "lexical": any(hit) if answer else None,
+            "lexical_chance": chance.lexical(selection.tokens) if chance else None,
+            "lexical_picked_chance": chance.lexical(picked) if chance else None,
             "evidence": None if held is None else bool(held),
-            "evidence_share": None if held is None else len(held) / len(self.parts),
-            "evidence_shown": None if shares is None else self._shown(shares),
-            "buffer_tokens": sum(
-                k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
-            ),
+            "evidence_share": self._share(shares),
+            "evidence_chance": chance.located(selection.tokens) if chance else None,
+            "evidence_picked_chance": chance.located(picked) if chance else None,
+            "buffer_tokens": buffer,
             "kept": len(own),
             "picked": sum(own),
             "lexical_kept": sum(hit) if answer else None,
@@ -127,24 +130,32 @@ class Question:
 
         ``prompt_cut``: a line, a part of one or the question was lost.
         ``evidence_in_prompt``: a line shows at least half of a sentence's evidence;
-        ``evidence_in_prompt_picked`` counts such lines that the arm itself chose. Both are None
-        where :meth:`held` is.
+        ``evidence_in_prompt_picked`` counts such lines that the arm itself chose;
+        ``evidence_share_in_prompt`` is the share of the evidence's characters. All are None where
+        :meth:`held` is. Chances are those of random sentences with the tokens of the context that
+        the prompt holds.
         """
         shares = self.held(prompt.context)
         held = None if shares is None else {id for id, s in shares.items() if s >= LEAST_SHOWN}
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
-        given = {line.text for line in context_lines(selection)}
-        shortened = any(line.text not in given for line in prompt.context)
+        lines, chance = prompt_lines(prompt, selection), self.chance
+        tokens = sum(line.tokens for line in lines)
+        picked = sum(line.tokens for line in lines if line.sentence_id in picks)
         return {
             "prompt_tokens": prompt.tokens,
             "cut": list(prompt.cut),
-            "prompt_cut": bool(prompt.cut) or shortened or not prompt.question_survived,
-            "evidence_in_prompt": self.holds_evidence(prompt.context),
+            "prompt_cut": was_cut(prompt, selection),
+            "evidence_in_prompt": None if held is None else bool(held),
             "evidence_in_prompt_picked": None if held is None else len(held & picks),
+            "evidence_share_in_prompt": self._share(shares),
+            "evidence_in_prompt_chance": chance.located(tokens) if chance else None,
+            "evidence_in_prompt_picked_chance": chance.located(picked) if chance else None,
         }
 
-    def _shown(self, shares: Mapping[str, float]) -> float:
-        """Share of all of the evidence's characters."""
+    def _share(self, shares: Mapping[str, float] | None) -> float | None:
+        """Share of all of the evidence's characters, of the shares of each sentence's."""
+        if shares is None:
+            return None
         lengths = {id: sum(s.end - s.start for s in spans) for id, spans in self.parts.items()}
         return sum(lengths[id] * share for id, share in shares.items()) / sum(lengths.values())
 
@@ -165,4 +176,6 @@ def question_of(
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
         return Question(instruction, cohort, None, {}, None, reason_of(error))
     position = None if gold is None else getattr(gold, protocol.position)
-    return Question(instruction, cohort, gold, parts, position)
+    answer = "" if gold is None else gold.answer
+    chance = RandomSentences(cohort.records, instruction, protocol, parts.keys(), answer)
+    return Question(instruction, cohort, gold, parts, position, chance=chance)

@@ -60,9 +60,12 @@ SELECTIONS: Schema = {
     "selection_seconds": "DOUBLE",
     "trace": _TRACE,
     "lexical": "BOOLEAN",
+    "lexical_chance": "DOUBLE",
+    "lexical_picked_chance": "DOUBLE",
     "evidence": "BOOLEAN",
     "evidence_share": "DOUBLE",
-    "evidence_shown": "DOUBLE",
+    "evidence_chance": "DOUBLE",
+    "evidence_picked_chance": "DOUBLE",
     "buffer_tokens": "BIGINT",
     "kept": "BIGINT",
     "picked": "BIGINT",
@@ -75,18 +78,25 @@ SELECTIONS: Schema = {
     "prompt_cut": "BOOLEAN",
     "evidence_in_prompt": "BOOLEAN",
     "evidence_in_prompt_picked": "BIGINT",
+    "evidence_share_in_prompt": "DOUBLE",
+    "evidence_in_prompt_chance": "DOUBLE",
+    "evidence_in_prompt_picked_chance": "DOUBLE",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
-reference (null without one). ``evidence``, ``evidence_share``: any, and what share, of the gold
-sentences was kept (null where the evidence is unlocated). ``wording`` and ``lines``: where an arm
+reference (null without one). ``evidence``: one of the gold sentences was kept (null where the
+evidence is unlocated), ``evidence_share``: the share of the evidence's characters inside the
+selected sentences. ``…_chance``: the probability that random sentences of as many tokens as the
+context are such a hit, ``…_picked_chance``: as many as the arm's own picks
+(:mod:`core.run.chance`). ``wording`` and ``lines``: where an arm
 wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
-sentence at least half of the evidence must be left (``evidence_shown`` is the share of its
-characters that is), and what a summary holds is not known: null. ``kept`` counts the lines of the
+sentence at least half of the evidence must be left (``evidence_share`` counts the characters that
+are), and what a summary holds is not known: null. ``kept`` counts the lines of the
 context, ``picked`` those that the arm itself chose (:func:`core.run.evidence.own_pick`); of both,
 how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
 buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
 kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
-(``evidence_in_prompt_picked``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
+(``evidence_in_prompt_picked``), and of the evidence's characters this share
+(``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
 and ``prompt_cut`` (anything lost) are those of its
 reader's prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null
 where it sets none."""

@@ -54,5 +54,5 @@ def needle_question(
         plain.parts,
         plain.position,
         plain.problem,
-        cohort.columns(instruction.id),
+        place=cohort.columns(instruction.id),
     )

@@ -13,7 +13,7 @@ from typing import Any
 from core.run.entries import ArmEntry
 from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
-from core.run.tables.stage1_facts import IN_PROMPT, LEXICAL, Criterion, Stage1Facts
+from core.run.tables.stage1_facts import CHANCES, IN_PROMPT, LEXICAL, Criterion, Stage1Facts
 from core.stats import wilson_interval
 from core.store import RowStore
 
@@ -26,72 +26,100 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
     buffer, with their share and its Wilson interval.
 
+    ``chance`` is the expected recall of random sentences with as many tokens as the context,
+    question by question, ``picked_chance`` with as many as the arm's own picks
+    (:mod:`core.run.chance`); null for semantic hits. ``evidence_share`` is the share of the
+    evidence's characters that the context holds, the mean over the counted questions whose
+    evidence is located: of the selection, and under "in prompt" of the prompt.
+
     Evidence "in prompt" is what the ``reader`` was given after all cuts (what the protocol's own
     limits leave, where nobody read); ``prompts_cut`` counts prompts that lost anything,
-    ``kept_but_cut`` those of them that lost all evidence the arm had kept, ``cut_at`` is the
-    longest of the cut prompts, in tokens.
+    ``kept_but_cut`` those of them that lost all evidence the arm had kept; ``cut_at_least`` and
+    ``cut_at_most`` are the lengths of the shortest and the longest of the cut prompts, in tokens.
     """
-    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    cells: dict[tuple[str, str, str], _Cell] = defaultdict(_Cell)
     criteria = (*facts.prompts, *facts.criteria)
     for row in facts.rows:
         for criterion in criteria:
-            hit = row[criterion.column]
-            if hit is None:
-                continue
-            told = {
-                "n": 1,
-                "hits": int(hit),
-                "picked": int(bool(row[f"{criterion.column}_picked"])),
-                **(_cut(row, criterion.column) if criterion.name == IN_PROMPT else {}),
-            }
-            for band in bands_of(row):
-                counted[row["label"], _name(criterion), band].update(told)
-    longest: dict[tuple[str, str], int] = {}
-    for row in facts.rows:
-        for prompt in facts.prompts:
-            if row[f"{prompt.column}_cut"]:
-                key = (row["label"], prompt.column)
-                longest[key] = max(longest.get(key, 0), row[f"{prompt.column}_tokens"])
+            if row[criterion.column] is not None:
+                for band in bands_of(row):
+                    cells[row["label"], _name(criterion), band].add(row, criterion)
     table: Table = []
     for entry in plan.arms:
         for criterion in criteria:
-            prompted = criterion.name == IN_PROMPT
             for band in ALL_BANDS:
-                count = counted[entry.label, _name(criterion), band]
+                cell = cells[entry.label, _name(criterion), band]
+                count, n = cell.count, cell.count["n"]
                 name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
-                found = intervals(count["hits"], count["n"], plan, "recall", *name)
-                alone = wilson_interval(count["picked"], count["n"]) if count["n"] else None
+                found = intervals(count["hits"], n, plan, "recall", *name)
+                alone = wilson_interval(count["picked"], n) if n else None
+                prompted = criterion.name == IN_PROMPT
                 table.append(
                     {
                         **entry_columns(entry),
                         "criterion": criterion.name,
                         "reader": criterion.reader,
                         "band": band,
-                        "n": count["n"],
+                        "n": n,
                         "hits": count["hits"],
                         "recall": found.pop("share"),
                         **found,
+                        "chance": cell.mean("chance", n),
+                        "evidence_share": cell.mean("evidence_share", count["located"]),
                         "picked_hits": count["picked"],
                         "picked_recall": alone.estimate if alone else None,
                         "picked_low": alone.low if alone else None,
                         "picked_high": alone.high if alone else None,
+                        "picked_chance": cell.mean("picked_chance", n),
                         "kept_but_cut": count["kept_but_cut"] if prompted else None,
                         "prompts_cut": count["cut"] if prompted else None,
-                        "cut_at": longest.get((entry.label, criterion.column)),
+                        "cut_at_least": min(cell.cut_at, default=None),
+                        "cut_at_most": max(cell.cut_at, default=None),
                     }
                 )
     return table
 
 
+class _Cell:
+    """What is counted and added up of the selections of an arm entry, criterion and band."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self.sums: dict[str, float] = dict.fromkeys((*CHANCES, "evidence_share"), 0.0)
+        self.unknown: set[str] = set()
+        self.cut_at: list[int] = []
+
+    def add(self, row: Mapping[str, Any], criterion: Criterion) -> None:
+        """Count a selection for which the criterion is known."""
+        column, count = criterion.column, self.count
+        count["n"] += 1
+        count["hits"] += int(row[column])
+        count["picked"] += int(bool(row[f"{column}_picked"]))
+        for name in CHANCES:
+            # Semantic hits have no such column, runs of an earlier version no such value.
+            chance = row.get(f"{column}_{name}")
+            if chance is None:
+                self.unknown.add(name)
+            else:
+                self.sums[name] += chance
+        share = row[criterion.share]
+        if share is not None:
+            count["located"] += 1
+            self.sums["evidence_share"] += share
+        if criterion.name == IN_PROMPT:
+            count["kept_but_cut"] += int(bool(row["evidence"]) and not row[column])
+            if row[f"{column}_cut"]:
+                count["cut"] += 1
+                self.cut_at.append(row[f"{column}_tokens"])
+
+    def mean(self, name: str, n: int) -> float | None:
+        """Mean of what was added up under a name; None where a value is not known."""
+        return self.sums[name] / n if n and name not in self.unknown else None
+
+
 def _name(criterion: Criterion) -> str:
     """What tells a criterion apart: several share a column, or a name in several prompts."""
     return f"{criterion.name}\0{criterion.reader}"
-
-
-def _cut(row: Mapping[str, Any], column: str) -> dict[str, int]:
-    """Whether a prompt lost lines, and whether it lost what was kept of the evidence."""
-    lost = bool(row["evidence"]) and not row[column]
-    return {"cut": int(bool(row[f"{column}_cut"])), "kept_but_cut": int(lost)}
 
 
 def overlap(facts: Stage1Facts, plan: Plan) -> Table:
@@ -185,23 +213,44 @@ def tokens(store: RowStore, plan: Plan) -> Table:
 
     ``buffer_tokens``: those of the recency buffer that the arm did not choose itself;
     ``mostly_buffer`` counts the selections in which they are more than half.
+
+    ``evidence_in_prompt`` is the share of questions whose evidence the prompt holds,
+    ``evidence_share`` the mean share of the evidence's characters in it, ``kept_but_cut`` the
+    number of questions whose evidence was kept and then cut, ``prompts_cut`` the number of prompts
+    that lost anything, at ``cut_at_least`` to ``cut_at_most`` tokens. Where nobody read, the prompt
+    is what the protocol's own limits leave; without such limits it is the selection, whole.
     """
     own = (
         "count(*) AS n, avg(len(selection)) AS sentences, "
         "avg(selection_tokens) AS selection_tokens, avg(buffer_tokens) AS buffer_tokens, "
         "count(*) FILTER (2 * buffer_tokens > selection_tokens) AS mostly_buffer, "
-        "avg(evidence_share) AS evidence_share, "
+    )
+    prompted = (
+        "count(*) FILTER (evidence AND NOT evidence_in_prompt) AS kept_but_cut, "
+        "count(*) FILTER (prompt_cut) AS prompts_cut, "
+        "min(prompt_tokens) FILTER (prompt_cut) AS cut_at_least, "
+        "max(prompt_tokens) FILTER (prompt_cut) AS cut_at_most, "
         "avg(selection_seconds) AS selection_seconds"
     )
     main = "selections" if "selections" in store.schemas else "answers"
     if main == "selections":
-        columns, readers = f"label, {own}", [""]
+        whole = "prompt_tokens IS NULL"
+        columns = (
+            f"label, {own}"
+            f"avg(CASE WHEN {whole} THEN evidence ELSE evidence_in_prompt END::INT) "
+            "AS evidence_in_prompt, "
+            f"avg(CASE WHEN {whole} THEN evidence_share ELSE evidence_share_in_prompt END) "
+            f"AS evidence_share, {prompted}"
+        )
+        readers = [""]
     else:
         columns = (
-            f"label, reader, {own}, avg(prompt_tokens) AS prompt_tokens, "
+            f"label, reader, {own}avg(prompt_tokens) AS prompt_tokens, "
             "sum(len(cut)) / nullif(sum(len(selection)), 0) AS cut_share, "
             "avg(question_survived::INT) AS question_survived, "
-            "avg(evidence_in_prompt::INT) AS evidence_in_prompt, avg(seconds) AS seconds"
+            "avg(evidence_in_prompt::INT) AS evidence_in_prompt, "
+            f"avg(evidence_share_in_prompt) AS evidence_share, {prompted}, "
+            "avg(seconds) AS seconds"
         )
         readers = list(plan.readers)
     found: dict[tuple[str, str], dict[str, Any]] = {

@@ -21,18 +21,24 @@ MAIN = 0.5
 OF = ("kept", "picked")
 """All lines of a context, or those that the arm itself chose and not the recency buffer alone."""
 
+CHANCES = ("chance", "picked_chance")
+"""Ends of the columns that hold the chance of a hit: of the whole context, of the picks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
     """A way to say that a selection, or a line of it, is a hit.
 
     ``column`` holds whether the selection is; ``column_kept`` and ``column_picked`` how many of
-    its lines are. ``reader``: in whose prompt, where the criterion asks that.
+    its lines are; ``column_chance`` and ``column_picked_chance`` the probability that random
+    sentences of as many tokens are. ``share`` is the column of the share of the evidence's
+    characters in the context. ``reader``: in whose prompt, where the criterion asks that.
     """
 
     name: str
     column: str
     reader: str = ""
+    share: str = "evidence_share"
 
 
 def semantic_name(threshold: float) -> str:
@@ -57,7 +63,8 @@ SEMANTIC = (
 @dataclass(frozen=True, slots=True)
 class Stage1Facts:
     """Rows with ``label``, ``instruction``, ``band``, ``middle``, ``kept``, ``picked`` and the
-    columns of ``criteria``: lexical and evidence-id, and semantic ones where they were scored.
+    columns of ``criteria``: lexical and evidence-id, and semantic ones where they were scored
+    (these have no chance: it would take scoring every sentence of the record).
 
     ``prompts``: the criterion :data:`IN_PROMPT`, one a reader (one without a reader where nobody
     read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and ``COLUMN_tokens``
@@ -74,10 +81,15 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     main = "selections" if "selections" in store.schemas else "answers"
     scored = bool(plan.options.get("semantic"))
     counts = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in OF]
-    columns = ["band", "middle", "kept", "picked", "lexical", "evidence", *counts]
+    chances = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in CHANCES]
+    alike = ["band", "middle", "kept", "picked", "lexical", "evidence", "evidence_share"]
+    columns = [*alike, *counts, *chances]
     firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
     readers = [""] if main == "selections" else list(plan.readers)
-    prompts = [Criterion(IN_PROMPT, f"prompt_{i}", name) for i, name in enumerate(readers)]
+    prompts = [
+        Criterion(IN_PROMPT, f"prompt_{i}", name, f"prompt_{i}_share")
+        for i, name in enumerate(readers)
+    ]
     for prompt in prompts:
         whose = f" FILTER (reader = {literal(prompt.reader)})" if prompt.reader else ""
         firsts += (
@@ -85,7 +97,10 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
             f", max(evidence_in_prompt_picked){whose} AS {prompt.column}_picked"
             f", bool_or(prompt_cut){whose} AS {prompt.column}_cut"
             f", max(prompt_tokens){whose} AS {prompt.column}_tokens"
+            f", max(evidence_share_in_prompt){whose} AS {prompt.share}"
         )
+        for of in CHANCES:
+            firsts += f", max(evidence_in_prompt_{of}){whose} AS {prompt.column}_{of}"
     above: list[str] = []
     for t in THRESHOLDS if scored else ():
         name = _column(t)

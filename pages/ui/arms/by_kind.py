@@ -127,3 +127,4 @@ def _recall(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
         download=rows,
         height="content",
     )
+    st.caption(f"Dashes: chance. {results.CHANCE_HELP}")

@@ -39,7 +39,10 @@ def _lines(
     high: str,
     looks: dict[str, theme.Look],
 ) -> None:
-    """A line a frame over 0, 1, 2 …, a little apart, each named at its end and never on another."""
+    """A line a frame over 0, 1, 2 …, a little apart, each named at its end and never on another.
+
+    Recall has its chance level as a dash of the same colour at each point.
+    """
     ends: list[tuple[float, str]] = []
     for place, (name, rows) in enumerate(frames.items()):
         look = looks[name]
@@ -59,6 +62,21 @@ def _lines(
                 hovertemplate=f"{marks.safe(name)}: %{{y:.1f}} %, n=%{{customdata}}<extra></extra>",
             )
         )
+        if value == "recall" and "chance" in rows and rows["chance"].notna().any():
+            figure.add_trace(
+                go.Scatter(
+                    x=[i + shift for i in range(len(rows))],
+                    y=100 * rows["chance"].astype(float),
+                    mode="markers",
+                    name=f"chance, {marks.safe(name)}",
+                    showlegend=False,
+                    marker={
+                        "symbol": "line-ew-open", "size": 12, "color": look.colour,
+                        "line": {"width": 2, "color": look.colour},
+                    },
+                    hovertemplate=f"chance, {marks.safe(name)}: %{{y:.1f}} %<extra></extra>",
+                )
+            )  # fmt: skip
         if shares.notna().any():
             ends.append((float(shares.dropna().iloc[-1]), name))
     heights = spread([height for height, _ in sorted(ends)])

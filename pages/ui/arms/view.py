@@ -108,7 +108,10 @@ def overall(chosen: Chosen) -> None:
             results.numbers(rows, shown.value, shown.low, shown.high),
             f"{shown.name}-{band}",
             f"{shown.words} of each arm, {band}: share, interval, n",
-            columns={"%": st.column_config.NumberColumn(format="%.1f")},
+            columns={
+                name: st.column_config.NumberColumn(format="%.1f")
+                for name in ("%", *results.RECALL_COLUMNS.values())
+            },
             download=rows,
             height="content",
         )
@@ -116,7 +119,8 @@ def overall(chosen: Chosen) -> None:
             "n counts answers judged right or wrong; unparsed and failed ones stay out of it and "
             f"are counted beside it. Hollow markers are controls. {HELP}"
             if shown.value == "accuracy"
-            else "n counts questions whose evidence (or answer) is known. Hollow: controls."
+            else "n counts questions whose evidence (or answer) is known. Hollow: controls. "
+            f"Tick: chance. {results.CHANCE_HELP}"
         )
 
 
@@ -152,5 +156,6 @@ def bands(chosen: Chosen) -> None:
     )
     st.caption(
         "Each cell: per cent [95 % interval]; n in the head of its column. Middle is 30–70 % of "
-        f"the record, edge the rest. {HELP if shown.value == 'accuracy' else ''}"
+        "the record, edge the rest. "
+        + (HELP if shown.value == "accuracy" else f"Dashes: chance. {results.CHANCE_HELP}")
     )

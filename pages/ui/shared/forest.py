@@ -22,7 +22,10 @@ ROW = 40
 
 @dataclass(frozen=True)
 class Line:
-    """A row: its name, estimate and interval (in the axis' own unit), and its numbers in words."""
+    """A row: its name, estimate and interval (in the axis' own unit), and its numbers in words.
+
+    ``chance``: the chance level of the row, drawn as a tick; nan where it has none.
+    """
 
     name: str
     value: float
@@ -31,6 +34,7 @@ class Line:
     words: str
     control: bool = False
     symbol: str = "circle"
+    chance: float = float("nan")
 
 
 def number(value: Any) -> float:
@@ -87,6 +91,25 @@ def forest(
                 showlegend=False,
             )
         )
+    ticks = [line for line in lines if not isnan(line.chance)]
+    if ticks:
+        figure.add_trace(
+            go.Scatter(
+                x=[line.chance for line in ticks],
+                y=[height[id(line)] for line in ticks],
+                mode="markers",
+                name="chance",
+                cliponaxis=False,
+                marker={
+                    "symbol": "line-ns-open",
+                    "size": 16,
+                    "color": shade.faint,
+                    "line": {"width": 2, "color": shade.faint},
+                },
+                hovertemplate="chance %{x:.1f} %<extra></extra>",
+                showlegend=False,
+            )
+        )
     if zero:
         figure.add_vline(x=0, line={"color": shade.faint, "width": 1.5, "dash": "dot"})
     figure.update_layout(height=70 + ROW * max(len(lines), 2))
@@ -116,13 +139,16 @@ def shares(
     for row in rows:
         words = f"{results.percent(row[value])} [{results.interval(row[low], row[high])}]"
         words += f" n {int(row['n']):,}"
+        chance = number(row.get("chance")) if value == "recall" else float("nan")
+        words += "" if isnan(chance) else f", chance {results.percent(chance)}"
         words += "".join(
             f", {int(row[out]):,} {out.removesuffix('s') if row[out] == 1 else out}"
             for out in ("refusals", "unparsed")
             if row.get(out)
         )
         values = (100 * number(row[name]) for name in (value, low, high))
-        lines.append(Line(row["label"], *values, words, is_control(row["label"])))
+        control = is_control(row["label"])
+        lines.append(Line(row["label"], *values, words, control, chance=100 * chance))
     return lines
 
 

@@ -87,9 +87,15 @@ def cut_words(row: Any) -> str:
     """What prompts lost, from a row of recall "in prompt"; "" where nothing was cut."""
     if not row.get("prompts_cut") or pd.isna(row["prompts_cut"]):
         return ""
-    words = f"{int(row['prompts_cut'])} cut at {int(row['cut_at']):,} tokens"
+    words = f"{int(row['prompts_cut'])} {cut_at(row['cut_at_least'], row['cut_at_most'])}"
     lost = int(row["kept_but_cut"])
     return words + (f"; evidence kept but cut in {lost}" if lost else "")
+
+
+def cut_at(least: Any, most: Any) -> str:
+    """At how many tokens prompts were cut, from the shortest to the longest of them."""
+    low, high = int(least), int(most)
+    return f"cut at {low:,} tokens" if low == high else f"cut at {low:,}–{high:,} tokens"
 
 
 def percent(value: Any, digits: int = 0) -> str:
@@ -177,6 +183,19 @@ def p_words(p: Any) -> str:
     return "p = 1" if p > 0.9995 else f"p = {p:.3f}".replace("0.", ".")
 
 
+RECALL_COLUMNS = {
+    "chance": "% by chance",
+    "evidence_share": "% of the evidence",
+    "picked_recall": "% of its own picks",
+    "picked_chance": "% of picks by chance",
+}
+"""What stands with recall in a table: random sentences of as many tokens, characters, picks."""
+CHANCE_HELP = (
+    "By chance: random sentences of as many tokens, question by question. % of the evidence: the "
+    "mean share of its characters that is there."
+)
+
+
 def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFrame:
     """A forest's numbers: arm, share in percent, interval, n and what stayed out of n."""
     shown = pd.DataFrame(
@@ -194,8 +213,10 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
         shown["unscored wrong–right"] = [
             interval(a, b) for a, b in zip(frame["bound_low"], frame["bound_high"], strict=True)
         ]
-    if value == "recall" and "picked_recall" in frame:
-        shown["% of its own picks"] = 100 * frame["picked_recall"].astype(float)
+    if value == "recall":
+        for column, words in RECALL_COLUMNS.items():
+            if column in frame:
+                shown[words] = 100 * frame[column].astype(float)
     if "prompts_cut" in frame and frame["prompts_cut"].fillna(0).any():
         shown["cut"] = [cut_words(row) for row in frame.to_dict("records")]
     return shown.sort_values("%", ascending=False)
@@ -216,6 +237,8 @@ def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> p
         said = "–"
         if row["n"] and not pd.isna(row[value]):
             said = f"{100 * row[value]:.0f} [{interval(row[low], row[high])}]"
+            if value == "recall" and row.get("chance") is not None and not pd.isna(row["chance"]):
+                said += f" chance {100 * row['chance']:.0f}"
             if " · n " not in heads[row[across]]:
                 said += f" n {int(row['n'])}"
         cells.append(said)
@@ -262,10 +285,12 @@ def token_columns(frame: pd.DataFrame) -> pd.DataFrame:
             shown[words] = frame[column].astype(float).round(digits)
     for column, words in (
         ("evidence_in_prompt", "evidence in prompt"),
-        ("evidence_share", "evidence kept (share of it), before any prompt limit"),
+        ("evidence_share", "share of it in prompt"),
         ("cut_share", "cut from prompt"),
         ("question_survived", "question survived"),
     ):
         if column in frame:
             shown[words] = [percent(v) for v in frame[column]]
+    if "prompts_cut" in frame and frame["prompts_cut"].fillna(0).any():
+        shown["prompts cut"] = [cut_words(row) for row in frame.to_dict("records")]
     return shown
