@@ -1,17 +1,24 @@
-"""One registry for every family: a folder is scanned, each file in it may register one member.
+"""Registry of a family's members: one file each, in the tree or in an installed package.
 
-To add an arm, a judge, a loader, add one file to the family's folder. Files are imported when
-the family is first asked for; a member's heavy imports belong in its constructor.
+To add an arm, a judge, a loader, add one file, named like its member, to the family's folder, or
+name a class under the entry-point group ``midchart.<family>s`` of a package of your own. Asking
+for one member imports that member; a member's heavy imports belong in its constructor.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Generic, TypeVar, cast
 
-from core.errors import UnknownName
+from core.errors import InputError, UnknownName
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -20,8 +27,8 @@ F = TypeVar("F", bound=Callable[..., object])
 class Registry(Generic[T]):
     """Name → factory for one family.
 
-    ``family`` is the word used in messages ("arm"); ``package`` the folder that is scanned
-    ("core.arms").
+    ``family`` is the word used in messages ("arm") and in the entry-point group
+    ("midchart.arms"); ``package`` the folder of its files ("core.arms").
     """
 
     def __init__(self, family: str, package: str) -> None:
@@ -41,6 +48,7 @@ class Registry(Generic[T]):
         return enter
 
     def _scan(self) -> None:
+        """Import every file of the folder; some register several members, some none."""
         if self._scanned:
             return
         package = importlib.import_module(self.package)
@@ -48,17 +56,48 @@ class Registry(Generic[T]):
             importlib.import_module(f"{self.package}.{module}")
         self._scanned = True
 
+    @cached_property
+    def _installed(self) -> Mapping[str, EntryPoint]:
+        """Members that installed packages bring, by name."""
+        return {point.name: point for point in entry_points(group=f"midchart.{self.family}s")}
+
     def names(self) -> tuple[str, ...]:
-        """All names of the family, sorted."""
+        """All names of the family, sorted; a member that cannot be imported is left out, logged."""
         self._scan()
+        for name in self._installed.keys() - self._factories.keys():
+            try:
+                self._load(name)
+            except InputError as error:
+                LOG.warning("%s", error)
         return tuple(sorted(self._factories))
 
     def get(self, name: str) -> Callable[..., T]:
-        """The factory called ``name``; raises UnknownName with the near and the valid names."""
-        self._scan()
+        """The factory called ``name``.
+
+        Raises UnknownName with the near and the valid names, and InputError for a member of an
+        installed package that cannot be imported.
+        """
         if name not in self._factories:
+            if name.isidentifier() and find_spec(f"{self.package}.{name}"):
+                importlib.import_module(f"{self.package}.{name}")
+            if name not in self._factories and name in self._installed:
+                self._load(name)
+        if name not in self._factories and name not in self.names():
             raise UnknownName(self.family, name, self._factories)
         return self._factories[name]
+
+    def _load(self, name: str) -> None:
+        """Import a member of an installed package; its own code may raise anything."""
+        point = self._installed[name]
+        try:
+            factory = point.load()
+        except Exception as error:  # noqa: BLE001 - another package's code; named in one line
+            package = point.dist.name if point.dist else point.module
+            raise InputError(
+                f"{self.family} {name!r} of the package {package!r} cannot be imported "
+                f"({type(error).__name__}); repair or uninstall that package"
+            ) from None
+        self._factories.setdefault(name, cast("Callable[..., T]", factory))
 
     def build(self, name: str, /, *args: object, **options: object) -> T:
         """Make the member called ``name``."""

@@ -118,7 +118,7 @@ def test_looks_are_stable_and_apart():
 )
 def test_four_arms_in_one_chart_share_neither_colour_nor_marker(labels):
     looks = theme.apart(labels)
-    controls = [label for label in labels if label in theme.CONTROLS]
+    controls = [label for label in labels if label in theme.controls()]
     colours = [looks[label].colour for label in labels if label not in controls]
     assert len(set(colours)) == len(colours)
     assert len({looks[label].symbol for label in labels}) == len(labels)

@@ -60,9 +60,10 @@ class ScoredArm(ABC):
     """An arm that gives each candidate sentence a score and keeps the best.
 
     Subclasses set ``name`` and ``title`` and write :meth:`score`. ``by_relevance``: show the
-    picks in rank order whatever the protocol says. ``buffered``: the recency buffer stands
-    beside the picks. ``contiguous``: under a
-    token budget stop at the first sentence that does not fit instead of going on to smaller ones.
+    picks in rank order whatever the protocol says. ``buffered``: the recency buffer is added
+    to the picks. ``contiguous``: under a token budget stop at the first sentence that does not
+    fit instead of going on to smaller ones. ``control``: a baseline that no method should lose to;
+    charts draw it in grey.
     """
 
     name: ClassVar[str]
@@ -70,6 +71,7 @@ class ScoredArm(ABC):
     by_relevance: ClassVar[bool] = False
     buffered: ClassVar[bool] = True
     contiguous: ClassVar[bool] = False
+    control: ClassVar[bool] = False
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol

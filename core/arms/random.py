@@ -21,6 +21,7 @@ class Random(ScoredArm):
     """k sentences drawn without replacement, each equally likely."""
 
     name, title = "random", "Random"
+    control = True
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         # The parts carry their lengths, so that no two triples spell the same name.

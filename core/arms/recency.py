@@ -19,6 +19,7 @@ class Recency(ScoredArm):
     """The recency buffer with no picks of its own."""
 
     name, title = "recency", "Recency only"
+    control = True
 
     def pool(self, everything: Candidates) -> Candidates:
         return everything.only([False] * len(everything.sentences), "none")

@@ -19,6 +19,7 @@ class Shortest(ScoredArm):
     """The score is minus the length in tokens; ties go to the earlier sentence."""
 
     name, title = "shortest", "Shortest"
+    control = True
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         return np.array([-float(sentence.tokens) for sentence in pool.sentences])

@@ -24,13 +24,15 @@ class MemberCard:
     """A member of a family: an arm, reader, judge or loader.
 
     ``problem`` says why it is away. ``calls``: it calls a server, so it works in a run alone, whose
-    spec says which one and lets text go there; it is away everywhere else.
+    spec says which one and lets text go there; it is away everywhere else. ``control``: an arm
+    that is a baseline, not a method.
     """
 
     name: str
     title: str
     problem: str = ""
     calls: bool = False
+    control: bool = False
 
 
 def folders() -> dict[str, str]:
@@ -60,7 +62,8 @@ def members(family: str) -> list[MemberCard]:
         problem = weights.problem(needs) if needs else IN_RUNS if calls else ""
         if family == "arm" and "reader" in inspect.signature(factory).parameters:
             problem = WITH_A_READER
-        cards.append(MemberCard(name, factory.title, problem, calls))
+        control = getattr(factory, "control", False)
+        cards.append(MemberCard(name, factory.title, problem, calls, control))
     return cards
 
 

@@ -44,7 +44,7 @@ def number(value: Any) -> float:
 
 def is_control(label: str) -> bool:
     """Whether an arm is one of the controls, whatever its budget."""
-    return label.partition(" ")[0] in theme.CONTROLS
+    return label.partition(" ")[0] in theme.controls()
 
 
 def forest(

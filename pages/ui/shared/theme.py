@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from zlib import crc32
 
 import plotly.graph_objects as go
 import streamlit as st
+
+from core import api
 
 LIGHT = ("#12436D", "#28A197", "#801650", "#F46A25")
 DARK = ("#7FB2E5", "#3DBFB4", "#D98AB8", "#F7925C")
@@ -39,7 +42,12 @@ ORDER = (
     "bm25_temporal",
 )
 """Arms in the order of the palette; controls are drawn hollow and grey beside them."""
-CONTROLS = ("recency", "random", "shortest")
+
+
+@cache
+def controls() -> tuple[str, ...]:
+    """Names of the arms that are baselines, sorted."""
+    return tuple(card.name for card in api.members("arm") if card.control)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +89,9 @@ def series() -> tuple[str, ...]:
 def look_of(arm: str) -> Look:
     """Colour, symbol and dash of an arm; the same on every page and in every run."""
     base, _, k = arm.partition(" · k=")
-    if base in CONTROLS:
-        place = CONTROLS.index(base)
-        return Look(ink().faint, SYMBOLS[place] + "-open", DASHES[1 + place])
+    if base in controls():
+        place = controls().index(base) % len(SYMBOLS)
+        return Look(ink().faint, SYMBOLS[place] + "-open", DASHES[1 + place % (len(DASHES) - 1)])
     place = ORDER.index(base) if base in ORDER else crc32(base.encode()) % 24
     colours = series()
     ring = place // len(colours)
