@@ -33,9 +33,11 @@ class Protocol:
     budget_tokens: the same token budget for every arm, recency included; 0 means none.
     order: how kept sentences stand in the prompt, by "time" or by "relevance".
     interval_events: events that only start or end an interval are "named" or "dropped".
-    position: position labels used for bands, "order" (event index), "time" (elapsed share) or
-        "token" (share of the record's tokens before the evidence; the only one that means anything
-        in a record of few long notes).
+    position: position of the evidence used for bands, "order" (event index), "time" (elapsed
+        share) or "token" (share of the record's tokens before the evidence; the only one that means
+        anything in a record of few long notes). "auto": "token" where the cohort's median record
+        has under 20 events, else "order"; a run's plan holds which of the two
+        (:func:`core.loaders.position.resolve_position`).
     locate: how well a snippet of evidence and an event match, by the "window" that holds most of
         the snippet, or by the score of the "paper". locate_threshold: the least such score.
     context_tokens: most tokens of a prompt's context; 0 means what the reader's window leaves.
@@ -79,7 +81,7 @@ class Protocol:
     budget_tokens: int = 0
     order: Literal["time", "relevance"] = "time"
     interval_events: Literal["named", "dropped"] = "named"
-    position: Literal["order", "time", "token"] = "order"
+    position: Literal["auto", "order", "time", "token"] = "auto"
     locate: Literal["window", "paper"] = "window"
     locate_threshold: float = 0.8
     context_tokens: int = 0
@@ -131,6 +133,7 @@ PRESETS: Mapping[str, Protocol] = {
         preset="published",
         unit="event",
         recency_rule="events_first",
+        position="order",
         locate="paper",
         locate_threshold=0.2,
         truncation="right",

@@ -138,7 +138,7 @@ def report(run: str, made: dict[str, list[dict[str, Any]]] | None = None) -> dic
     """A needle run's report."""
     return {
         "run": run, "name": "needles", "kind": "needles", "status": "done",
-        "protocol": {"preset": "corrected"}, "items": {"planned": 100, "done": 100, "failed": 0},
+        "protocol": {"preset": "corrected"}, "position": None, "items": {"planned": 100, "done": 100, "failed": 0},
         "warnings": ["records are cut to whole events"],
         "tables": needles() if made is None else made,
     }  # fmt: skip

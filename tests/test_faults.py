@@ -181,8 +181,9 @@ READING: dict[str, tuple[object, Touched]] = {
     "llmlingua_threshold": ("chunk", lambda label, row: label.startswith("llmlingua2")),
 }
 """Fault → its value here, and which corrected answers it may touch."""
-REPORTING = {"intervals"}
-"""Choices of how figures are reported (tests/test_stats_reported.py turns them on alone)."""
+REPORTING = {"intervals", "position"}
+"""Choices of how figures are reported (tests/test_stats_reported.py and tests/test_auto_position.py
+turn them on alone)."""
 LOCATION = {"locate", "locate_threshold"}
 """Where evidence is located (tests/test_locator_errors.py turns them on)."""
 JUDGING = {"evidence_join": "question_100", "response_characters": 200}

@@ -28,6 +28,7 @@ def test_published_turns_every_fault_on_and_nothing_else():
         "llmlingua_characters",
         "llmlingua_threshold",
         "intervals",
+        "position",
         "evidence_join",
         "response_characters",
         "hash",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.loaders.open import open_cohort
-from core.protocol import Protocol, parse
+from core.protocol import parse
 from core.run.curve.rows import _pieces
 from core.run.evidence import question_of
 
@@ -32,7 +32,7 @@ def cohort(tmp_path: Path):
 
 def test_in_a_record_of_one_note_only_the_token_position_says_where_the_evidence_is(cohort):
     (instruction,) = cohort.instructions
-    by_order = question_of(cohort, instruction, Protocol(), str)
+    by_order = question_of(cohort, instruction, parse({"position": "order"}), str)
     by_token = question_of(cohort, instruction, parse({"position": "token"}), str)
     assert by_order.position == 0.0
     # 70 of 100 sentences of three tokens each come before the evidence.

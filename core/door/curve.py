@@ -7,6 +7,7 @@ from typing import Any
 
 from core.curve import BINS, bins_of
 from core.errors import InputError
+from core.loaders.position import position_in_words, resolve_position
 from core.protocol import Protocol
 from core.run.curve.rows import (
     POSITIONS,
@@ -31,22 +32,27 @@ from core.types import Cohort
 
 __all__ = ["curve", "curve_bin", "curve_choices", "published_curve", "published_summary"]
 
+AUTO = "auto"
+"""The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""
 KEPT = 2
 """Cohorts whose responses are kept as columns."""
-_kept: list[tuple[Protocol, Observed]] = []
+_kept: list[tuple[Protocol, Observed, dict[str, Any]]] = []
 _lock = threading.RLock()
 
 
-def _observed(cohort: Cohort, protocol: Protocol) -> Observed:
-    """A cohort's responses as columns, made once while the cohort is open."""
+def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict[str, Any]]:
+    """A cohort's responses as columns, made once while the cohort is open; and which position the
+    protocol goes by (:func:`core.loaders.position.resolve_position`)."""
+    asked = protocol or Protocol()
     with _lock:
-        for entry in _kept:
-            if entry[1].cohort is cohort and entry[0] == protocol:
-                return entry[1]
-        found = observe(cohort, cohort.instructions, protocol)
-        _kept.append((protocol, found))
+        for given, found, why in _kept:
+            if found.cohort is cohort and given == asked:
+                return found, why
+        resolved, why = resolve_position(asked, cohort)
+        found = observe(cohort, cohort.instructions, resolved)
+        _kept.append((asked, found, why))
         del _kept[:-KEPT]
-        return found
+        return found, why
 
 
 def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
@@ -54,12 +60,14 @@ def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str,
 
     ``scores``, ``positions``, ``bins``, ``snippets``; ``strata``: each with its values; ``answers``
     used in the evaluation, those ``unused``, ``questions``, and ``simulated``, whether any answer
-    is. Raises InputError where the cohort has no responses.
+    is. ``position``: which one "auto" stands for, and why. Raises InputError where the cohort has
+    no responses.
     """
-    observed = _observed(cohort, protocol or Protocol())
+    observed, why = _observed(cohort, protocol)
     return {
         "scores": list(SCORES),
         "positions": list(POSITIONS),
+        "position": {**why, "words": position_in_words(why)},
         "bins": list(BINS),
         "snippets": list(SNIPPETS),
         "strata": {stratum: list(observed.values(stratum)) for stratum in STRATA},
@@ -73,7 +81,7 @@ def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str,
 def curve(
     cohort: Cohort,
     score: str = "clinician",
-    position: str = "order",
+    position: str = AUTO,
     bins: int = 10,
     stratum: str = "all",
     value: str | None = None,
@@ -83,14 +91,16 @@ def curve(
 ) -> dict[str, Any]:
     """Curves of a cohort's responses: the tables of a run of kind ``curve``, at once.
 
-    ``value`` None draws every value of the stratum. Gives ``curve``, ``summary``, ``verdict`` and
+    ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
+    every value of the stratum. Gives ``curve``, ``summary``, ``verdict`` and
     ``failures``, rows as in the run's report. ``resamples`` None takes the protocol's. Raises
     UnknownName for a choice there is not, InputError where the cohort has no responses.
     """
-    given = protocol or Protocol()
     _checked_bins(bins)
+    observed, why = _observed(cohort, protocol)
+    position = why["used"] if position == AUTO else position
     Choice(score, position, stratum, value or "", snippets)
-    observed = _observed(cohort, given)
+    given = observed.protocol
     tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
     for one in observed.values(stratum) if value is None else (value,):
         choice = Choice(score, position, stratum, one, snippets)
@@ -111,7 +121,7 @@ def curve_bin(
     cohort: Cohort,
     bin: int,
     score: str = "clinician",
-    position: str = "order",
+    position: str = AUTO,
     bins: int = 10,
     stratum: str = "all",
     value: str = "",
@@ -127,8 +137,8 @@ def curve_bin(
     _checked_bins(bins)
     if not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
-    choice = Choice(score, position, stratum, value, snippets)
-    observed = _observed(cohort, protocol or Protocol())
+    observed, why = _observed(cohort, protocol)
+    choice = Choice(score, why["used"] if position == AUTO else position, stratum, value, snippets)
     rows, at = points(observed, choice)
     inside = bins_of(at, bins) == bin
     scores = observed.score(score)

@@ -139,7 +139,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _spec_rows(runs: Sequence[_Run]) -> list[Row]:
-    flat = [{k: v for k, v in _flat(run.plan.raw) if not k.startswith("found")} for run in runs]
+    derived = ("found", "position")
+    flat = [{k: v for k, v in _flat(run.plan.raw) if not k.startswith(derived)} for run in runs]
     fields = dict.fromkeys(field for one in flat for field in one)
     rows: list[Row] = []
     for field in fields:

@@ -33,7 +33,8 @@ class Kind(ABC):
     ``gpu``: the kind's own work, beside its members', uses a GPU where there is one. ``portion``:
     the column of every row that names the portion of the work it belongs to, where the work can
     be parted among workers; "" where it is one piece. ``makes_records``: it needs no cohort.
-    ``compares``: its tables compare arms on the cohort's own questions.
+    ``compares``: its tables compare arms on the cohort's own questions. ``has_evidence``: its
+    tables go by the position of evidence in a record.
     """
 
     name: ClassVar[str]
@@ -48,6 +49,7 @@ class Kind(ABC):
     gpu: ClassVar[bool] = False
     portion: ClassVar[str] = ""
     makes_records: ClassVar[bool] = False
+    has_evidence: ClassVar[bool] = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         """The kind's own fields of a spec, checked and complete, as JSON values.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.protocol import Protocol
@@ -56,6 +56,18 @@ class Plan:
     def readers(self) -> tuple[str, ...]:
         """The readers' labels, as rows and tables hold them."""
         return tuple(entry.label for entry in self.reader_entries)
+
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """Which position of the evidence the run goes by, and why; None where it has none."""
+        return self.raw.get("position")
+
+    @property
+    def asked(self) -> Protocol:
+        """The protocol as the spec named it: with "auto" for a position that the cohort decided."""
+        if self.position and self.position["named"]:
+            return self.protocol
+        return replace(self.protocol, position="auto")
 
     @property
     def judges(self) -> tuple[str, ...]:

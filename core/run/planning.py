@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from core import settings
 from core.errors import DataError
+from core.loaders.position import resolve_position
 from core.run.gating.training import split_of
 from core.run.job import Job
 from core.run.kind import KINDS, MADE
@@ -69,6 +70,15 @@ def own_records(job: Job) -> dict[str, list[Instruction]]:
     return {record: those for record, those in asked.items() if job.mine(record)}
 
 
+def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
+    """A spec with the position of evidence that its tables go by, and why it is that one
+    (:func:`core.loaders.position.resolve_position`); None for a kind without evidence."""
+    if not KINDS.build(spec.kind).has_evidence:
+        return spec, None
+    protocol, why = resolve_position(spec.protocol, cohort)
+    return replace(spec, protocol=protocol), why
+
+
 def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     """The document ``spec.json`` for a spec; ``cluster``: whose machines are to do its work.
 
@@ -78,7 +88,9 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     """
     path = find_data(spec.data, spec.base)
     kind = KINDS.build(spec.kind)
-    cohort = kind.cohort(opened(str(path)), spec)
+    source = opened(str(path))
+    spec, position = positioned(spec, source)
+    cohort = kind.cohort(source, spec)
     instructions = chosen(cohort, spec)
     found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
     egress = permit(found, cohort.manifest, spec.allow_hosts, cluster)
@@ -99,6 +111,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
             "allow_hosts": list(spec.allow_hosts),
         },
         "protocol": spec.protocol.as_dict(),
+        "position": position,
         "cohort": {
             "path": str(path),
             "format": cohort.format,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
+from core.loaders.position import position_in_words
 from core.run.entries import BUFFER_ALONE
 from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS, Table
@@ -33,6 +34,8 @@ SEEN_TOO = ("recall", "accuracy")
 def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
+    ``position``: which one of the evidence its bands go by, and why
+    (:func:`core.loaders.position.resolve_position`, and in ``words``); null where it has none.
     Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
     ``part`` of the patients that it counts (:func:`core.run.parts.part_of`), and ``part`` of the
     report says how many they are.
@@ -48,6 +51,9 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "kind": plan.kind,
         "status": now["status"],
         "protocol": plan.protocol.as_dict(),
+        "position": {**plan.position, "words": position_in_words(plan.position)}
+        if plan.position
+        else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
         "warnings": [
             *([counted.words] if counted.words else []),
@@ -92,7 +98,7 @@ def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += KINDS.build(plan.kind).warnings(plan)
-    changed = plan.protocol.differences()
+    changed = plan.asked.differences()
     if changed:
         listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())
         warnings.append(f"the protocol differs from the corrected one: {listed}")

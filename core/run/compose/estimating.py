@@ -17,6 +17,7 @@ from core import settings, weights
 from core.arms import ARMS
 from core.errors import DataError, EgressRefused
 from core.judges import JUDGES
+from core.loaders.position import position_in_words
 from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
@@ -28,7 +29,7 @@ from core.run.leaving import Destination, destinations, permit
 from core.run.members import MemberEntry
 from core.run.opening import opened
 from core.run.plan import Spec
-from core.run.planning import chosen, find_data
+from core.run.planning import chosen, find_data, positioned
 from core.run.spec import read_spec
 from core.text import count_tokens, sentences
 from core.types import Cohort, Instruction
@@ -71,7 +72,8 @@ class Lengths:
 def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str, Any]:
     """What the run of a spec will do; ``cluster``: whose machines are to do its work.
 
-    ``items``, ``instructions``, ``records``; ``readers`` (those that arms work with, too) and
+    ``items``, ``instructions``, ``records``; ``position``, which one of the evidence its tables go
+    by and why; ``readers`` (those that arms work with, too) and
     ``judges``, each with its label, calls and tokens, a judge that is a language ``model`` with its
     price; ``calls`` of readers and such judges, ``tokens`` and ``cost_usd`` in all (null where a
     price is not known); ``hosts``, every server called; ``leaves``, what would leave this machine
@@ -82,7 +84,9 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
     kind = KINDS.build(spec.kind)
-    cohort = kind.cohort(opened(str(path)), spec)
+    source_cohort = opened(str(path))
+    spec, position = positioned(spec, source_cohort)
+    cohort = kind.cohort(source_cohort, spec)
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     readers = [_reader(spec, entry, instructions, lengths) for entry in spec.readers]
@@ -97,6 +101,7 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
         "items": items,
         "instructions": len(instructions),
         "records": patients,
+        "position": position_in_words(position) if position else "",
         "readers": readers,
         "judges": judges,
         "calls": sum(row["calls"] for row in (*readers, *judges) if row.get("model", True)),

@@ -25,6 +25,7 @@ import duckdb
 
 from core import settings
 from core.errors import DataError, InputError, MidchartError
+from core.loaders.position import position_in_words
 from core.protocol import parse
 from core.run.export.exporting import MANIFEST, read_manifest
 from core.run.folder import RunFolder, now, write_json, writing
@@ -263,6 +264,8 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
         words += [id for ids in seen_patients(fresh.path).values() for id in ids]
         tag: Mapping[str, Any] = raw["cohort"]["data_use"]
         whole += [int(tag["synthetic"]), int(tag["external_services_allowed"])]
+        if plan.position:
+            position_in_words(plan.position)
         many = parse(raw["protocol"]).resamples > MOST_RESAMPLES
         schemas = KINDS.build(plan.kind).schemas
     except MidchartError as error:

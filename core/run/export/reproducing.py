@@ -74,8 +74,8 @@ def _table(plan: Plan) -> dict[str, Any]:
         "judges": [_member(entry) for entry in plan.judge_entries],
     }
     table |= {name: values for name, values in lists.items() if values}
-    # A field that is off ("" or null) is one that the spec did not name.
-    return table | {k: v for k, v in plan.options.items() if v is not None and v != ""}
+    # A field that is off ("", null or no value) is one that the spec did not name.
+    return table | {k: v for k, v in plan.options.items() if v not in (None, "", [])}
 
 
 def _own_arms(plan: Plan) -> list[ArmEntry]:

@@ -21,6 +21,7 @@ from core.gate.examples import Asked, pairs, positives
 from core.gate.scorer import Parts, Scorer
 from core.gate.split import Split
 from core.loaders.gold import gold_under
+from core.loaders.position import resolve_position
 from core.protocol import Protocol
 from core.run.gating.readable import record_of, told_unread
 from core.run.gating.variants import CORRECTED
@@ -78,6 +79,7 @@ class Exam:
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
         cohort = gold_under(cohort, protocol)
+        protocol, _ = resolve_position(protocol, cohort)
         self.k = protocol.k
         self.texts: dict[str, list[str]] = {}
         self.questions: list[Question] = []

@@ -77,7 +77,7 @@ class CurveRun(Kind):
             raise SpecError(f"'snippets' of the spec is {snippets!r}. Valid: {', '.join(SNIPPETS)}")
         return {
             "scores": _some(table, "scores", SCORES, SCORES[:1]),
-            "positions": _some(table, "positions", POSITIONS, (protocol.position,)),
+            "positions": _some(table, "positions", POSITIONS) if "positions" in table else [],
             "bins": _some(table, "bins", BINS, BINS[:1]),
             "strata": _some(table, "strata", STRATA, STRATA),
             "snippets": snippets,
@@ -93,7 +93,8 @@ class CurveRun(Kind):
             name: len({getattr(i, name) or NOT_STATED for i in answered}) for name in STRATA[2:]
         }
         options = spec.options
-        each = len(options["scores"]) * len(options["positions"]) * len(options["bins"])
+        positions = len(_positions(options, spec.protocol))
+        each = len(options["scores"]) * positions * len(options["bins"])
         return each * sum(many[stratum] for stratum in options["strata"])
 
     def execute(self, job: Job) -> None:
@@ -104,7 +105,7 @@ class CurveRun(Kind):
             job.protocol,
             lambda done, of: job.watch(f"evidence located of {done:,} of {of:,} questions"),
         )
-        for choice, bins in _items(observed, job.plan.options):
+        for choice, bins in _items(observed, job.plan.options, job.protocol):
             item = digest(*map(str, named(choice, bins).values()), choice.snippets)
             if item not in there:
                 job.append("curves", _row(job, observed, choice, bins, item))
@@ -143,8 +144,13 @@ class CurveRun(Kind):
         return told
 
 
+def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
+    """The kinds of position of a run: those its spec names, else the protocol's."""
+    return options["positions"] or [protocol.position]
+
+
 def _some(
-    table: Mapping[str, Any], name: str, valid: Sequence[Any], usual: Sequence[Any]
+    table: Mapping[str, Any], name: str, valid: Sequence[Any], usual: Sequence[Any] = ()
 ) -> list[Any]:
     """A list of a spec, each of ``valid``, in their order."""
     given = table.get(name, list(usual))
@@ -159,11 +165,13 @@ def _some(
     return [value for value in valid if value in values]
 
 
-def _items(observed: Observed, options: Mapping[str, Any]) -> Iterator[tuple[Choice, int]]:
+def _items(
+    observed: Observed, options: Mapping[str, Any], protocol: Protocol
+) -> Iterator[tuple[Choice, int]]:
     for stratum in options["strata"]:
         for value in observed.values(stratum):
             for score in options["scores"]:
-                for position in options["positions"]:
+                for position in _positions(options, protocol):
                     for bins in options["bins"]:
                         yield Choice(score, position, stratum, value, options["snippets"]), bins
 

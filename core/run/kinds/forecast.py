@@ -31,7 +31,7 @@ class ForecastRun(Kind):
     fields: ClassVar[tuple[str, ...]] = forecast_spec.FIELDS
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
     main, portion = "models", "item"
-    gpu = True
+    gpu, has_evidence = True, False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return forecast_spec.read_options(table, protocol.seed)

@@ -31,7 +31,7 @@ class InhibitionRun(Kind):
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
     main, portion = "models", "item"
     gpu = True
-    makes_records = True
+    makes_records, has_evidence = True, False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         return inhibition_spec.read_options(table, protocol.seed)

@@ -117,9 +117,9 @@ def _runs(
         have = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
         named = {entry.name for entry in plan.judge_entries}
         fit = len(arms & have) + len(judges & named), now["status"] == "done"
-        best = found.get(_bare(plan.protocol))
+        best = found.get(_bare(plan.asked))
         if best is None or fit > best[0]:
-            found[_bare(plan.protocol)] = fit, now
+            found[_bare(plan.asked)] = fit, now
     return {protocol: row for protocol, (_, row) in found.items()}
 
 

@@ -116,7 +116,7 @@ FAULTS: tuple[Fault, ...] = (
 )
 """In the order in which they are taken away."""
 
-REPORTING = ("intervals",)
+REPORTING = ("intervals", "position")
 """Published choices of how figures are reported: no answer or verdict depends on them, so they
 have no step of their own and are taken away with the last fault."""
 

@@ -30,16 +30,19 @@ def cohort() -> str:
 
 def options() -> Choice:
     """The pickers of score, position, bins and stratum. Stands in a horizontal row."""
-    scores, positions = curve_words.SCORES, curve_words.POSITIONS
+    scores = curve_words.SCORES
+    positions = {curve_words.AUTO: "By the records", **curve_words.POSITIONS}
     score = st.selectbox(
         "Score", list(scores), format_func=scores.__getitem__, key="score", bind="query-params",
         width=230, help=" ".join(f"{scores[k]}: {v}" for k, v in curve_words.ABOUT.items()),
     )  # fmt: skip
     position = st.segmented_control(
-        "Position", list(positions), default="order", required=True, key="position",
+        "Position", list(positions), default=curve_words.AUTO, required=True, key="position",
         format_func=positions.__getitem__, bind="query-params",
         help="Order: the place among all events of the record. Time: the share of its span that "
-        "had passed. The two are different and are never mixed.",
+        "had passed. Tokens: the share of its tokens before the evidence. They are different and "
+        "are never mixed. By the records: tokens where the median record has few events, else "
+        "order.",
     )  # fmt: skip
     bins = st.segmented_control(
         "Parts", list(curve_words.BINS), default=10, required=True, key="bins",

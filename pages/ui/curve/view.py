@@ -60,6 +60,10 @@ def observed() -> None:
             return
         choice = curve_pick.options()
         value = curve_pick.group(name, choice.by, known["strata"][choice.by])
+    used = known["position"]
+    if choice.position == curve_words.AUTO:
+        choice = replace(choice, position=used["used"])
+        st.caption(f"Position: {plain(used['words'])}.")
     choice = replace(choice, value=value)
     shown = curve_data.one(key, cohort, choice)
     if shown.curve.empty:

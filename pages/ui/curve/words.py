@@ -16,6 +16,8 @@ SCORES = {
     "jaccard": "Token overlap (Jaccard)",
 }
 POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Tokens of the record"}
+AUTO = "auto"
+"""The position that the records decide: by tokens where they have few events, else by order."""
 BINS = {10: "Deciles", 5: "Quintiles"}
 SNIPPETS = {"best": "Best piece", "all": "Every piece"}
 STRATA = {

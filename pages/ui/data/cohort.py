@@ -14,6 +14,7 @@ import streamlit as st
 
 from core import api
 from pages.ui import state
+from pages.ui.curve import words as curve_words
 from pages.ui.shared import tables
 from pages.ui.shared import theme
 from pages.ui.shared.plain import plain
@@ -152,12 +153,12 @@ def positions(name: str, found: dict[str, Any]) -> None:
         return
     by = st.segmented_control(
         "Position by",
-        ["order", "time"],
+        list(curve_words.POSITIONS),
         default="order",
         required=True,
         key="position",
         bind="query-params",
-        format_func={"order": "events counted", "time": "time elapsed"}.get,
+        format_func=curve_words.POSITIONS.__getitem__,
     )
     values = [row[by] for row in placed if row[by] is not None]
     counts = [0] * 10

@@ -26,6 +26,7 @@ def told(facts: dict[str, Any], cluster: str = "") -> None:
             else f"about {runs.duration(time['seconds'])}, from {time['basis']}",
         ),
         ("Cost", "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none"),
+        *([("Position of evidence", facts["position"])] if facts["position"] else []),
         ("Weights", _weights(facts["weights"])),
         ("Leaves this machine", _leaves(facts["leaves"], cluster)),
     ]

@@ -121,6 +121,7 @@ def line(run: dict[str, Any], report: dict[str, Any]) -> None:
     st.caption(
         f"{WORDS[run['status']]} · {items['done']:,} of "
         f"{items['planned']:,} items · {items['failed']:,} failed · protocol {plain(str(preset))}"
+        + (f" · position: {plain(report['position']['words'])}" if report["position"] else "")
     )
 
 

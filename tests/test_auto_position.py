@@ -1,0 +1,101 @@
+"""Which position a run goes by: tokens where the records have few events, unless one is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import api
+from core.loaders.open import open_cohort
+from core.loaders.position import FEW_EVENTS, resolve_position
+from core.protocol import Protocol, parse
+from core.run import consider, report, rows, start, wait
+from core.run.planning import plan
+from core.run.spec import read_spec
+from core.types import Response
+
+
+def write(folder: Path, notes: list[int]) -> Path:
+    """A record for each number of notes; the first one's last note ends with the evidence."""
+    folder.mkdir(parents=True)
+    lines = [
+        {"patient_id": f"p{p}", "time": "", "type": "note", "text": f"Note {i}. " + "Well. " * 40}
+        for p, count in enumerate(notes)
+        for i in range(count)
+    ]
+    lines[notes[0] - 1]["text"] += "\nShe takes warfarin."
+    (folder / "notes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "questions.tsv").write_text(
+        "instruction_id\tfilename\tquestion\tevidence\tclinician_response\n"
+        "q\tp0\tWhich drug?\tShe takes warfarin.\tWarfarin\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def one_note(elsewhere: Path) -> Path:
+    return write(elsewhere / "cohorts" / "one_note", [1, 1, 1])
+
+
+def spec(cohort: Path, **more: Any) -> dict[str, Any]:
+    return {"name": "t", "kind": "selection", "data": str(cohort), "arms": ["bm25"], **more}
+
+
+def test_a_run_on_records_of_one_note_goes_by_tokens_and_says_why(one_note: Path):
+    run = start(spec(one_note))
+    wait(run)
+    told = report(run)
+    assert told["protocol"]["position"] == "token"
+    assert {k: told["position"][k] for k in ("used", "named", "median_events", "records")} == {
+        "used": "token", "named": False, "median_events": 1.0, "records": 3,
+    }  # fmt: skip
+    assert told["position"]["words"].endswith("the median record has 1 events (under 20)")
+    (row,) = rows(run, "selections")
+    assert (row["order_position"], row["band"]) == (0.0, "90-100")
+    assert not any("position" in line for line in told["warnings"]), "it is no change of protocol"
+
+
+def test_a_position_that_is_named_stays(one_note: Path):
+    run = start(spec(one_note, protocol={"position": "order"}))
+    wait(run)
+    told = report(run)
+    assert (told["protocol"]["position"], told["position"]["named"]) == ("order", True)
+    (row,) = rows(run, "selections")
+    assert row["band"] == "0-10"
+    assert "the protocol differs from the corrected one: position = order" in told["warnings"]
+
+
+def test_the_published_protocol_goes_by_the_order_of_events(one_note: Path):
+    made = plan(read_spec(spec(one_note, protocol="published")))
+    assert made["protocol"]["position"] == made["position"]["used"] == "order"
+
+
+@pytest.mark.parametrize(
+    ("notes", "used"),
+    [([FEW_EVENTS - 1, FEW_EVENTS - 1, 90], "token"), ([1, FEW_EVENTS, 90], "order")],
+)
+def test_the_median_record_decides(tmp_path: Path, notes: list[int], used: str):
+    cohort = open_cohort(write(tmp_path / "notes", notes))
+    protocol, why = resolve_position(Protocol(), cohort)
+    assert (protocol.position, why["used"], why["median_events"]) == (used, used, sorted(notes)[1])
+    named, why = resolve_position(parse({"position": "time"}), cohort)
+    assert (named.position, why["used"], why["named"]) == ("time", "time", True)
+
+
+def test_it_is_shown_before_a_run_starts(one_note: Path):
+    told = consider(spec(one_note))["told"]
+    assert told is not None and told["position"].startswith("tokens of the record, as the median")
+
+
+def test_the_curve_goes_by_the_same_position(one_note: Path):
+    cohort = replace(open_cohort(one_note), responses=(Response("q", "m", "Warfarin", True),))
+    assert api.curve_choices(cohort)["position"]["used"] == "token"
+    (summary,) = api.curve(cohort, resamples=100)["summary"]
+    assert (summary["position"], summary["peak_bin"]) == ("token", 9)
+    (by_order,) = api.curve(cohort, position="order", resamples=100)["summary"]
+    assert (by_order["position"], by_order["peak_bin"]) == ("order", 0)
+    assert api.curve_bin(cohort, 9)[0]["instruction"] == "q"
