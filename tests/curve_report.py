@@ -77,7 +77,8 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
     ]  # fmt: skip
     made: dict[str, list[dict[str, Any]]] = {
         name: [] for name in
-        ("heatmap", "depths", "lengths", "facts", "contrast", "verdict", "cuts", "failures")
+        ("heatmap", "depths", "heatmap_positions", "depths_positions", "lengths", "facts",
+         "contrast", "verdict", "cuts", "failures")
     }  # fmt: skip
 
     def counted(n: int, right: int) -> dict[str, Any]:
@@ -116,6 +117,12 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             }
         )  # fmt: skip
         made["verdict"].append(named | {"text": f"{named['label']}: no difference was shown."})
+    for name in ("heatmap", "depths"):
+        made[f"{name}_positions"] = [
+            {**row, "position": kind, "depth": min(row["depth"], 90)}
+            for kind in ("order", "time", "token")
+            for row in made[name]
+        ]
     made["cuts"] = [
         {"record": "9001", "length": 1000, "events": 22, "tokens": 996, "begins": "2011-04-05",
          "ends": "2011-11-10", "events_before": 161, "events_after": 52, "reason": ""}
@@ -138,7 +145,8 @@ def report(run: str, made: dict[str, list[dict[str, Any]]] | None = None) -> dic
     """A needle run's report."""
     return {
         "run": run, "name": "needles", "kind": "needles", "status": "done",
-        "protocol": {"preset": "corrected"}, "position": None, "items": {"planned": 100, "done": 100, "failed": 0},
+        "protocol": {"preset": "corrected"}, "position": None,
+        "items": {"planned": 100, "done": 100, "failed": 0},
         "warnings": ["records are cut to whole events"],
         "tables": needles() if made is None else made,
     }  # fmt: skip

@@ -150,7 +150,8 @@ def report(run: str, made: dict[str, list[dict[str, Any]]] | None = None) -> dic
     """The run's report."""
     return {
         "run": run, "name": "forecasts", "kind": "forecast", "status": "done",
-        "protocol": {"preset": "corrected"}, "position": None, "items": {"planned": 26, "done": 26, "failed": 0},
+        "protocol": {"preset": "corrected"}, "position": None,
+        "items": {"planned": 26, "done": 26, "failed": 0},
         "warnings": ["the paper's intervals are too narrow"],
         "tables": tables() if made is None else made,
     }  # fmt: skip

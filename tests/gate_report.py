@@ -95,6 +95,7 @@ def report(run: str, made: dict[str, list[dict[str, Any]]] | None = None) -> dic
     """The run's report."""
     return {
         "run": run, "name": "gate ablation", "kind": "gate", "status": "done",
-        "protocol": {"preset": "corrected"}, "position": None, "items": {"planned": 34, "done": 34, "failed": 0},
+        "protocol": {"preset": "corrected"}, "position": None,
+        "items": {"planned": 34, "done": 34, "failed": 0},
         "warnings": ["recall counts shared words"], "tables": tables() if made is None else made,
     }  # fmt: skip

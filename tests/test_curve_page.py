@@ -285,6 +285,21 @@ def test_needles_show_a_heatmap_for_each_number_of_look_alikes(bare, monkeypatch
     assert "recency: no difference was shown." in words(app)
 
 
+def test_needles_offer_the_depth_by_tokens_events_and_time_of_the_record(bare, monkeypatch):
+    made = curve_report.needles()
+    made["heatmap_positions"] = [r for r in made["heatmap_positions"] if r["position"] != "time"]
+    made["depths_positions"] = [r for r in made["depths_positions"] if r["position"] != "time"]
+    _run(monkeypatch, "done", made)
+    app = opened(view="Needles")
+    assert sorted(set(with_column(app, "right")["depth, %"])) == [0, 50, 100]
+    for kind, said in (("token", "share of the tokens"), ("order", "among the events")):
+        app.segmented_control(key="needle_depth").set_value(kind).run()
+        assert sorted(set(with_column(app, "right")["depth, %"])) == [0, 50, 90]
+        assert said in words(app)
+    app.segmented_control(key="needle_depth").set_value("time").run()
+    assert not app.exception and "No fact of this run has a position by elapsed time" in words(app)
+
+
 @pytest.mark.parametrize("state", ["running", "crashed"])
 def test_needles_that_are_not_done_are_partial(bare, monkeypatch, state):
     none = {name: [] for name in curve_report.needles()}

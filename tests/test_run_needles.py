@@ -98,6 +98,28 @@ def test_items_are_counted_before_it_starts(cohort: Path, whole: str):
     assert (now["planned"], now["done"], now["failed"]) == (n * 4, n * 4, 0)
 
 
+def test_depths_are_told_by_every_kind_of_position_too(whole: str):
+    """Each needle counts once in the tenth of its made record in which its first token stands."""
+    tables, said = report(whole)["tables"], rows(whole, "verdicts")
+    for kind in ("order", "time", "token"):
+        own = [row for row in tables["heatmap_positions"] if row["position"] == kind]
+        assert {row["depth"] for row in own} <= set(range(0, 100, 10))
+        at = (own[0]["reader"], own[0]["length"], own[0]["distractors"], own[0]["depth"])
+        assert own[0]["n"] + own[0]["unparsed"] == sum(
+            at
+            == (
+                r["reader"],
+                r["length"],
+                r["distractors"],
+                min(int(r[f"{kind}_position"] * 10), 9) * 10,
+            )
+            for r in said
+        )
+        assert sum(r["n"] + r["unparsed"] for r in own) == len(said)
+        alone = [row for row in tables["depths_positions"] if row["position"] == kind]
+        assert sum(r["n"] + r["unparsed"] for r in alone) == len(said)
+
+
 def test_cells_are_paired_and_every_prompt_holds_its_needle(whole: str):
     tables = report(whole)["tables"]
     heat = tables["heatmap"]

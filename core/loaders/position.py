@@ -1,4 +1,4 @@
-"""Which position of the evidence counts, where nobody named one: decided by the cohort's records."""
+"""Which position of the evidence counts where nobody named one: the cohort's records decide."""
 
 from __future__ import annotations
 

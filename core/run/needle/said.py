@@ -12,7 +12,8 @@ from core.store import RowStore, snapshot, source
 Row = dict[str, Any]
 FROM_VERDICTS = (
     "label", "reader", "judge", "record", "instruction", "needle", "fact", "length", "depth",
-    "distractors", "reached", "haystack_tokens", "outcome", "answer_key",
+    "distractors", "reached", "haystack_tokens", "order_position", "time_position",
+    "token_position", "outcome", "answer_key",
 )  # fmt: skip
 FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_tokens")
 

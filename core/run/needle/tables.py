@@ -1,5 +1,8 @@
 """Tables of a needle run: depth × length, depth alone, length alone, middle against edge.
 
+Depth is what the spec asked for; two tables more go by where the needle came to stand in the made
+record, in tenths, by each kind of position.
+
 A cell's Wilson interval takes its items as independent; the intervals of ``depths`` and
 ``lengths`` resample patients, and ``contrast`` compares each needle with itself.
 """
@@ -12,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.curve import bins_of
+from core.run.curve.rows import POSITIONS
 from core.run.needle.contrast import contrasts, verdicts
 from core.run.needle.said import Row, needle_rows, of_cells
 from core.run.plan import Plan
@@ -28,6 +33,10 @@ def needle_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     return {
         "heatmap": _heatmap(said, plan),
         "depths": _marginal(said, plan, "depth", _whereabouts),
+        "heatmap_positions": _by_position(said, lambda rows: _heatmap(rows, plan)),
+        "depths_positions": _by_position(
+            said, lambda rows: _marginal(rows, plan, "depth", _whereabouts)
+        ),
         "lengths": _marginal(said, plan, "length", _sizes),
         "facts": _facts(said, plan),
         "contrast": tests,
@@ -78,6 +87,23 @@ def _heatmap(said: Sequence[Row], plan: Plan) -> Table:
         }
         for named, own in of_cells(said, plan)
         for cell, rows in _split(own, "length", "depth", "distractors").items()
+    ]
+
+
+def _by_position(said: Sequence[Row], table: Callable[[Sequence[Row]], Table]) -> Table:
+    """A table of depths once more for each kind of ``position``: ``depth`` is then where the tenth
+    of the record begins in which the needle stands, in percent. A needle without a position (a
+    record without dates has none in time) is left out."""
+    return [
+        {"position": kind, **row}
+        for kind in POSITIONS
+        for row in table(
+            [
+                {**row, "depth": 10 * int(bins_of([row[f"{kind}_position"]], 10)[0])}
+                for row in said
+                if row[f"{kind}_position"] is not None
+            ]
+        )
     ]
 
 

@@ -13,6 +13,7 @@ from pages.ui import navigation, state
 from pages.ui.arms import pick as arms_pick
 from pages.ui.curve import heatmap as curve_heatmap
 from pages.ui.curve import view as curve_view
+from pages.ui.curve import words as curve_words
 from pages.ui.patient import choose
 from pages.ui.runs import begin as runs_begin
 from pages.ui.runs import panel as runs
@@ -24,6 +25,18 @@ from pages.ui.shared.plain import plain
 SPEC = navigation.FOLDER.parent / "docs" / "needles.toml"
 KIND = "needles"
 WHOSE = ("label", "reader", "judge")
+PLANNED = "depth"
+DEPTHS = {PLANNED: "Depth as planned", **curve_words.POSITIONS}
+ABOUT = {
+    PLANNED: "Depth: share of the cut record's tokens before the fact, as the run planned it; 0 % "
+    "is its beginning.",
+    "token": "Depth: share of the tokens of the record before the fact, look-alikes included, in "
+    "tenths; 0 % stands for 0–10.",
+    "order": "Depth: place of the fact's note among the events of the record, in tenths; 0 % "
+    "stands for 0–10. In records of few long notes it says little.",
+    "time": "Depth: share of the record's span that had passed at the fact's note, in tenths; 0 % "
+    "stands for 0–10. Facts in records without dates are left out.",
+}
 AXES = (
     ("depths", "depth", "depth of the fact in the record, %"),
     ("lengths", "length", "length of the record, tokens"),
@@ -102,17 +115,37 @@ def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> N
             )
             for column in WHOSE
         }
+        depth = st.segmented_control(
+            "Depth by", list(DEPTHS), default=PLANNED, required=True, key="needle_depth",
+            bind="query-params", format_func=DEPTHS.__getitem__,
+            help="Where the fact stands, as the run planned it or as the record has it, by tokens, "
+            "events or time.",
+        )  # fmt: skip
+    if depth != PLANNED:
+        frame = results.where(results.frame_of(report, "heatmap_positions"), position=depth)
     rows = results.where(frame, **here)
     with first:
         told = results.where(results.frame_of(report, "verdict"), **here)
         curve_view.verdict(" ".join(told["text"]) if "text" in told else "")
     who = f"{here['label']}, read by {here['reader']}, judged by {here['judge']}"
+    cells(run, frame, rows, who, depth)
+    along(run, report, here, depth)
+    contrast(run, report, here)
+    facts(run, report, here)
+
+
+def cells(
+    run: dict[str, Any], frame: pd.DataFrame, rows: pd.DataFrame, who: str, depth: str
+) -> None:
+    """The heatmaps of ``rows`` (those of ``frame`` that were chosen), and the table of them."""
     st.subheader("The same fact by depth and length", anchor=False)
+    if rows.empty:
+        st.info(f"No fact of this run has a position by {DEPTHS[depth].lower()}.")
+        return
     facets(rows, who)
     st.caption(
         f"{plain(who)}. Each cell: per cent told right; its n and 95 % interval "
-        "(Wilson) on hover and in the table. Depth: where in the record the fact stands, 0 % is "
-        "its beginning."
+        f"(Wilson) on hover and in the table. {ABOUT[depth]}"
     )
     with st.expander("The heatmap as a table"):
         tables.table(
@@ -122,9 +155,6 @@ def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> N
             download=frame,
             height=460,
         )
-    along(run, report, here)
-    contrast(run, report, here)
-    facts(run, report, here)
 
 
 def facets(rows: pd.DataFrame, who: str) -> None:
@@ -168,11 +198,14 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["look-alikes", "length", "depth, %"])
 
 
-def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> None:
-    """Depth alone and length alone, a line for each number of look-alikes."""
+def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str], depth: str) -> None:
+    """Depth alone and length alone, a line for each number of look-alikes; ``depth``: one of
+    :data:`DEPTHS`."""
     places = st.columns(2, gap="medium")
     for place, (name, axis, title) in zip(places, AXES, strict=True):
         whole = results.frame_of(report, name)
+        if axis == "depth" and depth != PLANNED:
+            whole = results.where(results.frame_of(report, "depths_positions"), position=depth)
         own = results.where(whole, **here)
         if own.empty:
             continue
