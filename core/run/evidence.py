@@ -166,7 +166,10 @@ def question_of(
     protocol: Protocol,
     reason_of: Callable[[BaseException], str],
 ) -> Question:
-    """An instruction with its gold; what cannot be read is told in ``problem``, not raised."""
+    """An instruction with its gold; what cannot be read is told in ``problem``, not raised.
+
+    The protocol is a run's: its position is one of the three, not "auto".
+    """
     try:
         gold = cohort.gold.get(instruction.id)
         parts: Mapping[str, tuple[Span, ...]] = {}
