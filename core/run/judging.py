@@ -15,6 +15,7 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, get_args
 
 from core.errors import MidchartError
@@ -26,7 +27,8 @@ from core.run.job import Job, Row
 from core.run.reading import Asked
 from core.run.rows import VERDICTS, blank, digest, item_of
 from core.seams import GroupJudge, Judge
-from core.types import Answer, Gold, Instruction, Outcome, Verdict
+from core.text import words
+from core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
 
 JOINED_CHARACTERS = 100
 NAN = "nan"
@@ -51,7 +53,25 @@ def _checked(verdict: object) -> Verdict:
     texts: tuple[Any, ...] = (verdict.raw, verdict.reason)
     if not all(isinstance(text, str) for text in texts) or type(verdict.refusal) is not bool:
         return _failed("the judge gave a verdict whose texts are no texts")
+    if verdict.usage is not None and not _is_usage(verdict.usage):
+        return _failed("the judge gave a usage whose counts or costs are no such numbers")
     return verdict
+
+
+def _is_usage(usage: object) -> bool:
+    """Whether a usage has texts, counts from 0 on, and a finite cost or none."""
+    if not isinstance(usage, Usage):
+        return False
+    texts: tuple[Any, ...] = (usage.model, usage.how)
+    counts: tuple[Any, ...] = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    cost: Any = 0.0 if usage.cost_usd is None else usage.cost_usd
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(count) is int and count >= 0 for count in counts)
+        and type(cost) in (int, float)
+        and isfinite(cost)
+        and cost >= 0
+    )
 
 
 def _failed(reason: str) -> Verdict:
@@ -69,9 +89,9 @@ class Case:
 
 
 def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -> Case | Verdict:
-    """What a judge is given, or the failed verdict on what cannot be judged.
+    """What a judge is given, or the verdict on what no judge is asked about.
 
-    That is a failed answer, and a question without evidence.
+    Failed: a failed answer, and a question without evidence. Incorrect: an answer without a word.
     """
     if answer["status"] != "ok":
         return _failed("the answer failed")
@@ -81,6 +101,8 @@ def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -
     text = answer["answer"] or ""
     if protocol.response_characters:
         text = text[: protocol.response_characters]
+    if not words(text):
+        return Verdict("incorrect", raw="the answer is empty")
     asked = question.instruction.question
     prompt_hash = digest(asked, gold.answer, "\n".join(gold.snippets), text)
     return Case(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)

@@ -166,11 +166,24 @@ def _checked(answer: object) -> Answer:
         return _failed(f"the reader gave a {type(text).__name__} as the text of its answer")
     if answer.status not in ("ok", "failed"):
         return _failed(f"the reader gave the status {answer.status!r:.60}")
-    numbers = (answer.prompt_tokens, answer.output_tokens, answer.reused_tokens)
-    times = (answer.seconds, answer.peak_mb)
-    if not all(type(n) is int and n >= 0 for n in numbers) or not all(map(isfinite, times)):
+    sources: Any = answer.sources
+    if not isinstance(sources, list | tuple):
+        return _failed(f"the reader gave a {type(sources).__name__} as the sources of its answer")
+    texts: tuple[Any, ...] = (answer.reason, answer.how, *sources)
+    if not all(isinstance(one, str) for one in texts):
+        return _failed("the reader gave a reason, a way or sources that are no texts")
+    counts: tuple[Any, ...] = (answer.prompt_tokens, answer.output_tokens, answer.reused_tokens)
+    times: tuple[Any, ...] = (answer.seconds, answer.peak_mb)
+    if not all(type(n) is int and n >= 0 for n in counts) or not all(map(_is_size, times)):
         return _failed("the reader gave counts or times that are no such numbers")
+    if answer.status == "failed" and not answer.reason:
+        return _failed("the reader failed without a reason")
     return answer
+
+
+def _is_size(value: object) -> bool:
+    """Whether a value is a finite number from 0 on."""
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
 
 
 def _failed(reason: str) -> Answer:
