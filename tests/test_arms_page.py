@@ -145,7 +145,7 @@ def test_judges_crosstab_adds_up_and_the_parted_answers_are_listed(here):
     assert whole["arm"] == "all arms"
     parted = int(whole["only token_overlap"] + whole["only exact"])
     if parted:
-        assert len(app.dataframe[1].value) == parted
+        assert len(app.dataframe[1].value) >= parted, "every copy is listed"
     else:
         assert "part on no answer" in words(app)
 

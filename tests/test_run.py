@@ -172,7 +172,9 @@ def test_paired_hit_miss_and_agreement(done: str):
     assert hit["recency", "test_words", "not in prompt"]["n"] == 9
     assert hit["recency", "test_words", "in prompt"]["accuracy"] == 1.0
     (both,) = tables["agreement"]
-    assert (both["first"], both["second"], both["n"]) == ("test_words", "test_even", 48)
+    words = {(r["instruction"], r["answer"]) for r in rows(done, "answers")}
+    assert (both["first"], both["second"], both["answers"]) == ("test_words", "test_even", 48)
+    assert both["n"] == len(words) < 48, "several arms gave the same words"
 
 
 def test_an_instruction_across_arms_and_where_they_part(done: str):
@@ -201,7 +203,9 @@ def test_another_baseline_outcomes_and_where_judges_part(done: str):
     assert [r["label"] for r in said[:12]] == ["bm25"] * 12
     parted = disagreements(done, "test_echo", "test_words", "test_even")
     (both,) = report(done)["tables"]["agreement"]
-    assert len(parted) == both["only_first"] + both["only_second"] > 0
+    given = {row["key"]: row["answer"] for row in rows(done, "answers")}
+    cards = {(row["instruction"], given[row["key"]]) for row in parted}
+    assert len(parted) > len(cards) == both["only_first"] + both["only_second"] > 0
     assert all(r["first"] != r["second"] for r in parted)
     verdicts = {(v["answer_key"], v["judge"]): v["outcome"] for v in rows(done, "verdicts")}
     one = parted[0]

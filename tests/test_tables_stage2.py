@@ -307,6 +307,29 @@ def test_judges_agree_as_a_loop_says(tables, rows):
         assert whole["neither"] == sum(r["neither"] for r in parts)
 
 
+def test_words_that_several_arms_gave_count_once_in_agreement(tmp_path, rows):
+    """Two arms give the same words to a question; a judge's tie over the copies counts nowhere."""
+    answers, verdicts = ([dict(row) for row in table] for table in rows)
+    for row in verdicts:
+        if row["label"] != "dense":
+            row["prompt_hash"] = f"{row['instruction']}/{row['reader']}"
+    tables = stage2(store_of(tmp_path / "items", answers, verdicts), plan())
+    for whole in tables["agreement"]:
+        votes, copies = {}, Counter()
+        for v in judged(verdicts, reader=whole["reader"]):
+            card = v["prompt_hash"] or v["answer_key"]
+            vote = votes.setdefault(card, Counter())
+            vote[v["judge"]] += 1 if v["outcome"] == "correct" else -1
+            copies[card, v["judge"]] += 1
+        one, other = whole["first"], whole["second"]
+        both = {card: vote for card, vote in votes.items() if vote[one] and vote[other]}
+        assert whole["n"] == len(both) < whole["answers"]
+        assert whole["answers"] == sum(min(copies[c, one], copies[c, other]) for c in both)
+        assert whole["both_yes"] == sum(v[one] > 0 and v[other] > 0 for v in both.values())
+        parts = [r for r in tables["judges"] if r["reader"] == whole["reader"]]
+        assert whole["n"] < sum(r["n"] for r in parts), "an arm has one answer to a question"
+
+
 def test_kinds_of_failure_are_counted_with_examples_by_key(tables, rows):
     answers = {a["key"]: a for a in rows[0]}
     for row in tables["failure_kinds"]:

@@ -1,5 +1,9 @@
 """How far judges agree, with each other and with themselves.
 
+The unit is the card: the same words in answer to the same question are judged once and count once,
+whichever arms gave them, as in :mod:`core.run.review.cards`. Where a judge's verdicts on copies of
+the same words differ, the card has the verdict of most of them, and none where they tie.
+
 Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement always stand together (with few
 answers right kappa is near 0 however well two judges agree), each with an interval by resampling
 patients: a patient's answers, under all arms, belong together. Fewer than 5 patients give none
@@ -9,6 +13,7 @@ patients: a patient's answers, under all arms, belong together. Fewer than 5 pat
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -40,31 +45,51 @@ MEASURES = {
 Totals = NDArray[np.float64]
 
 
-def _by_patient(ask: Ask, first: str, second: str) -> dict[tuple[str, str], dict[int, Totals]]:
-    """(label, reader) → patient → how often both, the first, the second or neither said yes."""
-    found: dict[tuple[str, str], dict[int, Totals]] = defaultdict(dict)
+@dataclass(frozen=True, slots=True)
+class _Cards:
+    """Cards that two judges scored: ``answers``, rows with their words, and ``patients``, patient
+    → how many both, the first, the second or neither called correct."""
+
+    answers: int
+    patients: dict[int, Totals]
+
+
+NONE = _Cards(0, {})
+
+
+def _cards(ask: Ask, first: str, second: str, label: str = "''") -> dict[tuple[str, str], _Cards]:
+    """(label, reader) → cards of two judges; ``label`` is SQL, by default one for all arms."""
     rows = ask(
         f"""
-        WITH pairs AS (
-            SELECT a.label, a.reader, a.patient, a.correct AS x, b.correct AS y
-            FROM judged a JOIN judged b USING (answer)
+        WITH votes AS (
+            SELECT {label} AS arm, reader, judge, card, any_value(patient) AS patient,
+                count(*) AS answers, sum(CASE WHEN correct THEN 1 ELSE -1 END) AS balance
+            FROM judged
+            WHERE judge IN ({literal(first)}, {literal(second)}) AND correct IS NOT NULL
+            GROUP BY ALL HAVING balance <> 0
+        ), pairs AS (
+            SELECT a.arm, a.reader, a.patient, least(a.answers, b.answers) AS answers,
+                a.balance > 0 AS x, b.balance > 0 AS y
+            FROM votes a JOIN votes b USING (arm, reader, card)
             WHERE a.judge = {literal(first)} AND b.judge = {literal(second)}
-                AND a.correct IS NOT NULL AND b.correct IS NOT NULL
         ), cells AS (
-            SELECT label, reader, patient, count(*) FILTER (x AND y) AS both_yes,
+            SELECT arm, reader, patient, sum(answers) AS answers,
+                count(*) FILTER (x AND y) AS both_yes,
                 count(*) FILTER (x AND NOT y) AS only_first,
                 count(*) FILTER (y AND NOT x) AS only_second,
                 count(*) FILTER (NOT x AND NOT y) AS neither
             FROM pairs GROUP BY ALL
         )
-        SELECT label, reader, list(patient ORDER BY patient) AS patients,
+        SELECT arm, reader, sum(answers) AS answers, list(patient ORDER BY patient) AS patients,
             {", ".join(f"list({cell} ORDER BY patient) AS {cell}" for cell in CELLS)}
         FROM cells GROUP BY ALL
         """
     )
+    found: dict[tuple[str, str], _Cards] = {}
     for row in rows:
         counts = np.array([row[cell] for cell in CELLS], dtype=np.float64).T
-        found[row["label"], row["reader"]] = dict(zip(row["patients"], counts, strict=True))
+        patients = dict(zip(row["patients"], counts, strict=True))
+        found[row["arm"], row["reader"]] = _Cards(int(row["answers"]), patients)
     return found
 
 
@@ -97,29 +122,26 @@ def measured(rows: list[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -
             row |= {measure: value, f"{measure}_low": low, f"{measure}_high": high}
 
 
-def _together(parts: list[dict[int, Totals]]) -> dict[int, Totals]:
-    """Counts of several arms, patient by patient."""
-    sums: dict[int, Totals] = {}
-    for part in parts:
-        for patient, counts in part.items():
-            sums[patient] = sums.get(patient, np.zeros(4)) + counts
-    return sums
-
-
 def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
     """How far each two judges agree where both said correct or incorrect.
 
-    Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge).
+    Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge). ``n``
+    counts cards, ``answers`` the rows with their words.
     """
     whole: list[tuple[dict[str, Any], dict[int, Totals]]] = []
     by_arm: list[tuple[dict[str, Any], dict[int, Totals]]] = []
-    found = {pair: _by_patient(ask, *pair) for pair in combinations(plan.judges, 2)}
+    pairs = list(combinations(plan.judges, 2))
+    together = {pair: _cards(ask, *pair) for pair in pairs}
+    apart = {pair: _cards(ask, *pair, label="label") for pair in pairs}
     for reader in plan.readers:
-        for (first, second), cells in found.items():
-            pair = {"reader": reader, "first": first, "second": second}
-            arms = [(entry, cells.get((entry.label, reader), {})) for entry in plan.arms]
-            whole.append((dict(pair), _together([part for _, part in arms])))
-            by_arm += [(entry_columns(entry) | pair, part) for entry, part in arms]
+        for first, second in pairs:
+            named = {"reader": reader, "first": first, "second": second}
+            cards = together[first, second].get(("", reader), NONE)
+            whole.append((named | {"answers": cards.answers}, cards.patients))
+            for entry in plan.arms:
+                cards = apart[first, second].get((entry.label, reader), NONE)
+                about = entry_columns(entry) | named | {"answers": cards.answers}
+                by_arm.append((about, cards.patients))
     measured(whole + by_arm, plan)
     return [row for row, _ in whole], [row for row, _ in by_arm]
 
@@ -127,18 +149,20 @@ def agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
 def self_agreement(ask: Ask, plan: Plan) -> Table:
     """How far a judge that was asked repeatedly agrees with itself: none where none was.
 
-    ``agreement``: of an answer's repeats, the share of pairs that are equal, meaned over answers
-    (all arms), with an interval by resampling patients; ``unanimous``: the share of answers whose
-    repeats are all equal. Unparsed and failed verdicts are left out.
+    ``agreement``: of a card's verdicts (all arms), the share of pairs that are equal, meaned over
+    cards, with an interval by resampling patients; ``unanimous``: the share of cards whose verdicts
+    are all equal. Unparsed and failed verdicts are left out.
     """
     patterns: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in ask(
         """
         WITH items AS (
-            SELECT reader, judge, answer_key, record,
+            SELECT reader, judge, any_value(record) AS record, card,
                 count(*) FILTER (outcome = 'correct') AS yes,
                 count(*) FILTER (outcome = 'incorrect') AS no
-            FROM said GROUP BY ALL
+            FROM said JOIN cards USING (answer_key)
+            WHERE judge IN (SELECT judge FROM said WHERE repeat > 0)
+            GROUP BY ALL
         )
         SELECT reader, judge, patient, yes, no, count(*) AS times
         FROM items JOIN patients USING (record) WHERE yes + no >= 2 GROUP BY ALL ORDER BY ALL

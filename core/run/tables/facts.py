@@ -1,7 +1,9 @@
 """What a run's verdicts and answers say, narrow and in memory, for the tables of Stage 2.
 
 Temporary tables: ``answered``, a row an answer; ``said``, a row a verdict; ``judged``, the verdicts
-that count, each with what is known of its answer; ``patients``, a record's number among patients.
+that count, each with what is known of its answer; ``patients``, a record's number among patients;
+``cards``, an answer's number among distinct answers: copies of the same words to the same question
+were judged by the same text, whose hash their verdicts hold.
 In ``judged`` names are of an enumerated type and answers, questions and patients are numbers, so
 that a million verdicts are grouped in a tenth of a second. No text of a record is in any of them.
 ``judged`` has a column ``semantic`` where the run scored entailment.
@@ -115,11 +117,15 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
             f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
             "FROM (SELECT DISTINCT record FROM said)",
+            "CREATE OR REPLACE TEMP TABLE cards AS SELECT answer_key, "
+            "dense_rank() OVER (ORDER BY instruction, reader, judged_text) AS card FROM ("
+            "SELECT answer_key, any_value(instruction) AS instruction, any_value(reader) AS reader, "
+            "coalesce(max(prompt_hash), answer_key) AS judged_text FROM said GROUP BY answer_key)",
             "CREATE OR REPLACE TEMP TABLE questions AS "
             "SELECT instruction, row_number() OVER (ORDER BY instruction) AS question "
             "FROM (SELECT DISTINCT instruction FROM said)",
             f"CREATE OR REPLACE TEMP TABLE judged AS SELECT {', '.join(names)}, "
-            "p.patient, q.question, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
+            "p.patient, q.question, c.card, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
             "s.refusal, s.nan_evidence, "
             # No answer could be judged: the question has no reference. It is no arm's failure.
             "(s.outcome = 'failed' AND s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) "
@@ -128,6 +134,7 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
             f"FROM (SELECT * FROM said WHERE {store.counted}) s "
             "JOIN patients p USING (record) JOIN questions q USING (instruction) "
+            "JOIN cards c USING (answer_key) "
             f"LEFT JOIN answered a ON a.key = s.answer_key{joined} "
             "WHERE coalesce(s.repeat, 0) = 0",
         ]

@@ -64,7 +64,8 @@ def judges(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Only answers that both called right or wrong. Each 95 % interval resamples patients and "
+        "n counts different answers: the same words to the same question count once, however many "
+        "arms gave them. Only those that both called right or wrong. Each 95 % interval resamples patients and "
         "contains the score interval of the same counts, so it has a width even where the judges "
         "agree on every answer; fewer than 5 patients give none. A dash is a measure that is not "
         "defined. With few answers called right κ is near 0 however well two judges agree; AC1 is "
@@ -91,7 +92,8 @@ def _sentence(row: dict[str, object]) -> str:
         return "No answer was judged by both yet."
     said = {name: _told(row, name) for name in MEASURES}
     return (
-        f"The same verdict on {results.percent(row['raw'])} of {int(row['n']):,} answers: κ "
+        f"The same verdict on {results.percent(row['raw'])} of {int(row['n']):,} different answers "
+        f"({int(row['answers']):,} with their copies under other arms): κ "
         f"{said['kappa']}, AC1 {said['ac1']}, positive agreement {said['positive_agreement']}."
     )
 
@@ -133,6 +135,7 @@ def _columns(frame: pd.DataFrame, one: dict[str, object]) -> pd.DataFrame:
         {
             "arm": frame["label"],
             "n": frame["n"],
+            "answers": frame["answers"],
             "both right": frame["both_yes"],
             f"only {one['first']}": frame["only_first"],
             f"only {one['second']}": frame["only_second"],
@@ -155,7 +158,7 @@ def _itself(chosen: Chosen) -> None:
     shown = pd.DataFrame(
         {
             "judge": frame["judge"],
-            "answers": frame["n"],
+            "different answers": frame["n"],
             "times asked": frame["repeats"].round(1),
             "same verdict": results.shares(
                 frame, "agreement", "agreement_low", "agreement_high", 1
@@ -197,7 +200,7 @@ def _parted(chosen: Chosen, first: str, second: str) -> None:
             row = rows[picked[0]]
             st.session_state["parted"] = choose.token(chosen.run["run"], row["instruction"])
 
-    st.caption(f"{len(rows):,} answers. Choose a row to see it in full below.")
+    st.caption(f"{len(rows):,} answers, copies of the same words included. Choose a row to see it in full below.")
     tables.table(
         frame,
         "parted",
