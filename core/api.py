@@ -50,6 +50,7 @@ from core.protocol import PRESETS, Protocol, parse
 from core.run import (
     Preset,
     answer,
+    asked_of,
     cancel,
     compare_runs,
     compared,
@@ -164,6 +165,7 @@ __all__ = [
     "answer",
     "arms_and_judges",
     "ask",
+    "asked_of",
     "attention_map",
     "audit_lines",
     "band_of",

@@ -10,7 +10,13 @@ from pages.ui.runs import pick as runs_pick
 
 guard.page("Review")
 
-KINDS = ("answers",)
+KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
+OTHERS = tuple(kind["name"] for kind in api.kinds() if not kind["answers"])
+WITHOUT = (
+    f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
+    "have none; the human verdicts of a curve are the clinicians' that came with its cohort."
+)
+
 runs.panel()
 if not state.runs(KINDS):
     with st.container(border=True):
@@ -20,6 +26,7 @@ if not state.runs(KINDS):
             "or reader gave them; then each judge's agreement with people is shown."
         )
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
+        st.caption(WITHOUT)
     st.stop()
 with guard.readable("This cannot be shown"):
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -34,6 +41,7 @@ with guard.readable("This cannot be shown"):
             help="Your verdicts are kept under it, and your order of answers is your own. Not a "
             "full name: it is part of a file's name.",
         )
+    st.caption(WITHOUT)
     shown = guard.view(("Judge", "Agreement"))
     if run is None:
         st.stop()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
+from html import escape
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.errors import InputError, SpecError
 from core.loaders.open import open_cohort
 from core.run import (
+    asked_of,
     estimate,
     item,
     needle_items,
@@ -25,10 +28,14 @@ from core.run import (
 from core.run.control import _children
 from core.run.kind import KINDS
 from core.run.needle.contrast import in_words
+from core.run.review import add_review, review_cards, reviewers
 from core.run.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import members_place, write_cohort
 
+ROOT = Path(__file__).parent.parent
+OF_A_JUDGE = ("judge", "p", "p_holm", "ci_low", "ci_high")
+"""Columns that differ between judges with the same verdicts: the name, and what is drawn by it."""
 VARYING = ("time", "seconds", "selection_seconds")
 DEPTHS = list(range(0, 101, 10))
 
@@ -178,6 +185,45 @@ def test_behind_a_cell_are_its_items(whole: str):
         needle_items(whole, arm="full")
     with pytest.raises(InputError, match="length"):
         needle_items(whole, length="400 OR true")
+
+
+def test_people_judge_needles_once_for_all_depths_and_are_judges_in_its_tables(cohort: Path):
+    """A reviewer who repeats a judge's verdicts has its figures in every cell."""
+    run = start(spec(cohort, readers=["test_forgets"], lengths=[400], patients=2))
+    wait(run)
+    given = rows(run, "answers")
+    cards = review_cards(run, "cleo")
+    words = {(row["record"], row["needle"], row["answer"]) for row in given}
+    assert len(cards) == len(words) < len(given), "the same words at another depth are one card"
+    said = {row["answer_key"]: row["outcome"] for row in rows(run, "verdicts")}
+    for card in cards:
+        add_review(run, "cleo", card.key, said[card.answers[0]])
+    tables = report(run)["tables"]
+    for name in ("heatmap", "depths", "lengths", "facts", "contrast"):
+        own = {
+            judge: [
+                {column: value for column, value in row.items() if column not in OF_A_JUDGE}
+                for row in tables[name]
+                if row["judge"] == judge
+            ]
+            for judge in ("exact", "review:cleo")
+        }
+        assert own["exact"] and own["exact"] == own["review:cleo"], name
+    (seen,) = tables["reviews"]
+    assert (seen["cards"], seen["answers"]) == (len(cards), len(given))
+    assert {r["judge"] for r in needle_items(run, depth=50)} == {"exact", "review:cleo"}
+    app = AppTest.from_file(str(ROOT / "pages" / "review.py"), default_timeout=60)
+    app.query_params["run"] = run
+    app.session_state["reviewer"] = "dan"
+    app.run()
+    assert not app.exception
+    first = review_cards(run, "dan")[0]
+    asked = asked_of(run)
+    (question,) = (i.question for i in asked.instructions if i.id == first.instruction)
+    shown = "".join(one.value for one in app.get("html"))
+    assert escape(question) in shown and escape(asked.gold[first.instruction].answer) in shown
+    app.button(key="review_correct").click().run()
+    assert not app.exception and "dan" in reviewers(run)
 
 
 @pytest.mark.slow

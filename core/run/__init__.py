@@ -10,6 +10,7 @@ from __future__ import annotations
 import core.run.rows  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from core.run.compare import (
     answer,
+    asked_of,
     compared,
     different_only,
     disagreements,
@@ -32,6 +33,7 @@ from core.run.watching import failed_items, log_tail
 __all__ = [
     "Preset",
     "answer",
+    "asked_of",
     "cancel",
     "compare_runs",
     "compared",

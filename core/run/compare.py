@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from core.errors import UnknownName
+from core.errors import InputError, UnknownName
 from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS
+from core.run.opening import digest_of, opened
 from core.run.parts import counted_store
 from core.run.plan import Plan
 from core.run.review.verdicts import review_verdicts, reviews_of, with_reviews
 from core.run.rows import COUNTS
+from core.run.state import status
 from core.run.tables.common import literal
 from core.run.tables.facts import facts
 from core.run.tables.paired import detectable, paired
 from core.store import RowStore
+from core.types import Cohort
 
 Row = dict[str, Any]
 OF_THE_QUESTION = (
@@ -178,6 +181,22 @@ def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
             "ORDER BY q.instruction, a.label"
         )
     return rows
+
+
+def asked_of(run: str) -> Cohort:
+    """The cohort whose questions a run asks; a needle run makes its own of the one it names.
+
+    Raises UnknownName, DataError, or InputError where what it was made of has changed since.
+    """
+    plan, data = find_run(run).plan(), status(run)["data"]
+    there = opened(data)
+    made = KINDS.build(plan.kind).cohort(there, plan)
+    if made is not there and digest_of(data) != plan.digest:
+        raise InputError(
+            f"run {run} asks about records made of a cohort that has changed: {data}; its cards "
+            "cannot be shown"
+        )
+    return made
 
 
 def answer(run: str, key: str) -> Row:

@@ -132,13 +132,22 @@ def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
     """Changes whenever a run has something new to say."""
     folder = api.folders()["runs"]
     counts = (run["status"], run["planned"], run["done"], run["failed"])
-    reviewed = api.review_mark(run["run"]) if run["kind"] == "answers" else ()
-    return (folder, *counts, reviewed)
+    return (folder, *counts, api.review_mark(run["run"]))
 
 
 def report(run: dict[str, Any]) -> dict[str, Any]:
     """A run's report, for one of :func:`runs`."""
     return _report(run["run"], mark_of(run))
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the cohort")
+def _asked_of(run: str, key: str) -> api.Cohort:
+    return api.asked_of(run)
+
+
+def asked_of(run: dict[str, Any]) -> api.Cohort:
+    """The cohort whose questions a run asks, made once while its files are unchanged."""
+    return _asked_of(run["run"], api.cohort_key(api.open_data(run["data"])))
 
 
 @st.cache_data(max_entries=8, show_spinner="Reading the models' scores")

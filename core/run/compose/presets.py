@@ -58,10 +58,17 @@ class Preset:
 
 def kinds() -> list[dict[str, Any]]:
     """The kinds of run: ``name``, ``title``, ``lists`` (which of arms, readers, judges it takes,
-    and whether it must have them) and ``fields``, its own fields of a spec."""
+    and whether it must have them), ``fields``, its own fields of a spec, and ``answers``: whether
+    its runs have answers that people can judge."""
     built = [KINDS.build(name) for name in KINDS.names()]
     return [
-        {"name": k.name, "title": k.title, "lists": dict(k.lists), "fields": tuple(k.fields)}
+        {
+            "name": k.name,
+            "title": k.title,
+            "lists": dict(k.lists),
+            "fields": tuple(k.fields),
+            "answers": "answers" in k.schemas,
+        }
         for k in built
     ]
 

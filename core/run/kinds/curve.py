@@ -134,7 +134,9 @@ class CurveRun(Kind):
     def warnings(self, plan: Plan) -> list[str]:
         told = [
             "a curve is an association: questions whose evidence lies in one part of a record may "
-            "be harder for other reasons; a needle run moves the same fact instead"
+            "be harder for other reasons; a needle run moves the same fact instead",
+            "no answer is judged here: the human verdicts are the clinicians' that came with the "
+            "cohort (score clinician), and there is nothing to review",
         ]
         if plan.options["snippets"] == "all":
             told.append(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from core.errors import SpecError
 from core.protocol import Protocol
 from core.run.answering import Answering
+from core.run.folder import RunFolder
 from core.run.job import Job
 from core.run.kind import KINDS, Kind, Table
 from core.run.needle.cohort import NeedleCohort, cut_rows, needle_cohort
@@ -17,6 +18,7 @@ from core.run.needle.rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_questio
 from core.run.needle.tables import needle_tables
 from core.run.plan import Plan, Spec
 from core.run.planning import chosen
+from core.run.review.verdicts import reviews_of, summary, with_reviews
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 
@@ -84,7 +86,11 @@ class NeedleRun(Kind):
         Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return needle_tables(store, plan)
+        reviews = reviews_of(RunFolder(store.folder.parent))
+        return {
+            **needle_tables(store, with_reviews(plan, reviews), reviews.rows()),
+            "reviews": summary(reviews),
+        }
 
     def warnings(self, plan: Plan) -> list[str]:
         cuts = plan.raw["found"]["cuts"]

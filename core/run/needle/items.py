@@ -7,6 +7,7 @@ from typing import Any
 from core.errors import InputError
 from core.run.folder import find_run
 from core.run.needle.said import needle_rows
+from core.run.review.verdicts import reviews_of
 from core.run.tables.common import literal
 
 NUMBERS = ("length", "depth", "distractors")
@@ -34,4 +35,5 @@ def needle_items(run: str, **cell: str | int) -> list[dict[str, Any]]:
         else:
             valid = ", ".join((*names, *NUMBERS))
             raise InputError(f"a cell has no {name} {value!r}. Valid: {valid} (whole numbers last)")
-    return needle_rows(folder.store(plan.kind), " AND ".join(where))
+    reviews = reviews_of(folder).rows()
+    return needle_rows(folder.store(plan.kind), reviews, " AND ".join(where))

@@ -9,7 +9,7 @@ A cell's Wilson interval takes its items as independent; the intervals of ``dept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,12 @@ from core.stats import clustered_bootstrap, reported_interval, share_floor, wils
 from core.store import RowStore
 
 
-def needle_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
-    """All tables of a needle run, by name."""
-    said = needle_rows(store)
+def needle_tables(
+    store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Table]:
+    """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
+    ``reviews`` among its judges."""
+    said = needle_rows(store, reviews)
     tests = contrasts(said, plan)
     return {
         "heatmap": _heatmap(said, plan),

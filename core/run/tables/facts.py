@@ -57,21 +57,27 @@ def _named(column: str, values: Iterable[str]) -> str:
     return f"s.{column}::ENUM({listed}) AS {column}" if listed else f"s.{column} AS {column}"
 
 
-def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
-    """SQL that adds verdicts of people to ``said``; ``rows`` is the SQL of the answers."""
-    if not reviews:
-        return []
+def said_by_people(reviews: Sequence[Mapping[str, Any]]) -> str:
+    """SQL of a relation ``h`` of verdicts of people: answer_key, judge, outcome, refusal.
+
+    There is at least one."""
     values = ", ".join(
         f"({literal(r['answer_key'])}, {literal(r['judge'])}, {literal(r['outcome'])}, "
         f"{'true' if r['refusal'] else 'false'})"
         for r in reviews
     )
+    return f"(VALUES {values}) h(answer_key, judge, outcome, refusal)"
+
+
+def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
+    """SQL that adds verdicts of people to ``said``; ``rows`` is the SQL of the answers."""
+    if not reviews:
+        return []
     return [
         "INSERT INTO said BY NAME SELECT 'ok' AS status, a.label, a.reader, h.judge, a.record, "
         "a.instruction, a.key AS answer_key, a.band, a.middle, a.task_type, a.domain, h.outcome, "
         "h.refusal, false AS nan_evidence, 0 AS repeat "
-        f"FROM {rows} a JOIN (VALUES {values}) h(answer_key, judge, outcome, refusal) "
-        "ON a.key = h.answer_key"
+        f"FROM {rows} a JOIN {said_by_people(reviews)} ON a.key = h.answer_key"
     ]
 
 
@@ -119,14 +125,15 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             "FROM (SELECT DISTINCT record FROM said)",
             "CREATE OR REPLACE TEMP TABLE cards AS SELECT answer_key, "
             "dense_rank() OVER (ORDER BY instruction, reader, judged_text) AS card FROM ("
-            "SELECT answer_key, any_value(instruction) AS instruction, any_value(reader) AS reader, "
-            "coalesce(max(prompt_hash), answer_key) AS judged_text FROM said GROUP BY answer_key)",
+            "SELECT answer_key, any_value(instruction) AS instruction, "
+            "any_value(reader) AS reader, coalesce(max(prompt_hash), answer_key) AS judged_text "
+            "FROM said GROUP BY answer_key)",
             "CREATE OR REPLACE TEMP TABLE questions AS "
             "SELECT instruction, row_number() OVER (ORDER BY instruction) AS question "
             "FROM (SELECT DISTINCT instruction FROM said)",
             f"CREATE OR REPLACE TEMP TABLE judged AS SELECT {', '.join(names)}, "
-            "p.patient, q.question, c.card, a.answer, s.answer_key, s.middle, s.task_type, s.domain, "
-            "s.refusal, s.nan_evidence, "
+            "p.patient, q.question, c.card, a.answer, s.answer_key, s.middle, s.task_type, "
+            "s.domain, s.refusal, s.nan_evidence, "
             # No answer could be judged: the question has no reference. It is no arm's failure.
             "(s.outcome = 'failed' AND s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) "
             "AS unjudgeable, "

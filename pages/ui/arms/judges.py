@@ -65,11 +65,12 @@ def judges(chosen: Chosen) -> None:
     )
     st.caption(
         "n counts different answers: the same words to the same question count once, however many "
-        "arms gave them. Only those that both called right or wrong. Each 95 % interval resamples patients and "
-        "contains the score interval of the same counts, so it has a width even where the judges "
-        "agree on every answer; fewer than 5 patients give none. A dash is a measure that is not "
-        "defined. With few answers called right κ is near 0 however well two judges agree; AC1 is "
-        "not, and positive agreement is the agreement on the answers called right."
+        "arms gave them. Only those that both called right or wrong. Each 95 % interval resamples "
+        "patients and contains the score interval of the same counts, so it has a width even "
+        "where the judges agree on every answer; fewer than 5 patients give none. A dash is a "
+        "measure that is not defined. With few answers called right κ is near 0 however well two "
+        "judges agree; AC1 is not, and positive agreement is the agreement on the answers called "
+        "right."
     )
     _people(chosen)
     _itself(chosen)
@@ -200,7 +201,10 @@ def _parted(chosen: Chosen, first: str, second: str) -> None:
             row = rows[picked[0]]
             st.session_state["parted"] = choose.token(chosen.run["run"], row["instruction"])
 
-    st.caption(f"{len(rows):,} answers, copies of the same words included. Choose a row to see it in full below.")
+    st.caption(
+        f"{len(rows):,} answers, copies of the same words included. "
+        "Choose a row to see it in full below."
+    )
     tables.table(
         frame,
         "parted",

@@ -107,9 +107,9 @@ def _refused(title: str) -> None:
 
 
 def _shown(run: dict[str, Any], card: api.Card) -> bool:
-    cohort = api.open_data(run["data"])
     protocol = api.parse(state.report(run)["protocol"])
     try:
+        cohort = state.asked_of(run)
         asked = api.instruction_for(cohort, card.instruction)
         record = cohort.records[asked.record_id]
     except (MidchartError, KeyError):
