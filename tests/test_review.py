@@ -20,6 +20,7 @@ from core.run.review.cards import Distinct
 from core.run.review.deck import overlap
 from pages.ui.shared import tables
 from tests import app_data
+from tests.exports import nothing_left, sealed, unpacked, zipped
 
 ROOT = Path(__file__).parent.parent
 
@@ -290,16 +291,72 @@ def test_all_verdicts_are_taken_along_safe_against_formulas(alone):
     assert written[1]["reason"] == "other" and written[1]["card"] == card.key
 
 
-def test_a_run_without_its_text_offers_no_cards(alone, monkeypatch, tmp_path):
-    """Of a reviewed run the tables leave with people among the judges, the verdicts do not."""
-    api.add_review(alone, "cleo", api.review_cards(alone, "cleo")[0].key, "correct")
+def reviewed(run: str) -> api.Card:
+    """A card of the run, judged by two reviewers, one of whom changed a verdict."""
+    card = api.review_cards(run, "cleo")[0]
+    api.add_review(run, "cleo", card.key, "correct", 2.0, comment="=1+1 private words")
+    api.add_review(run, "cleo", card.key, "incorrect", 1.0)
+    api.add_review(run, "dan", card.key, "correct")
+    api.share_cards(run, 7)
+    return card
+
+
+@pytest.mark.parametrize("with_text", [True, False])
+def test_verdicts_leave_with_an_export_and_come_along(alone, monkeypatch, tmp_path, with_text):
+    card = reviewed(alone)
+    before = api.report(alone)["tables"]
+    assert [row["counts"] for row in before["review_verdicts"]] == [False, True, True]
     out = tmp_path / "run.zip"
-    api.export_run(alone, out, with_text=False)
+    tag = (api.status(alone)["data"], "external_services_allowed")
+    api.set_data_use(*tag, True, "the tests' own cohort")
+    try:
+        api.export_run(alone, out, with_text=with_text)
+    finally:
+        api.set_data_use(*tag, False, "as it was")
+    with zipfile.ZipFile(out) as file:
+        words = [name for name in file.namelist() if not name.endswith(".parquet")]
+        held = {name: file.read(name).decode() for name in words}
+    lines = [json.loads(line) for line in held["reviews/cleo.jsonl"].splitlines()]
+    assert [line["outcome"] for line in lines] == ["correct", "incorrect"]
+    assert [bool(line["comment"]) for line in lines] == [with_text, False]
+    written = list(csv.DictReader(io.StringIO(held["tables/review_verdicts.csv"])))
+    assert [row["reviewer"] for row in written] == ["cleo", "cleo", "dan"]
+    assert card.key in held["report.html"] and "review verdicts" in held["report.html"]
+    assert "private" not in held["tables/review_verdicts.csv"] + held["report.html"]
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
     brought = api.import_run(out)
-    assert api.review_cards(brought["run"], "cleo") == []
-    with zipfile.ZipFile(out) as file:
-        assert "review:cleo" in file.read("tables/reviews.csv").decode()
+    assert sorted(brought["reviews"]) == ["_shared", "cleo", "dan"]
+    assert api.reviewers(alone) == ["cleo", "dan"] and api.shared_cards(alone) == 7
+    there = api.report(alone)
+    if with_text:
+        assert there["tables"] == before
+        api.add_review(alone, "cleo", card.key, "correct")
+        return
+    assert api.review_cards(alone, "cleo") == []
+    assert any("cleo, dan reviewed this run" in line for line in there["warnings"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]", "{", '{"time": "2026-01-01T00:00:00+00:00", "card": "../x"}',
+        '{"time": "2026-01-01T00:00:00+00:00", "card": "' + 32 * "a" + '", "outcome": "right", '
+        '"reason": "", "comment": "", "seconds": null}',
+        '{"time": "now", "card": "' + 32 * "a" + '", "outcome": "correct", "reason": "", '
+        '"comment": "", "seconds": null}',
+    ],
+)  # fmt: skip
+def test_a_verdict_from_elsewhere_that_is_none_is_refused(alone, monkeypatch, tmp_path, line):
+    reviewed(alone)
+    api.export_run(alone, tmp_path / "run.zip", with_text=False)
+    folder = unpacked(tmp_path / "run.zip", tmp_path / "open")
+    with (folder / "reviews" / "dan.jsonl").open("a") as file:
+        file.write(line + "\n")
+    forged = zipped(sealed(folder), tmp_path / "forged.zip")
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
+    with pytest.raises(InputError, match=r"reviews/dan\.jsonl:2: is no verdict"):
+        api.import_run(forged)
+    assert nothing_left(tmp_path / "there") and not (tmp_path / "there" / "reviews").exists()
 
 
 def opened(**query: str) -> AppTest:

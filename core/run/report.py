@@ -19,14 +19,16 @@ from core.run.folder import RunFolder, find_run
 from core.run.kind import KINDS, Table
 from core.run.parts import ALL, SEEN, TEST, Part, counted_store, part_of
 from core.run.plan import Plan
+from core.run.review.book import reviewers_of
+from core.run.review.verdicts import reviews_of
 from core.run.state import status
 from core.sheets import write_sheet
 
 REASONS = 3
 """Reasons of failed items that one line names."""
 
-WHOLE = ("costs", "spent", "failures")
-"""Tables of a run's work, which count every patient."""
+WHOLE = ("costs", "spent", "failures", "reviews", "review_verdicts")
+"""Tables of a run's work and of its reviewers', which count every patient."""
 SEEN_TOO = ("recall", "accuracy")
 """Tables made once more of the patients that a gate has seen, as ``recall_seen`` and so on."""
 
@@ -98,6 +100,12 @@ def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += KINDS.build(plan.kind).warnings(plan)
+    people = reviewers_of(folder)
+    if people and not reviews_of(folder).cards:
+        warnings.append(
+            f"{', '.join(people)} reviewed this run, but it holds no words of answers here, so "
+            "people are no judges in these tables"
+        )
     changed = plan.asked.differences()
     if changed:
         listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())

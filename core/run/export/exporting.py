@@ -6,6 +6,7 @@
     spec.json        the plan, the cohort's place on this machine left out
     done.json, events.jsonl, gates.json (patients that a gate has seen)
     items/*.parquet  the rows, without the columns that hold text unless that is asked for
+    reviews/*.jsonl  verdicts of reviewers, without their comments unless text is asked for
     forecast/*       predictions of a run of kind forecast: numbers
     report.json, tables/*.csv, report.html
     REPRODUCE.toml   a spec that does it again
@@ -27,6 +28,7 @@ from typing import Any
 
 from core.egress import audit
 from core.errors import DataUseError, InputError
+from core.ledger import add_line, read_lines
 from core.loaders.open import open_cohort
 from core.run.export.html import report_html
 from core.run.export.reproducing import cohort_name, reproduce
@@ -34,6 +36,7 @@ from core.run.folder import RunFolder, find_run, now, write_json
 from core.run.gating.pinned import NOTE
 from core.run.plan import Plan
 from core.run.report import report, write_tables
+from core.run.review.book import review_files
 from core.run.state import state_of
 from core.store import Schema, query, source
 
@@ -166,6 +169,11 @@ def _write(folder: RunFolder, plan: Plan, made: Path, with_text: bool) -> dict[s
         columns, rows_of = ", ".join(kept), source(store.folder, table, schema)
         copy = f"COPY (SELECT {columns} FROM {rows_of}) TO '{file}' (FORMAT parquet)"
         rows += int(query(lambda sql=copy: sql)[0]["Count"])
+    for path in review_files(folder):
+        for line in read_lines(path):
+            words = {} if with_text or "comment" not in line else {"comment": ""}
+            add_line(made / "reviews" / path.name, {**line, **words})
+        dropped["reviews"] = [] if with_text else ["comment"]
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (made / "forecast").mkdir(exist_ok=True)
         shutil.copyfile(path, made / "forecast" / path.name)

@@ -32,6 +32,7 @@ from core.run.folder import RunFolder, now, write_json, writing
 from core.run.gating.pinned import seen_patients
 from core.run.kind import KINDS
 from core.run.provenance import content_digest
+from core.run.review.book import brought, take
 from core.store import Schema, query
 from core.store.query import quoted
 
@@ -39,6 +40,7 @@ RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
     r"|items/[a-z0-9_]{1,40}\.parquet|tables/[a-z0-9_]{1,60}\.csv"
+    r"|reviews/(_shared|[a-z0-9][a-z0-9-]{0,31})\.jsonl"
     r"|forecast/[0-9a-f]{8,64}(\.draws)?\.parquet"
 )
 NEEDED = ("spec.json", "done.json")
@@ -65,8 +67,9 @@ def import_run(file: str | Path) -> dict[str, Any]:
     """Open an export (a zip or a folder) as a finished run that is only read here.
 
     Gives ``run``, ``folder``, ``cohort`` ("same": the cohort of its name here has the very content
-    it was done on, and the run is linked to it; "other"; "absent") and ``data``, that cohort's
-    place where it is the same, else "". Raises InputError, in one line, for anything that is not
+    it was done on, and the run is linked to it; "other"; "absent"), ``data``, that cohort's
+    place where it is the same, else "", and ``reviews``, the reviewers' files that came along; one
+    that is here already stays as it is. Raises InputError, in one line, for anything that is not
     what its manifest says or that this installation does not know; then nothing is left of it.
     """
     path = Path(file).expanduser()
@@ -178,6 +181,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
         _look(path, run, fresh)
+        reviews = _reviews(path, fresh)
         here = _here(fresh)
         write_json(
             fresh.imported,
@@ -197,7 +201,20 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     except BaseException:
         shutil.rmtree(fresh.path, ignore_errors=True)
         raise
-    return {"run": run, "folder": str(final.path), **here}
+    taken = [name for name, lines in reviews.items() if take(run, name, lines)]
+    return {"run": run, "folder": str(final.path), **here, "reviews": taken}
+
+
+def _reviews(path: Path, fresh: RunFolder) -> dict[str, list[dict[str, Any]]]:
+    """The reviewers' files by name, held to what this program writes and taken out of the run's
+    folder: they belong beside the runs, where more can be added."""
+    place = fresh.path / "reviews"
+    try:
+        found = {file.stem: brought(file.stem, file.read_bytes()) for file in place.glob("*")}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    shutil.rmtree(place, ignore_errors=True)
+    return found
 
 
 def _hash_of(opened: Opener) -> str:

@@ -18,7 +18,8 @@ from core.run.job import Job, reason_of
 from core.run.kind import KINDS, Kind, Table, need_instructions
 from core.run.plan import Plan, Spec
 from core.run.planning import by_record, chosen, own_records
-from core.run.review.verdicts import reviews_of, summary, with_reviews
+from core.run.review.download import review_tables
+from core.run.review.verdicts import reviews_of, with_reviews
 from core.run.rows import ANSWERS, VERDICTS
 from core.run.tables import stage1
 from core.run.tables.stage2 import stage2
@@ -60,11 +61,12 @@ class AnswersRun(Kind):
         semantic.score(job, "answers")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        reviews = reviews_of(RunFolder(store.folder.parent))
+        folder = RunFolder(store.folder.parent)
+        reviews = reviews_of(folder)
         return {
             **stage1.tables(store, plan),
             **stage2(store, plan, with_reviews(plan, reviews), reviews.rows()),
-            "reviews": summary(reviews),
+            **review_tables(folder, reviews),
         }
 
     def warnings(self, plan: Plan) -> list[str]:

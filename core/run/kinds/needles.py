@@ -18,7 +18,8 @@ from core.run.needle.rows import NEEDLE_ANSWERS, NEEDLE_VERDICTS, needle_questio
 from core.run.needle.tables import needle_tables
 from core.run.plan import Plan, Spec
 from core.run.planning import chosen
-from core.run.review.verdicts import reviews_of, summary, with_reviews
+from core.run.review.download import review_tables
+from core.run.review.verdicts import reviews_of, with_reviews
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 
@@ -86,10 +87,11 @@ class NeedleRun(Kind):
         Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        reviews = reviews_of(RunFolder(store.folder.parent))
+        folder = RunFolder(store.folder.parent)
+        reviews = reviews_of(folder)
         return {
             **needle_tables(store, with_reviews(plan, reviews), reviews.rows()),
-            "reviews": summary(reviews),
+            **review_tables(folder, reviews),
         }
 
     def warnings(self, plan: Plan) -> list[str]:

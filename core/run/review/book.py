@@ -10,7 +10,9 @@ read, can be reviewed too.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ MOST_CHARACTERS = 2_000
 """Characters of a comment."""
 SHARED = 50
 """Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
+SHARED_FILE = "_shared"
+_CARD = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 CONSENSUS = "consensus"
 
@@ -115,6 +119,61 @@ def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
     return {line["card"]: line for line in read_lines(_file(run, reviewer))}
 
 
+def review_files(folder: RunFolder) -> list[Path]:
+    """The files of a run's reviewers, and the one with the number of shared cards."""
+    there = _folder(folder.id)
+    names = [*reviewers_of(folder), SHARED_FILE]
+    return [path for name in names if (path := there / f"{name}.jsonl").exists()]
+
+
+def brought(name: str, text: bytes) -> list[dict[str, Any]]:
+    """The lines of a reviewer's file that came from elsewhere; raises InputError.
+
+    ``name``: the file's, without its ending. Every field is held to what this program writes.
+    """
+    fields: dict[str, Callable[[Any], bool]] = {"time": _is_time}
+    if name == SHARED_FILE:
+        fields["cards"] = lambda value: type(value) is int and value >= 0
+    else:
+        reviewer_name(name)
+        fields |= {
+            "card": lambda value: isinstance(value, str) and bool(_CARD.fullmatch(value)),
+            "outcome": lambda value: value in OUTCOMES,
+            "reason": lambda value: value in ("", *REASONS),
+            "comment": lambda value: isinstance(value, str) and len(value) <= MOST_CHARACTERS,
+            "seconds": lambda value: (
+                value is None or (type(value) in (int, float) and 0 <= value < 1e9)
+            ),
+        }
+    lines: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found = json.loads(line)
+            right = found.keys() == fields.keys() and all(
+                fits(found[field]) for field, fits in fields.items()
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            right = False
+        if not right:
+            raise InputError(f"reviews/{name}.jsonl:{number}: is no verdict that is read here")
+        lines.append(found)
+    return lines
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+
+
+def take(run: str, name: str, lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Write the lines of a file that came with a run; False, and nothing, where there is one."""
+    file = _folder(run) / f"{name}.jsonl"
+    if file.exists():
+        return False
+    for line in lines:
+        add_line(file, line)
+    return True
+
+
 def reviewers(run: str) -> list[str]:
     """Who has reviewed answers of a run, by name; raises UnknownName."""
     return reviewers_of(find_run(run))
@@ -132,7 +191,7 @@ def reviewers_of(folder: RunFolder) -> list[str]:
 def shared_cards(run: str) -> int:
     """How many cards every reviewer of a run is given."""
     found = SHARED
-    for line in read_lines(_folder(run) / "_shared.jsonl"):
+    for line in read_lines(_folder(run) / f"{SHARED_FILE}.jsonl"):
         found = int(line["cards"])
     return found
 
@@ -146,7 +205,9 @@ def share_cards(run: str, cards: int) -> None:
     if type(cards) is not int or cards < 0:
         raise InputError(f"the number of shared cards is a whole number from 0, not {cards!r}")
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    add_line(_folder(folder.id) / "_shared.jsonl", {"time": now, "cards": cards}, lasting=True)
+    add_line(
+        _folder(folder.id) / f"{SHARED_FILE}.jsonl", {"time": now, "cards": cards}, lasting=True
+    )
 
 
 def review_mark(run: str) -> tuple[tuple[str, int], ...]:
