@@ -149,12 +149,12 @@ def brought(name: str, text: bytes) -> list[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             found = json.loads(line)
-            right = found.keys() == fields.keys() and all(
-                fits(found[field]) for field, fits in fields.items()
+            fits = found.keys() == fields.keys() and all(
+                right(found[field]) for field, right in fields.items()
             )
         except (ValueError, TypeError, AttributeError, RecursionError):
-            right = False
-        if not right:
+            found, fits = {}, False
+        if not fits:
             raise InputError(f"reviews/{name}.jsonl:{number}: is no verdict that is read here")
         lines.append(found)
     return lines
