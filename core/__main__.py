@@ -239,10 +239,14 @@ def compare(call: argparse.Namespace) -> None:
     for note in found["notes"]:
         print(f"note: {note}")
     _table(found["spec"], ("field", *(row["run"] for row in found["runs"])))
-    shown = ("run", "arm", "reader", "judge", "n", "baseline_share", "run_share", "difference")
     if found["results"]:
         print()
-        _table(found["results"], (*shown, "patient_low", "patient_high", "p_holm", "verdict"))
+        of = ("run", "arm", "reader", "judge", "measure", "n", "baseline_share", "run_share")
+        ends = ("difference", "patient_low", "patient_high", "p_holm", "verdict")
+        about_cut = ("kept_but_cut", "cut_at_least", "cut_at_most")
+        cut = [f"{whose}_{name}" for whose in ("baseline", "run") for name in about_cut]
+        known = [name for name in cut if any(row.get(name) for row in found["results"])]
+        _table(found["results"], (*of, *ends, *known))
 
 
 def report(call: argparse.Namespace) -> None:

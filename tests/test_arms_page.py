@@ -99,7 +99,7 @@ def test_by_position_tells_intervals_apart(here):
     assert list(frame.columns[:2]) == ["arm", "0-10 · n 0"]
     assert frame["overall · n 1"][0] == "100 [21–100] chance 100", "1 of 1, Wilson"
     app.segmented_control(key="interval").set_value("percentile").run()
-    assert app.dataframe[0].value["overall · n 1"][0] == "100 [21–100]", "widened"
+    assert app.dataframe[0].value["overall · n 1"][0] == "100 [21–100] chance 100", "widened"
 
 
 def test_fewer_than_five_patients_give_no_interval_by_patient(here):

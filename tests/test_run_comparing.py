@@ -9,7 +9,7 @@ import pytest
 
 from core.__main__ import main
 from core.errors import InputError, UnknownName
-from core.run import compare_runs, rows
+from core.run import compare_runs, different_only, rows
 from core.run.folder import make_run, write_json
 from core.run.planning import plan
 from core.run.rows import SELECTIONS, blank
@@ -29,8 +29,9 @@ def cohort(tmp_path, monkeypatch):
     return write_cohort(tmp_path / "data" / "cohorts" / "tiny", records=2)
 
 
-def made(cohort, kept, arms=("bm25",), **changes):
-    """A finished run of kind selection in which each arm kept the evidence as told."""
+def made(cohort, kept, arms=("bm25",), cut=None, **changes):
+    """A finished run of kind selection in which each arm kept the evidence as told; of the
+    questions that ``cut`` numbers for an arm, the prompt was cut, at 500 tokens and the number."""
     spec = {"kind": "selection", "data": str(cohort), "arms": list(arms), **changes}
     folder = make_run(plan(read_spec(spec)))
     begun = folder.plan()
@@ -38,7 +39,7 @@ def made(cohort, kept, arms=("bm25",), **changes):
     store.reopen()
     names = [(record, f"i{record}{q}") for record in range(2) for q in range(4)]
     for entry in begun.arms:
-        for (record, instruction), held in zip(names, kept, strict=True):
+        for number, ((record, instruction), held) in enumerate(zip(names, kept, strict=True)):
             own = {
                 "key": f"{entry.label}{instruction}", "item": f"{entry.label}{instruction}",
                 "status": "failed" if held is None else "ok",
@@ -46,6 +47,10 @@ def made(cohort, kept, arms=("bm25",), **changes):
                 "instruction": instruction, "record": str(record + 1), "evidence": held,
                 "band": "0-10",
             }  # fmt: skip
+            if cut is not None:
+                lost = number in cut.get(entry.label, ())
+                own |= {"prompt_tokens": 500 + number, "prompt_cut": lost}
+                own |= {"evidence_in_prompt": held and not lost}
             store.append("selections", {**blank(SELECTIONS), **own})
     store.compact()
     store.close()
@@ -140,6 +145,33 @@ def test_what_cannot_be_compared_is_said(cohort, tmp_path):
     with pytest.raises(UnknownName):
         compare_runs([first, "../../etc"])
     assert len(rows(first, "selections")) == 8
+
+
+def test_evidence_is_compared_where_the_reader_sees_it(cohort):
+    """Kept eight times each; the prompts of one run lose it three times, of the other once."""
+    first = made(cohort, [True] * 8, cut={"bm25": (5,)})
+    second = made(cohort, [True] * 6 + [False] * 2, cut={"bm25": (1, 2, 7)}, seed=1)
+    (row,) = compare_runs([first, second])["results"]
+    assert row["measure"] == "evidence in the prompt"
+    assert (row["baseline_share"], row["run_share"]) == (7 / 8, 4 / 8)
+    assert (row["baseline_kept_but_cut"], row["run_kept_but_cut"]) == (1, 2)
+    assert (row["baseline_cut_at_least"], row["baseline_cut_at_most"]) == (505, 505)
+    assert (row["run_cut_at_least"], row["run_cut_at_most"]) == (501, 507)
+    # A run without a prompt limit has no such figure, so what was kept is compared, and said.
+    (row,) = compare_runs([first, made(cohort, SECOND)])["results"]
+    assert row["measure"] == "evidence kept, before any prompt limit"
+    assert row["baseline_share"] == 1.0 and "run_kept_but_cut" not in row
+
+
+def test_where_arms_part_ways_tells_cut_from_dropped(cohort):
+    names = ["bm25", "recency"]
+    limited = made(cohort, [True] * 6 + [False] * 2, names, cut={"recency": (2, 7)})
+    (one,) = different_only(limited)
+    assert one["instruction"] == "i02"
+    assert one["outcomes"] == {"bm25": "in the prompt", "recency": "cut"}
+    assert one["cut_at"] == {"recency": 502}, "its own prompt's"
+    free = made(cohort, [True] * 6 + [False] * 2, names)
+    assert different_only(free) == []
 
 
 def test_the_command_line_compares(cohort, tmp_path, capsys):

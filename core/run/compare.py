@@ -25,6 +25,12 @@ OF_THE_QUESTION = (
     "record", "band", "middle", "order_position", "time_position", "token_position",
     "task_type", "domain",
 )  # fmt: skip
+CUT = "cut"
+EVIDENCE_OUTCOME = (
+    "(CASE WHEN NOT evidence THEN 'dropped' WHEN evidence_in_prompt THEN 'in the prompt' "
+    f"WHEN evidence_in_prompt IS NULL THEN 'kept' ELSE '{CUT}' END)"
+)
+"""SQL: where the evidence of a selection is."""
 
 
 def _judged(folder: RunFolder) -> tuple[Plan, list[Row]]:
@@ -100,7 +106,9 @@ def different_only(run: str) -> list[dict[str, Any]]:
     """Instructions on which arms' outcomes differ for one reader and judge.
 
     Each: instruction, record, band, reader, judge, and ``outcomes``, label → outcome. In a run
-    of kind selection the outcome is whether the evidence was kept: "kept", "dropped".
+    of kind selection the outcome says where the evidence is: "in the prompt", "cut" (kept, but cut
+    by the protocol's own limits; ``cut_at``: label → tokens of that prompt) or "dropped"; "kept"
+    where the protocol sets no limit.
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -118,9 +126,9 @@ def different_only(run: str) -> list[dict[str, Any]]:
     else:
         columns = (
             "label, instruction, record, band, '' AS reader, '' AS judge, "
-            "CASE WHEN evidence THEN 'kept' ELSE 'dropped' END AS outcome"
+            f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
         )
-        same = differs.format("evidence", "instruction")
+        same = differs.format(EVIDENCE_OUTCOME, "instruction")
         found = store.select("selections", columns, f"evidence IS NOT NULL QUALIFY {same}")
     groups: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in _sorted(plan, found):
@@ -128,6 +136,8 @@ def different_only(run: str) -> list[dict[str, Any]]:
         names = ("instruction", "record", "band", "reader", "judge")
         group = groups.setdefault(key, {**{name: row[name] for name in names}, "outcomes": {}})
         group["outcomes"][row["label"]] = row["outcome"]
+        if row["outcome"] == CUT:
+            group.setdefault("cut_at", {})[row["label"]] = row["prompt_tokens"]
     return sorted(
         groups.values(), key=lambda g: (g["record"], g["instruction"], g["reader"], g["judge"])
     )

@@ -33,25 +33,34 @@ from core.stats import (
     paired_floor,
     reported_interval,
 )
+from core.store import RowStore
 
 Row = dict[str, Any]
 Cell = tuple[str, str, str]
 Right = Mapping[str, tuple[str, bool | None]]
-"""Instruction → its record and whether the outcome was right (or the evidence kept); None where it
+"""Instruction → its record and whether the outcome was right (or the evidence there); None where it
 is unscored (unparsed or failed). What nothing could be scored on is left out."""
 Pairs = Sequence[tuple[str, bool | None, bool | None]]
 """Record, the baseline's outcome and the run's."""
 SCORED = {"correct": True, "incorrect": False}
 NOT_COMPARED = frozenset({"run", "created", "spec.name"})
+ACCURACY = "accuracy"
+IN_PROMPT = "evidence in the prompt"
+KEPT = "evidence kept, before any prompt limit"
+MEASURES = (ACCURACY, IN_PROMPT, KEPT)
+"""What runs are compared by: the first of these that both have."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     folder: RunFolder
     plan: Plan
-    cells: Mapping[Cell, Right]
+    cells: Mapping[str, Mapping[Cell, Right]]
+    """By measure."""
     people: tuple[str, ...]
     """The judges who are people (:mod:`core.run.review.verdicts`)."""
+    cut_at: Mapping[Cell, Mapping[str, int]]
+    """Tokens of the prompts that lost anything, by instruction."""
 
 
 def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
@@ -59,11 +68,14 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
 
     ``runs``: run, name, kind, status, protocol of each. ``spec``: a row a field in which any
     differs, ``field`` and each run's value under its id. ``results``: a row each further run, arm,
-    reader and judge, with ``measure`` ("accuracy", "evidence kept"), n instructions of both runs,
+    reader and judge, with ``measure`` (one of :data:`MEASURES`), n instructions of both runs,
     each run's share, the ``difference`` (that run minus the baseline) with both intervals, p and
     Holm's p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and
     ``bound_high`` of the difference over all that these could have been, and the ``verdict``
-    (:func:`core.run.tables.paired.conclusion`). ``notes``: what stands against reading them.
+    (:func:`core.run.tables.paired.conclusion`). Where evidence in the prompt is compared,
+    ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions whose evidence was
+    kept and then cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the shortest and
+    the longest prompt that lost anything. ``notes``: what stands against reading them.
     Raises UnknownName, or InputError for fewer than two runs.
     """
     if len(dict.fromkeys(runs)) < 2:
@@ -94,9 +106,14 @@ def _read(run: str) -> _Run:
     folder = find_run(run)
     plan = folder.plan()
     store, part = counted_store(folder, plan), part_of(folder, plan)
-    cells: dict[Cell, dict[str, tuple[str, bool | None]]] = defaultdict(dict)
-    rows: list[Row] = []
+    cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
+    cut_at: dict[Cell, dict[str, int]] = defaultdict(dict)
     reviews = reviews_of(folder)
+
+    def add(measure: str, row: Row, right: bool | None) -> None:
+        own = cells.setdefault(measure, defaultdict(dict))
+        own[_cell(row)][row["instruction"]] = (row["record"], right)
+
     if "verdicts" in store.schemas:
         judged = store.select(
             "verdicts",
@@ -106,25 +123,44 @@ def _read(run: str) -> _Run:
         answered = {row["key"] for row in store.select("answers", "key", "status = 'ok'")}
         # An answer without anything to judge it by is no failure of this run.
         rows = [
-            {**row, "correct": SCORED.get(row["outcome"])}
+            row
             for row in judged
             if row["outcome"] != "failed"
             or row["prompt_hash"] is not None
             or row["answer_key"] not in answered
         ]
-        rows += [
-            {**row, "correct": SCORED.get(row["outcome"])}
-            for row in review_verdicts(folder, reviews)
-            if row["record"] not in part.left_out
-        ]
-    elif "selections" in store.schemas:
-        columns = "label, '' AS reader, '' AS judge, instruction, record, evidence AS correct"
-        located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
-        rows = store.select("selections", columns, f"({store.counted}) AND {located}")
-    for row in rows:
-        cell = (row["label"], row["reader"], row["judge"])
-        cells[cell][row["instruction"]] = (row["record"], row["correct"])
-    return _Run(folder, plan, cells, reviews.judges)
+        people = review_verdicts(folder, reviews)
+        for row in [*rows, *(row for row in people if row["record"] not in part.left_out)]:
+            add(ACCURACY, row, SCORED.get(row["outcome"]))
+    for row in _evidence_rows(store):
+        add(KEPT, row, row["evidence"])
+        add(IN_PROMPT, row, row["evidence_in_prompt"])
+        if row["prompt_cut"]:
+            cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
+    if not any(
+        right is not None for own in cells.get(IN_PROMPT, {}).values() for _, right in own.values()
+    ):
+        cells.pop(IN_PROMPT, None)  # nothing limits a prompt
+    return _Run(folder, plan, cells, reviews.judges, cut_at)
+
+
+def _cell(row: Row) -> Cell:
+    return row["label"], row["reader"], row["judge"]
+
+
+def _evidence_rows(store: RowStore) -> list[Row]:
+    """Selections and answers whose question has located evidence; without a prompt, whether it
+    holds the evidence is null."""
+    main = next((name for name in ("selections", "answers") if name in store.schemas), "")
+    if not main:
+        return []
+    reader = "reader" if main == "answers" else "'' AS reader"
+    columns = (
+        f"label, {reader}, '' AS judge, instruction, record, evidence, evidence_in_prompt, "
+        "prompt_cut, prompt_tokens"
+    )
+    located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
+    return store.select(main, columns, f"({store.counted}) AND {located}")
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -165,38 +201,65 @@ def _matched(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[str, str]
     return both or ([(mine[0], theirs[0])] if len(mine) == len(theirs) == 1 else [])
 
 
+def _measure(base: _Run, run: _Run) -> str:
+    """What both runs can be compared by; "" where there is nothing."""
+    return next((m for m in MEASURES if m in base.cells and m in run.cells), "")
+
+
 def _pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell]]:
+    measure = _measure(base, run)
+    if not measure:
+        return
+
     def labels(one: _Run) -> list[str]:
         return [entry.label for entry in one.plan.arms]
 
     readers = _matched(base.plan.readers, run.plan.readers) or [("", "")]
-    judges = _matched(base.plan.judges, run.plan.judges)
-    judges += [(name, name) for name in base.people if name in run.people]
-    judges = judges or [("", "")]
+    judges = [("", "")]
+    if measure == ACCURACY:
+        judges = _matched(base.plan.judges, run.plan.judges)
+        judges += [(name, name) for name in base.people if name in run.people]
     for arm, other_arm in _matched(labels(base), labels(run)):
         for reader, other_reader in readers:
             for judge, other_judge in judges:
                 mine, theirs = (arm, reader, judge), (other_arm, other_reader, other_judge)
-                if mine in base.cells and theirs in run.cells:
+                if mine in base.cells[measure] and theirs in run.cells[measure]:
                     yield mine, theirs
 
 
 def _results(base: _Run, run: _Run) -> list[Row]:
     rows: list[Row] = []
+    measure = _measure(base, run)
     for mine, theirs in _pairs(base, run):
-        first, second = base.cells[mine], run.cells[theirs]
+        first, second = base.cells[measure][mine], run.cells[measure][theirs]
         common = [i for i in first if i in second and first[i][0] == second[i][0]]
         row = {
             "run": run.folder.id,
             "arm": _both(mine[0], theirs[0]),
             "reader": _both(mine[1], theirs[1]),
             "judge": _both(mine[2], theirs[2]),
-            "measure": "accuracy" if mine[2] else "evidence kept",
+            "measure": measure,
             **_difference(base, [(*first[i], second[i][1]) for i in common], mine),
         }
+        if measure == IN_PROMPT:
+            row |= _lost("baseline", base, mine, common) | _lost("run", run, theirs, common)
         rows.append(row)
     adjust(rows)
     return rows
+
+
+def _lost(whose: str, run: _Run, cell: Cell, instructions: Sequence[str]) -> Row:
+    """On how many instructions the evidence was kept and then cut from the prompt, and the tokens
+    of the shortest and the longest prompt that lost anything."""
+    kept, shown = run.cells[KEPT][cell], run.cells[IN_PROMPT][cell]
+    tokens = [run.cut_at[cell][i] for i in instructions if i in run.cut_at.get(cell, {})]
+    return {
+        f"{whose}_kept_but_cut": sum(
+            bool(kept[i][1]) and shown[i][1] is False for i in instructions
+        ),
+        f"{whose}_cut_at_least": min(tokens, default=None),
+        f"{whose}_cut_at_most": max(tokens, default=None),
+    }
 
 
 def _both(mine: str, theirs: str) -> str:
@@ -263,7 +326,7 @@ def _notes(base: _Run, run: _Run) -> Iterator[str]:
         yield f"{name} is a run of kind {run.plan.kind}, the baseline one of {base.plan.kind}"
     if base.plan.digest != run.plan.digest:
         yield f"{name} ran on other files than the baseline: instructions are paired by their ids"
-    if not base.cells or not run.cells:
+    if not _measure(base, run):
         yield f"{name}: no result by instruction on both sides, so no pair; only the specs compare"
     elif not any(True for _ in _pairs(base, run)):
         yield f"{name} shares no arm, reader and judge with the baseline"

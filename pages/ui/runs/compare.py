@@ -106,6 +106,9 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
     )
     if not full["unscored"].any():
         shown = shown.drop(columns=["unscored", "unscored against–for"])
+    for whose, heading in (("baseline", "baseline prompts cut"), ("run", "this run's prompts cut")):
+        if f"{whose}_cut_at_most" in full and full[f"{whose}_cut_at_most"].notna().any():
+            shown[heading] = [_cut(row, whose) for row in found["results"]]
     # What is the same in every row is said once, below: a narrow screen has room for the numbers.
     same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
     told = [f"{c} {plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
@@ -125,6 +128,16 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         "over one run's comparisons. Unscored (failed or unparsed in either run) are in no n; a "
         "difference that they could overturn is not claimed."
     )
+
+
+def _cut(row: dict[str, Any], whose: str) -> str:
+    """At how many tokens a run's prompts were cut, and the evidence that was kept but cut."""
+    most = row.get(f"{whose}_cut_at_most")
+    if most is None:
+        return ""
+    words = results.cut_at(row[f"{whose}_cut_at_least"], most)
+    lost = row[f"{whose}_kept_but_cut"]
+    return words + (f"; evidence kept but cut in {lost}" if lost else "")
 
 
 def _span(low: float | None, high: float | None) -> str:

@@ -59,7 +59,10 @@ def sentence(rows: Sequence[dict[str, Any]], run: str, baseline: str) -> str:
     """In how many comparisons a run is better, worse, not claimed or not different, by verdict."""
     better, worse = (sum(row["verdict"] == said for row in rows) for said in ("better", "worse"))
     unclaimed = sum((row["verdict"] or "").startswith("not claimed") for row in rows)
-    measure = {"accuracy": ("more accurate", "less accurate")}
+    measure = {
+        "accuracy": ("more accurate", "less accurate"),
+        "evidence in the prompt": ("showing its reader the evidence more often", "less often"),
+    }
     more, less = measure.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
     name, other = plain(run), plain(baseline)
     many = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
