@@ -46,6 +46,7 @@ from core.door.small import examine_reader, train_reader
 from core.door.training import make_gate, make_plus
 from core.evidence import band_of
 from core.loaders.gold import gold_under
+from core.packing import was_cut
 from core.protocol import PRESETS, Protocol, parse
 from core.run import (
     Preset,
@@ -254,6 +255,7 @@ __all__ = [
     "unread",
     "value_toml",
     "wait",
+    "was_cut",
     "waterfall",
     "write_tables",
     "write_toml",

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import api
+from core.packing import context_lines
 from core.types import Kept
+from pages.ui.arms import beside
 from pages.ui.patient import cards, compare, evidence, kept
 from pages.ui.patient import export as patient_export
 from pages.ui.patient import reader as reader_view
@@ -75,22 +77,110 @@ def test_evidence_of_a_card_is_that_in_the_prompt():
     cut = replace(view, prompt=api.Prompt("x", "?", (line,), 512, ("e2.1",)))
     assert (view.shown, view.cut) == ({"e0", "e2.1"}, "")
     assert (cut.shown, cut.cut) == ({"e0"}, "cut at 512 tokens")
-    words = kept.headline("Full", cut.selection, FOUND, 9, 90, "sentence", cut.shown)
-    assert "The prompt holds 0 of 1 piece" in words
-    assert words.endswith("Kept, but cut from the prompt: 1.")
+    words = kept.headline(cut, FOUND, 9, 90, "sentence")
+    assert words.endswith(
+        "The prompt holds 0 of 1 piece of evidence. Kept, but cut at 512 tokens: 1, at 50 % of the "
+        "record."
+    )
     row = cards.frame([cut], FOUND).iloc[0]
     assert (row["Evidence in prompt"], row["Evidence kept, before any prompt limit"]) == (0, 1)
+    assert row["Evidence kept but cut"] == 1
+
+
+def prompted(view: ArmView, *cut: str, tokens: int = 512) -> ArmView:
+    """The view with a prompt that shows all that the arm kept but for the sentences in ``cut``."""
+    whole = api.Prompt("x", "?", context_lines(view.selection), tokens)
+    context = tuple(line for line in whole.context if line.sentence_id not in cut)
+    return replace(view, prompt=replace(whole, context=context, cut=cut))
+
+
+@pytest.mark.parametrize(
+    ("view", "status", "words"),
+    [
+        (view_of("bm25", "e2.1"), kept.KEPT, "kept"),
+        (view_of("bm25", "e0"), kept.DROPPED, "dropped"),
+        (prompted(view_of("bm25", "e2.1")), kept.SHOWN, "in the prompt"),
+        (prompted(view_of("bm25", "e0")), kept.DROPPED, "dropped"),
+        (prompted(view_of("bm25", "e0", "e2.1"), "e2.1"), kept.CUT, "kept, but cut at 512 tokens"),
+    ],
+)
+def test_a_piece_is_in_the_prompt_cut_from_it_or_dropped(view, status, words):
+    [piece] = FOUND
+    assert (view.status(piece), view.status_words(piece)) == (status, words)
+    assert evidence.status_line(FOUND, 2, view).endswith(f", under BM25: {words}.")
+    document = json.loads(
+        patient_export.as_json(RECORD, QUESTION, GOLD, PROTOCOL, "small", [view], FOUND)
+    )
+    assert document["evidence"][0]["status"] == {"bm25": words}
+
+
+def test_the_panel_tells_evidence_in_the_prompt_from_evidence_that_was_cut():
+    units = api.sentences(RECORD, PROTOCOL)
+    here, lost = (
+        prompted(view_of(name, "e2.0", "e2.1"), *cut, tokens=tokens)
+        for name, cut, tokens in (("bm25", (), 900), ("full", ("e2.1", "e2.0"), 512))
+    )
+    html = evidence.panel(RECORD, 2, here, [here, lost], FOUND, units)
+    assert ">evidence in the prompt</span>" in html and ">in the prompt</span>" in html
+    html = evidence.panel(RECORD, 2, lost, [here, lost], FOUND, units)
+    [mark] = re.findall(r'<mark class="mc-lostgold">(.*?)</mark>', html)
+    assert "evidence cut from the prompt <small>at 512 tokens, in the prompt of BM25" in mark
+    assert html.count('class="mc-lost"') == 1 and "mc-held" not in html
+    assert "dropped evidence" not in html
+    assert "the prompt lost" in marks.legend("sentence", True)
+    assert "the prompt" not in marks.legend("sentence")
+    rows = patient_export.frame(RECORD, [lost], FOUND, PROTOCOL)
+    assert dict(zip(rows["sentence"], rows["status"], strict=True)) == {
+        "e2.0": "cut from the prompt", "e2.1": "evidence cut from the prompt",
+    }  # fmt: skip
+    assert kept.first_event(FOUND, lost) == 2
+
+
+def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
+    def row(label: str, cut: list[str], tokens: int | None) -> dict[str, object]:
+        return {
+            "label": label, "selection": [{"id": "e0"}, {"id": "e2.1"}], "cut": cut,
+            "prompt_tokens": tokens, "prompt_cut": bool(cut), "verdicts": [], "status": "ok",
+            "answer": "May", "question_survived": True, "failure_kind": None,
+        }  # fmt: skip
+
+    answers = [row("full", ["e2.1"], 512), row("bm25", [], 480), row("mmr", [], None)]
+    html = beside.arms(answers, RECORD, GOLD, PROTOCOL)
+    full, bm25, mmr = html.split("<article")[1:]
+    assert "0 of 1 evidence in the prompt, cut at 512 tokens; 1 kept, but cut<" in full
+    assert ">evidence cut from the prompt<" in full and "mc-line mc-lostgold" in full
+    assert "1 of 1 evidence in the prompt<" in bm25 and ">evidence in the prompt<" in bm25
+    assert "1 of 1 evidence kept<" in mmr and ">kept evidence<" in mmr
+
+
+def test_two_prompts_are_compared_and_what_was_cut_is_counted_apart():
+    a = prompted(view_of("bm25", "e0", "e1"))
+    b = prompted(view_of("full", "e0", "e1", "e2.1", "e3"), "e1", "e2.1")
+    table = compare.rows(a, b, FOUND[0].ids, api.sentences(RECORD, PROTOCOL))
+    assert [(r.sentence.id, r.who, r.cut) for r in table] == [
+        ("e0", "both", ""),
+        ("e1", "only A", "FULL: cut at 512 tokens"),
+        ("e2.1", "neither", "FULL: cut at 512 tokens"),
+        ("e3", "only B", ""),
+    ]
+    assert compare.count_words(table, a, b) == (
+        "1 in both prompts, 1 only in that of BM25, 1 only in that of FULL; 1 of the evidence in "
+        "neither; 2 kept by FULL, but cut at 512 tokens."
+    )
+    html = compare.html_of(table, a, b, ("#000", "#111"))
+    assert "evidence cut from the prompt <small>FULL: cut at 512 tokens</small>" in html
+    assert "dropped evidence" not in html
 
 
 def test_headline_says_what_was_kept_and_where_the_dropped_evidence_lies():
     view = view_of("bm25", "e0", recent=("e4",))
-    words = kept.headline("BM25", view.selection, FOUND, 812, 31_000, "sentence")
+    words = kept.headline(view, FOUND, 812, 31_000, "sentence")
     assert words == (
         f"BM25 kept 2 of 812 sentences ({view.selection.tokens} of 31,000 tokens), 1 of "
         "them only as most recent. It holds 0 of 1 piece of evidence; the dropped one is at 50 % "
         "of the record."
     )
-    held = kept.headline("BM25", view_of("bm25", "e2.1").selection, FOUND, 8, 90, "event")
+    held = kept.headline(view_of("bm25", "e2.1"), FOUND, 8, 90, "event")
     assert held.endswith("It holds 1 of 1 piece of evidence.")
     assert "events" in held
 
@@ -191,7 +281,7 @@ def test_what_opens_first_is_the_dropped_evidence():
 def test_two_arms_share_and_differ_and_what_neither_kept_is_there():
     a, b = view_of("bm25", "e0", "e1"), view_of("dense", "e1", "e3")
     gold = FOUND[0].ids
-    table = compare.rows(a.selection, b.selection, gold, api.sentences(RECORD, PROTOCOL))
+    table = compare.rows(a, b, gold, api.sentences(RECORD, PROTOCOL))
     assert [(r.sentence.id, r.who) for r in table] == [
         ("e0", "only A"), ("e1", "both"), ("e2.1", "neither"), ("e3", "only B"),
     ]  # fmt: skip
@@ -217,7 +307,7 @@ def test_export_holds_every_kept_and_every_dropped_sentence():
 def test_the_exported_panel_stands_alone():
     view = view_of("bm25", "e2.0")
     panel = evidence.panel(RECORD, 2, view, [view], FOUND, api.sentences(RECORD, PROTOCOL))
-    page = patient_export.panel_page("<b>When</b>?", "BM25", panel, "sentence", "dropped")
+    page = patient_export.panel_page("<b>When</b>?", "BM25", marks.legend(), panel, "dropped")
     assert "&lt;b&gt;When" in page and "<script" not in page
     assert "default-src 'none'" in page
     assert not re.search(r"(?:src|href)\s*=|url\(|@import", page.replace("&lt;img src=x", ""))
@@ -239,9 +329,9 @@ def test_a_run_that_both_kept_as_recent_is_folded_and_a_long_unit_shortened():
     units = api.sentences(record, PROTOCOL)
     items = tuple(Kept(u, None, "recency") for u in units)
     view = ArmView("a", "A", api.Selection("p1", "q1", "a", items, 12))
-    table = compare.rows(view.selection, view.selection, frozenset(), units)
+    table = compare.rows(view, view, frozenset(), units)
     html = compare.html_of(table, view, view, ("#000", "#111"))
-    assert "12 sentences both kept only as the most recent" in html
+    assert "12 sentences of both, only as the most recent" in html
     assert html.count('class="mc-cell') == 12
 
 

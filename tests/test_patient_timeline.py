@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 
 from core import api
+from core.packing import context_lines
 from core.types import Kept, Sentence
 from pages.ui.patient import kept, timeline
 from pages.ui.patient.kept import ArmView
@@ -70,6 +72,24 @@ def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
     [status] = [t for t in figure.data if t.name == "evidence, BM25"]
     assert list(status.text) == ["kept", "dropped"]
     assert list(status.marker.symbol) == ["circle-open", "x-thin-open"], "told apart by shape"
+
+
+def test_evidence_on_the_timeline_is_that_in_the_prompt_and_cut_evidence_has_a_mark_of_its_own():
+    record = record_of(101)
+    view = view_of(record, [10, 50])
+    lines = tuple(line for line in context_lines(view.selection) if line.sentence_id == "e10")
+    prompt = api.Prompt("x", "?", lines, 512, ("e50",))
+    cut, found = replace(view, prompt=prompt), pieces_at(record, 10, 50, 70)
+    figure = draw(record, [cut], found)
+    [status] = [t for t in figure.data if t.name == "evidence, BM25"]
+    assert list(status.text) == ["in the prompt", "kept, but cut at 512 tokens", "dropped"]
+    assert list(status.marker.symbol) == ["circle-open", "circle-x-open", "x-thin-open"]
+    [kept_markers] = [t for t in figure.data if t.name == "BM25"]
+    assert kept_markers.marker.opacity[0] > kept_markers.marker.opacity[1]
+    assert list(kept_markers.text) == ["score 2", "score 2; cut at 512 tokens"]
+    assert timeline.alt([cut], found, 101).endswith(
+        "BM25 kept 2, 1 of 3 evidence in the prompt, cut at 512 tokens"
+    )
 
 
 def test_the_middle_is_shaded_on_both_axes():

@@ -46,9 +46,9 @@ def test_of_a_compressed_sentence_half_must_be_left_to_count_as_kept():
 
 
 def test_the_headline_says_what_was_written():
-    words = headline("LLMLingua-2", compressed(), (), 3, 20, "sentence")
+    words = headline(ArmView("x", "LLMLingua-2", compressed()), (), 3, 20, "sentence")
     assert words.startswith("LLMLingua-2 kept words of 2 of 3 sentences (5 of 20 tokens)")
-    words = headline("Map-reduce", summaries(), (), 3, 20, "sentence")
+    words = headline(ArmView("x", "Map-reduce", summaries()), (), 3, 20, "sentence")
     assert "wrote 1 summary in place of 3 sentences" in words
     assert "of the evidence is not known" in words
 

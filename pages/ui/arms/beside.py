@@ -1,7 +1,7 @@
 """One question under several arms as HTML: verdicts, answer, and the context with its evidence.
 
-What an arm kept and what evidence it dropped are told by border and by word. Every text is
-escaped by :func:`pages.ui.shared.marks.safe`.
+What is in an arm's prompt, what was cut from it and what evidence was dropped are told by border
+and by word. Every text is escaped by :func:`pages.ui.shared.marks.safe`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ MOST_LINES = 14
 """Lines of context shown at once; evidence is always among them."""
 MOST_FOLDED = 250
 """Lines of context behind a fold."""
-CUT = "evidence cut from the prompt"
 RAW = 90
 """Characters of what a judge said."""
 
@@ -25,6 +24,7 @@ CSS = """
 .mc-line{font-size:.82rem;line-height:1.45;border-inline-start:2px solid var(--mc-line);
  padding:.1rem .5rem;margin:.22rem 0}
 .mc-line.mc-held{border:2px solid var(--mc-gold);border-radius:4px}
+.mc-line.mc-lostgold{border:2px dotted var(--mc-gold);border-radius:4px}
 .mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
 .mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
 .mc-rest>summary{cursor:pointer;opacity:.78;font-size:.8rem;margin:.2rem 0}
@@ -72,8 +72,8 @@ def _card(
     look = theme.look_of(results.label(row["label"]))
     glyph = cards.GLYPH.get(look.symbol, "●")
     kept = [piece["id"] for piece in row["selection"] or ()]
-    held = len(evidence.intersection(kept))
-    counted = f"{held} of {len(evidence)} evidence" if evidence else ""
+    cut = frozenset(row["cut"] or ())
+    counted = _evidence_words(row, evidence.intersection(kept), evidence, cut) if evidence else ""
     head = (
         f"<h3><span><i>{glyph}</i> {marks.safe(results.label(row['label']))}</span>"
         f'<span class="mc-score">{counted}</span></h3>'
@@ -102,11 +102,25 @@ def _card(
             for line in written[:MOST_FOLDED]
         )
     else:
-        lines = _lines(kept, units, evidence, frozenset(row["cut"] or ()))
+        lines = _lines(kept, units, evidence, cut, row["prompt_tokens"] is not None)
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}">{head}{answer}{verdicts}{tokens}'
         f"<div>{lines}</div></article>"
     )
+
+
+def _evidence_words(
+    row: dict[str, Any], held: frozenset[str], evidence: frozenset[str], cut: frozenset[str]
+) -> str:
+    """How many sentences of the evidence are in the prompt, and what it lost, at how many tokens;
+    how many were kept, where there is no prompt."""
+    if row["prompt_tokens"] is None:
+        return f"{len(held)} of {len(evidence)} evidence kept"
+    words = f"{len(held - cut)} of {len(evidence)} evidence in the prompt"
+    if row["prompt_cut"]:
+        words += f", {results.cut_at(row['prompt_tokens'], row['prompt_tokens'])}"
+    lost = len(held & cut)
+    return words + (f"; {lost} kept, but cut" if lost else "")
 
 
 def _verdict(verdict: dict[str, Any]) -> str:
@@ -128,8 +142,10 @@ def _lines(
     units: dict[str, api.Sentence],
     evidence: frozenset[str],
     cut: frozenset[str],
+    read: bool,
 ) -> str:
-    """The evidence, kept or dropped, and the kept lines nearest to it; the rest behind a fold."""
+    """The evidence (in the prompt, cut or dropped) and the kept lines nearest to it; the rest
+    behind a fold."""
     places = {unit: place for place, unit in enumerate(units)}
     gold = [places[i] for i in evidence if i in places]
 
@@ -145,7 +161,7 @@ def _lines(
 
     def html(ids: list[str]) -> str:
         return "".join(
-            _line(units[i], i in evidence, i in dropped, i in cut)
+            _line(units[i], i in evidence, i in dropped, i in cut, read)
             for i in sorted((i for i in ids if i in places), key=places.__getitem__)
         )
 
@@ -162,9 +178,10 @@ def _lines(
     return out
 
 
-def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
+def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool, read: bool) -> str:
     date = f"<time>{unit.time:%Y-%m-%d}</time>" if unit.time else ""
-    label = marks.DROPPED_EVIDENCE if dropped else CUT if cut else marks.KEPT_EVIDENCE
-    word = marks.tag(label) if gold else marks.tag("cut from the prompt") if cut else ""
-    kind = "" if not gold else "mc-dropped" if dropped or cut else "mc-held"
+    there = marks.LOST[gold] if cut else marks.THERE[read, gold]
+    label = marks.DROPPED_EVIDENCE if dropped else there
+    word = marks.tag(label) if gold or cut else ""
+    kind = "" if not gold else "mc-dropped" if dropped else "mc-lostgold" if cut else "mc-held"
     return f'<div class="mc-line {kind}">{word}{date}{marks.safe(unit.text)}</div>'

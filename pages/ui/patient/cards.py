@@ -127,13 +127,13 @@ def card(
         body = f'<p class="mc-muted">{words}</p>'
         score = "not run" if view.pending else "away" if view.problem else ""
     else:
-        shown = None if view.prompt is None else view.shown
-        told = kept.headline(view.title, view.selection, found, *size, unit, shown)
+        told = kept.headline(view, found, *size, unit)
         body = f"<p>{marks.safe(told)}</p>"
         body += _answer(view)
         if found:
-            held = sum(p.status(view.shown) == kept.KEPT for p in found)
+            held = sum(view.status(p) in kept.HELD for p in found)
             score = f"{held} of {len(found)} evidence"
+            score += " in the prompt" if view.prompt is not None else ""
             score += f", {view.cut}" if view.cut else ""
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}"><h3><span><i>{glyph}</i> '
@@ -168,11 +168,16 @@ def frame(views: Sequence[ArmView], found: Sequence[Piece]) -> pd.DataFrame:
             "Kept": len(view.selection.kept),
             "Tokens": view.selection.tokens,
             "Evidence in prompt": (
-                sum(p.status(view.shown) == kept.KEPT for p in found)
+                sum(view.status(p) == kept.SHOWN for p in found)
                 if found and view.prompt is not None
                 else None
             ),
             "Evidence kept, before any prompt limit": status.count(kept.KEPT) if found else None,
+            "Evidence kept but cut": (
+                sum(view.status(p) == kept.CUT for p in found)
+                if found and view.prompt is not None
+                else None
+            ),
             "Cut": view.cut,
             "Evidence dropped": status.count(kept.DROPPED) if found else None,
             "Dropped at": ", ".join(

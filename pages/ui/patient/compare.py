@@ -1,8 +1,9 @@
-"""Two arms side by side: what both kept, what only one did, in the order of the record.
+"""Two arms side by side: what both prompts show, what only one does, in the order of the record.
 
-A sentence that both kept spans both columns; one that only A or only B kept stands in its own.
-Gold evidence is marked as in the evidence panel, and evidence that neither kept stands where it
-belongs, dashed.
+A sentence that both show spans both columns; one that only A's or only B's prompt shows stands in
+its own. Gold evidence is marked as in the evidence panel, and evidence that neither shows stands
+where it belongs, dashed, and dotted where an arm had kept it. Where nobody read, it is what the
+arms kept.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core import api
+from core.types import Kept
 from pages.ui.patient import evidence
 from pages.ui.patient.cards import shortened
 from pages.ui.patient.kept import ArmView
 from pages.ui.shared import marks
-from pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT_EVIDENCE
+from pages.ui.shared.marks import CUT_EVIDENCE, DROPPED_EVIDENCE
 
 BOTH, ONLY_A, ONLY_B, NEITHER = "both", "only A", "only B", "neither"
 MOST_ROWS = 150
@@ -34,6 +36,7 @@ CSS = """
 .mc-cell.mc-a{grid-column:1}.mc-cell.mc-b{grid-column:2}
 .mc-cell.mc-gold{border:2.5px solid var(--mc-gold)}
 .mc-cell.mc-neither{border:2.5px dashed var(--mc-gold)}
+.mc-cell.mc-neither.mc-lostgold{border-style:dotted}
 .mc-cell small{opacity:.78;display:block;font-size:.76rem}
 .mc-cell .mc-who{font-weight:650;opacity:1}
 @media(max-width:640px){.mc-two{grid-template-columns:1fr}.mc-cell.mc-a,.mc-cell.mc-b{grid-column:1}
@@ -43,21 +46,43 @@ CSS = """
 
 @dataclass(frozen=True)
 class Row:
-    """A sentence, who kept it, and its two scores (None: not kept, or kept as recent)."""
+    """A sentence, whose prompt shows it, its two scores (None: not shown, or kept as recent), and
+    which arms had kept it and at how many tokens it was cut, in words."""
 
     sentence: api.Sentence
     who: str
     score_a: float | None
     score_b: float | None
     gold: bool
+    cut: str = ""
 
 
-def rows(
-    a: api.Selection, b: api.Selection, gold: frozenset[str], units: Sequence[api.Sentence]
-) -> list[Row]:
-    """Every sentence that A or B kept, and gold evidence that neither did, in record order."""
-    from_a = {k.sentence.id: k for k in a.kept}
-    from_b = {k.sentence.id: k for k in b.kept}
+def _shown(view: ArmView) -> dict[str, Kept]:
+    """What an arm's prompt shows; all that it kept where nobody read."""
+    if view.selection is None:
+        return {}
+    kept = {k.sentence.id: k for k in view.selection.kept}
+    if view.prompt is None:
+        return kept
+    here = {line.sentence_id for line in view.prompt.context}
+    return {id: one for id, one in kept.items() if id in here}
+
+
+def _lost(view: ArmView) -> frozenset[str]:
+    """Ids of the sentences that an arm kept and its prompt does not show."""
+    kept = view.selection.kept if view.selection else ()
+    return frozenset(k.sentence.id for k in kept) - _shown(view).keys()
+
+
+def rows(a: ArmView, b: ArmView, gold: frozenset[str], units: Sequence[api.Sentence]) -> list[Row]:
+    """Every sentence that A's or B's prompt shows, and gold evidence that neither does, in record
+    order."""
+    from_a, from_b = _shown(a), _shown(b)
+    lost = [(view, _lost(view)) for view in (a, b)]
+
+    def cut(id: str) -> str:
+        return "; ".join(f"{view.title}: {view.cut}" for view, ids in lost if id in ids)
+
     table: dict[str, Row] = {}
     for sentence_id in from_a.keys() | from_b.keys():
         one, two = from_a.get(sentence_id), from_b.get(sentence_id)
@@ -70,19 +95,26 @@ def rows(
             one.score if one else None,
             two.score if two else None,
             sentence_id in gold,
+            cut(sentence_id),
         )
     for unit in units if gold else ():
         if unit.id in gold and unit.id not in table:
-            table[unit.id] = Row(unit, NEITHER, None, None, True)
+            table[unit.id] = Row(unit, NEITHER, None, None, True, cut(unit.id))
     return sorted(table.values(), key=lambda r: (r.sentence.span.event, r.sentence.span.start))
 
 
-def count_words(table: Sequence[Row], a: str, b: str) -> str:
-    """How much the two share, in words."""
+def count_words(table: Sequence[Row], a: ArmView, b: ArmView) -> str:
+    """How much the two share, in words, and what each kept that its prompt lost."""
     n = {who: sum(r.who == who for r in table) for who in (BOTH, ONLY_A, ONLY_B, NEITHER)}
-    words = f"{n[BOTH]:,} kept by both, {n[ONLY_A]:,} only by {a}, {n[ONLY_B]:,} only by {b}"
+    read = a.prompt is not None or b.prompt is not None
+    where, by = ("in both prompts", "in that of") if read else ("kept by both", "by")
+    words = f"{n[BOTH]:,} {where}, {n[ONLY_A]:,} only {by} {a.title}, "
+    words += f"{n[ONLY_B]:,} only {by} {b.title}"
     if n[NEITHER]:
-        words += f"; {n[NEITHER]:,} of the evidence kept by neither"
+        words += f"; {n[NEITHER]:,} of the evidence {'in neither' if read else 'kept by neither'}"
+    for view in (a, b):
+        lost = len(_lost(view))
+        words += f"; {lost:,} kept by {view.title}, but {view.cut}" if lost else ""
     return words + "."
 
 
@@ -108,7 +140,7 @@ def html_of(table: Sequence[Row], a: ArmView, b: ArmView, colours: tuple[str, st
     def fold() -> None:
         inside = "".join(shared)
         if len(shared) >= FOLDED:
-            head = f"<summary>{len(shared):,} sentences both kept only as the most recent</summary>"
+            head = f"<summary>{len(shared):,} sentences of both, only as the most recent</summary>"
             inside = (
                 f'<details class="mc-both">{head}<div class="mc-inner">{inside}</div></details>'
             )
@@ -116,7 +148,8 @@ def html_of(table: Sequence[Row], a: ArmView, b: ArmView, colours: tuple[str, st
         shared.clear()
 
     for row in table:
-        cell = _cell(row, words[row.who], style[row.who], _scores(row, a, b))
+        read = a.prompt is not None or b.prompt is not None
+        cell = _cell(row, words[row.who], style[row.who], _scores(row, a, b), read)
         if row.who == BOTH and not row.gold and row.score_a is None and row.score_b is None:
             shared.append(cell)
             continue
@@ -126,13 +159,16 @@ def html_of(table: Sequence[Row], a: ArmView, b: ArmView, colours: tuple[str, st
     return f"<style>{CSS}</style>" + marks.block(f'<div class="mc-two">{"".join(cells)}</div>')
 
 
-def _cell(row: Row, who: str, style: str, scores: str) -> str:
+def _cell(row: Row, who: str, style: str, scores: str, read: bool) -> str:
     gold = " mc-gold" if row.gold and row.who != NEITHER else ""
     label = ""
-    if row.who == NEITHER:
+    if row.who == NEITHER and row.cut:
+        style += " mc-lostgold"
+        label = f'<span class="mc-lostgold">{marks.tag(CUT_EVIDENCE, row.cut)}</span>'
+    elif row.who == NEITHER:
         label = f'<span class="mc-dropped">{marks.tag(DROPPED_EVIDENCE, "by both")}</span>'
     elif row.gold:
-        label = f'<span class="mc-held">{marks.tag(KEPT_EVIDENCE)}</span>'
+        label = f'<span class="mc-held">{marks.tag(marks.THERE[read, True], row.cut)}</span>'
     date = row.sentence.time.strftime("%Y-%m-%d") if row.sentence.time else "undated"
     name = f'<span class="mc-who">{marks.safe(who)}</span>' if who else ""
     foot = " · ".join(part for part in (name, date, marks.safe(scores)) if part)

@@ -1,7 +1,8 @@
 """The evidence panel: one event of the record in full, its marks in place, its neighbours in short.
 
-A note is shown whole, structured events around it as a compact list. What the chosen arm kept and
-the gold evidence it dropped are marked alike, in the text (:mod:`pages.ui.shared.marks`).
+A note is shown whole, structured events around it as a compact list. What the prompt
+shows of the chosen arm's selection, what was cut from it and the gold evidence that was dropped are
+marked alike, in the text (:mod:`pages.ui.shared.marks`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from core import api
 from pages.ui.patient import kept
 from pages.ui.patient.kept import ArmView, Piece
 from pages.ui.shared import marks
-from pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
+from pages.ui.shared.marks import DROPPED_EVIDENCE, Mark
 
 AROUND = 5
 """Neighbours listed before and after the open event."""
@@ -24,6 +25,15 @@ def _others(sentence_id: str, view: ArmView, who: Mapping[str, Sequence[str]]) -
     return ", ".join(names)
 
 
+def label_of(view: ArmView, sentence_id: str, gold: bool) -> str:
+    """How a sentence is marked for an arm (:mod:`pages.ui.shared.marks`); "" where it is not."""
+    if sentence_id in view.shown:
+        return marks.THERE[view.prompt is not None, gold]
+    if sentence_id in view.ids:
+        return marks.LOST[gold]
+    return DROPPED_EVIDENCE if gold else ""
+
+
 def marks_of(
     event: int,
     units: Sequence[api.Sentence],
@@ -32,7 +42,7 @@ def marks_of(
     who: Mapping[str, Sequence[str]],
 ) -> list[Mark]:
     """The marks of one event for one arm; ``units`` are the sentences of that event."""
-    ids = view.ids
+    read = view.prompt is not None
     kept_here = view.selection.kept if view.selection else ()
     recent = {k.sentence.id for k in kept_here if k.kept_by == "recency"}
     found: list[Mark] = []
@@ -40,15 +50,18 @@ def marks_of(
         span = (unit.span.start, unit.span.end)
         if unit.span.event != event:
             continue
-        if unit.id not in ids:
-            if unit.id in gold:
-                others = _others(unit.id, view, who)
-                found.append(Mark(*span, DROPPED_EVIDENCE, f"kept by {others}" if others else ""))
-        elif unit.id in gold:
-            others = _others(unit.id, view, who)
-            found.append(Mark(*span, KEPT_EVIDENCE, f"also {others}" if others else ""))
-        else:
-            found.append(Mark(*span, KEPT, "recent" if unit.id in recent else ""))
+        is_gold = unit.id in gold
+        others = _others(unit.id, view, who) if is_gold else ""
+        elsewhere = f"{'in the prompt of' if read else 'kept by'} {others}" if others else ""
+        label = label_of(view, unit.id, is_gold)
+        if label == DROPPED_EVIDENCE:
+            found.append(Mark(*span, label, elsewhere))
+        elif label in marks.LOST.values():
+            at = view.cut.removeprefix("cut ")
+            found.append(Mark(*span, label, f"{at}, {elsewhere}" if elsewhere else at))
+        elif label:
+            extra = f"also {others}" if others else "recent" if unit.id in recent else ""
+            found.append(Mark(*span, label, extra))
     return found
 
 
@@ -101,7 +114,7 @@ def panel(
 ) -> str:
     """The panel's inside as HTML. ``units``: the record's sentences (those near are enough)."""
     gold = frozenset(i for p in found for i in p.ids)
-    who = kept.who_kept(views)
+    who = kept.who_shows(views)
     before, after = neighbours(record, event)
     near: dict[int, list[api.Sentence]] = {}
     for unit in units:
@@ -130,13 +143,13 @@ def panel(
 
 
 def status_line(found: Sequence[Piece], event: int, view: ArmView) -> str:
-    """Which piece of evidence is open and what the arm did with it, in words."""
+    """Which piece of evidence is open and where it is under the arm, in words."""
     here = [p for p in found if p.event == event]
     if not here:
         return ""
     words = [
-        f"Evidence {p.number} of {len(found)}, at {kept.percent(p.at)}: "
-        f"{p.status(view.ids)} by {view.title}"
+        f"Evidence {p.number} of {len(found)}, at {kept.percent(p.at)}, under {view.title}: "
+        f"{view.status_words(p)}"
         for p in here
     ]
     return "; ".join(words) + "."

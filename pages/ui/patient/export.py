@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from core import api
-from pages.ui.patient import kept
+from pages.ui.patient import evidence, kept
 from pages.ui.patient.kept import ArmView, Piece
 from pages.ui.shared import marks
 
@@ -17,7 +17,8 @@ from pages.ui.shared import marks
 def frame(
     record: api.Record, views: Sequence[ArmView], found: Sequence[Piece], protocol: api.Protocol
 ) -> pd.DataFrame:
-    """One row for each sentence that an arm kept, and for each gold sentence that it dropped."""
+    """One row for each sentence that an arm kept, and for each gold sentence that it dropped;
+    ``status`` as the evidence panel marks it."""
     gold = frozenset(i for p in found for i in p.ids)
     units = [s for s in api.sentences(record, protocol) if s.id in gold] if gold else []
     rows: list[dict[str, Any]] = []
@@ -29,17 +30,23 @@ def frame(
             rows.append(
                 _row(view, s.id, s.span.event, record)
                 | {
-                    "status": "kept evidence" if s.id in gold else "kept",
+                    "status": evidence.label_of(view, s.id, s.id in gold) or marks.KEPT,
                     "kept_by": item.kept_by,
                     "score": item.score,
                     "text": s.text,
                 }
             )
+        selected = {item.sentence.id for item in view.selection.kept}
         for s in units:
-            if s.id not in view.ids:
+            if s.id not in selected:
                 rows.append(
                     _row(view, s.id, s.span.event, record)
-                    | {"status": "dropped evidence", "kept_by": "", "score": None, "text": s.text}
+                    | {
+                        "status": marks.DROPPED_EVIDENCE,
+                        "kept_by": "",
+                        "score": None,
+                        "text": s.text,
+                    }
                 )
     columns = ["arm", "sentence", "event", "time", "kind", "position"]
     return pd.DataFrame(rows, columns=[*columns, "status", "kept_by", "score", "text"])
@@ -131,7 +138,7 @@ def as_json(
                 "sentences": sorted(p.ids),
                 "position": round(p.at, 6),
                 "time": p.time.isoformat() if p.time else None,
-                "status": {v.name: p.status(v.ids) for v in views if v.selection is not None},
+                "status": {v.name: v.status_words(p) for v in views if v.selection is not None},
             }
             for p in found
         ],
@@ -150,9 +157,9 @@ def prompts(views: Sequence[ArmView]) -> str:
     return "\n\n".join(parts)
 
 
-def panel_page(question: str, arm: str, panel: str, unit: str, status: str) -> str:
+def panel_page(question: str, arm: str, legend: str, panel: str, status: str) -> str:
     """The evidence panel as a page of its own, without any request to anywhere."""
     lead = (
         f"<p>{marks.safe(arm)}. {marks.safe(status)}</p>" if status else f"<p>{marks.safe(arm)}</p>"
     )
-    return marks.document(question, lead + marks.legend(unit) + panel)
+    return marks.document(question, lead + legend + panel)

@@ -1,8 +1,9 @@
-"""What was kept and what was dropped, in plain values and in words.
+"""What is in the prompt, what was cut from it and what was dropped, in plain values and in words.
 
-The Patient page asks one thing of every arm: which pieces of the gold evidence does its selection
-hold? The answer is worked out here once, from sentence ids, and shown by the cards, the timeline,
-the evidence panel and the export alike. Nothing here draws.
+The Patient page asks one thing of every arm: which pieces of the gold evidence does the reader's
+prompt hold (its selection, where nobody read)? The answer is worked out here once, from sentence
+ids, and shown by the cards, the timeline, the evidence panel and the export alike. Nothing here
+draws.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from core import api
 
 KEPT, PARTLY, DROPPED, HIDDEN = "kept", "partly kept", "dropped", "not selectable"
+SHOWN, PARTLY_SHOWN, CUT = "in the prompt", "partly in the prompt", "kept, but cut"
+HELD = (KEPT, SHOWN)
+"""What counts as evidence that is there: in the prompt, or kept where nobody read."""
 
 
 @dataclass(frozen=True)
@@ -62,43 +67,64 @@ class ArmView:
     pending: bool = False
     """Not computed yet, because it takes long and nobody asked."""
 
-    @property
+    @cached_property
     def ids(self) -> frozenset[str]:
         """Ids of the sentences kept."""
         return kept_ids(self.selection)
 
-    @property
+    @cached_property
     def shown(self) -> frozenset[str]:
-        """Ids of the sentences kept that the reader's prompt shows whole; all that were kept where
-        nobody read."""
+        """Ids of the sentences kept that the reader's prompt shows, by at least half; all that were
+        kept where nobody read."""
         if self.prompt is None or self.selection is None:
             return self.ids
-        if self.selection.lines is not None:
-            return self.ids - frozenset(self.prompt.cut)
-        whole = {line.sentence_id for line in self.prompt.context if line.shown is None}
-        return self.ids & whole
+        return _shown_ids(self.selection, self.prompt.context)
 
-    @property
+    @cached_property
     def cut(self) -> str:
         """What the prompt lost, in words; "" where nothing was cut."""
-        if self.prompt is None or not self.prompt.cut:
+        if self.prompt is None or self.selection is None:
+            return ""
+        if not api.was_cut(self.prompt, self.selection):
             return ""
         return f"cut at {self.prompt.tokens:,} tokens"
+
+    def status(self, piece: Piece) -> str:
+        """Where a piece of evidence is: in the reader's prompt, kept and then cut from it, or
+        dropped; where nobody read, whether it was kept."""
+        selected = piece.status(self.ids)
+        if self.prompt is None:
+            return selected
+        seen = piece.status(self.shown)
+        if seen == DROPPED != selected:
+            return CUT
+        return {KEPT: SHOWN, PARTLY: PARTLY_SHOWN}.get(seen, seen)
+
+    def status_words(self, piece: Piece) -> str:
+        """The status, with the length at which this prompt was cut."""
+        word = self.status(piece)
+        return f"kept, but {self.cut}" if word == CUT else word
 
 
 def kept_ids(selection: api.Selection | None) -> frozenset[str]:
     """Ids of the sentences of a selection; of a compressed one at least half must be left."""
     if selection is None:
         return frozenset()
-    ids = frozenset(k.sentence.id for k in selection.kept)
     if selection.lines is None:
-        return ids
-    whole = {k.sentence.id: len(k.sentence.text) for k in selection.kept}
-    left = {
-        line.sentence_id: sum(span.end - span.start for span in line.shown or ())
-        for line in selection.lines
-    }
-    return frozenset(id for id in ids if 2 * left.get(id, 0) >= whole[id])
+        return frozenset(k.sentence.id for k in selection.kept)
+    return _shown_ids(selection, selection.lines)
+
+
+def _shown_ids(selection: api.Selection, lines: Iterable[api.ContextLine]) -> frozenset[str]:
+    """Ids of the sentences of a selection of which lines show at least half of the characters."""
+    length = {k.sentence.id: len(k.sentence.text) for k in selection.kept}
+    shown: dict[str, int] = {}
+    for line in lines:
+        if line.sentence_id in length:
+            own = length[line.sentence_id]
+            left = own if line.shown is None else sum(s.end - s.start for s in line.shown)
+            shown[line.sentence_id] = left
+    return frozenset(id for id, left in shown.items() if 2 * left >= length[id])
 
 
 def position(record: api.Record, event: int) -> float:
@@ -158,35 +184,40 @@ def _places(found: Sequence[Piece]) -> str:
     return where[0] if len(where) == 1 else ", ".join(where[:-1]) + " and " + where[-1]
 
 
-def evidence_words(found: Sequence[Piece], ids: frozenset[str]) -> str:
-    """Which pieces of evidence a selection holds, as one or two sentences; "" without evidence."""
+def evidence_words(view: ArmView, found: Sequence[Piece]) -> str:
+    """Which pieces of evidence the prompt (or the selection, where nobody read) holds, in one or
+    two sentences; "" without evidence."""
     if not found:
         return ""
-    status = {p.number: p.status(ids) for p in found}
-    held = sum(word == KEPT for word in status.values())
+    status = {p.number: view.status(p) for p in found}
+    held = sum(word in HELD for word in status.values())
     total = len(found)
     noun = "piece" if total == 1 else "pieces"
-    words = f"It holds {held} of {total} {noun} of evidence"
+    who = "It holds" if view.prompt is None else "The prompt holds"
+    words = f"{who} {held} of {total} {noun} of evidence"
     parts: list[str] = []
-    for word, phrase in ((DROPPED, "dropped"), (PARTLY, "partly kept"), (HIDDEN, "left out")):
+    for word, phrase in (
+        (DROPPED, "dropped"),
+        (PARTLY, "partly kept"),
+        (PARTLY_SHOWN, "partly shown"),
+        (HIDDEN, "left out"),
+    ):
         those = [p for p in found if status[p.number] == word]
         if those:
             what = f"the {phrase} one is" if len(those) == 1 else f"the {phrase} ones are"
             parts.append(f"{what} at {_places(those)} of the record")
-    return words + ("; " + "; ".join(parts) if parts else "") + "."
+    words += ("; " + "; ".join(parts) if parts else "") + "."
+    lost = [p for p in found if status[p.number] == CUT]
+    if lost:
+        words += f" Kept, but {view.cut}: {len(lost)}, at {_places(lost)} of the record."
+    return words
 
 
-def headline(
-    title: str,
-    selection: api.Selection,
-    found: Sequence[Piece],
-    sentences: int,
-    tokens: int,
-    unit: str,
-    shown: frozenset[str] | None = None,
-) -> str:
-    """What an arm did, in words a clinician reads once. ``shown``: ids of the sentences that the
-    reader's prompt shows, where somebody read."""
+def headline(view: ArmView, found: Sequence[Piece], sentences: int, tokens: int, unit: str) -> str:
+    """What an arm did, in words a clinician reads once; "" where it did nothing."""
+    selection, title = view.selection, view.title
+    if selection is None:
+        return ""
     kept = len(selection.kept)
     noun = unit if sentences == 1 else f"{unit}s"
     size = f"{selection.tokens:,} of {tokens:,} tokens"
@@ -200,31 +231,25 @@ def headline(
     words = f"{title} kept {part}{kept:,} of {sentences:,} {noun} ({size})"
     recent = sum(k.kept_by == "recency" for k in selection.kept)
     words += f", {recent:,} of them only as most recent." if 0 < recent < kept else "."
-    ids = kept_ids(selection)
-    evidence = evidence_words(found, ids if shown is None else shown)
-    if shown is not None:
-        evidence = evidence.replace("It holds", "The prompt holds", 1)
-        lost = [p for p in found if p.status(ids) == KEPT != p.status(shown)]
-        if lost:
-            evidence += f" Kept, but cut from the prompt: {len(lost)}."
-    return f"{words} {evidence}".strip()
+    return f"{words} {evidence_words(view, found)}".strip()
 
 
-def who_kept(views: Iterable[ArmView]) -> dict[str, list[str]]:
-    """Sentence id to the titles of the arms that kept it."""
+def who_shows(views: Iterable[ArmView]) -> dict[str, list[str]]:
+    """Sentence id to the titles of the arms whose prompt shows it (that kept it, where nobody
+    read)."""
     table: dict[str, list[str]] = {}
     for view in views:
-        for sentence_id in view.ids:
+        for sentence_id in view.shown:
             table.setdefault(sentence_id, []).append(view.title)
     return table
 
 
 def first_event(found: Sequence[Piece], view: ArmView | None) -> int | None:
-    """What to open first: the first dropped evidence, else the first, else what was kept best."""
+    """What to open first: the first evidence that is not there, else the first, else what was kept
+    best."""
     if found:
-        ids = view.ids if view else frozenset()
-        dropped = [p for p in found if p.status(ids) != KEPT]
-        return (dropped or list(found))[0].event
+        missing = [p for p in found if view is None or view.status(p) not in HELD]
+        return (missing or list(found))[0].event
     if view and view.selection and view.selection.kept:
         best = max(view.selection.kept, key=lambda k: (k.score is not None, k.score or 0.0))
         return best.sentence.span.event

@@ -176,7 +176,7 @@ def _draw_strips(
         "Triangles: kept by score. Small rings: only because recent. Ticks: just missed.",
     ]
     if gold:
-        words.append("Large ring: evidence kept. Cross: evidence dropped.")
+        words.append("Large ring: evidence kept, before any prompt limit. Cross: evidence dropped.")
     if columns.off:
         words.append(f"{columns.off:,} undated sentences are not on this axis.")
     st.caption(" ".join(words) + " Click a marker to open its sentence.")

@@ -69,9 +69,8 @@ def two_arms(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -
         b = _pick("B", there, "patient_b", 1)
     gold = frozenset(i for p in found for i in p.ids)
     units = api.sentences(choice.record, choice.protocol)
-    assert a.selection is not None and b.selection is not None
-    table = compare.rows(a.selection, b.selection, gold, units)
-    st.text(compare.count_words(table, a.title, b.title))
+    table = compare.rows(a, b, gold, units)
+    st.text(compare.count_words(table, a, b))
     if st.toggle("Different only", key="patient_different"):
         table = [row for row in table if row.who != compare.BOTH]
     shown = table[: compare.MOST_ROWS]

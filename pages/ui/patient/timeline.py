@@ -1,4 +1,5 @@
-"""The timeline of a whole record: what happened, what each arm kept, where the evidence lies.
+"""The timeline of a whole record: what happened, what each arm kept and the prompt shows of it,
+where the evidence lies.
 
 Two parts share one axis (place in the record, or calendar time): rows of markers that can be
 clicked, evidence first and then one row an arm, and under them a quiet strip of how much of each
@@ -18,7 +19,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from core import api
-from pages.ui.patient.kept import DROPPED, KEPT, ArmView, Piece
+from pages.ui.patient.kept import CUT, HELD, ArmView, Piece
 
 ORDER, TIME = "Event order", "Time"
 BINS = 240
@@ -146,8 +147,9 @@ def _kept_trace(view: ArmView, look: Look, axis: Axis, by: str, y: int) -> go.Sc
     events = np.fromiter((k.sentence.span.event for k in kept), np.int64, len(kept))
     scores = np.array([np.nan if k.score is None else k.score for k in kept])
     recent = np.array([k.kept_by == "recency" for k in kept])
+    shown = np.array([k.sentence.id in view.shown for k in kept])
     some = thinned(events)
-    events, scores, recent = events[some], scores[some], recent[some]
+    events, scores, recent, shown = events[some], scores[some], recent[some], shown[some]
     base = look.symbol.removesuffix("-open")
     thin = len(some) < len(kept)
     note = f" (one marker for several: {len(kept):,} kept)" if thin else ""
@@ -161,10 +163,14 @@ def _kept_trace(view: ArmView, look: Look, axis: Axis, by: str, y: int) -> go.Sc
             "size": np.where(recent, 9, 10),
             "color": look.colour,
             "line": {"width": 1.6, "color": look.colour},
-            "opacity": 0.35 if thin else 0.85,
+            "opacity": np.where(shown, 0.35 if thin else 0.85, 0.15),
         },
         customdata=np.column_stack([events, recent, events + 1]),
-        text=["as most recent" if np.isnan(s) else f"score {s:.3g}" for s in scores],
+        text=[
+            ("as most recent" if np.isnan(s) else f"score {s:.3g}")
+            + ("" if there else f"; {view.cut or 'less than half of it is left'}")
+            for s, there in zip(scores, shown, strict=True)
+        ],
         hovertemplate=(
             f"<b>{view.title}</b> kept event %{{customdata[2]}}{note}<br>%{{text}}<extra></extra>"
         ),
@@ -176,8 +182,10 @@ def _kept_trace(view: ArmView, look: Look, axis: Axis, by: str, y: int) -> go.Sc
 def _evidence_trace(
     found: Sequence[Piece], view: ArmView, axis: Axis, by: str, y: int, shades: Shades
 ) -> go.Scatter:
-    """On an arm's own row: a ring round evidence it kept, a cross where it dropped some."""
-    words = [p.status(view.ids) for p in found]
+    """On an arm's own row: a ring round evidence that is in the prompt, a crossed ring where it was
+    kept and then cut, a cross where it was dropped."""
+    words = [view.status(p) for p in found]
+    symbols = {**dict.fromkeys(HELD, "circle-open"), CUT: "circle-x-open"}
     events = np.array([p.event for p in found])
     return go.Scatter(
         x=axis.where(by)[events],
@@ -185,16 +193,16 @@ def _evidence_trace(
         mode="markers",
         name=f"evidence, {view.title}",
         marker={
-            "symbol": ["circle-open" if w == KEPT else "x-thin-open" for w in words],
-            "size": [19 if w == KEPT else 13 for w in words],
+            "symbol": [symbols.get(w, "x-thin-open") for w in words],
+            "size": [19 if w in symbols else 13 for w in words],
             "color": shades.evidence,
             "line": {"width": 3, "color": shades.evidence},
             "opacity": 1,
         },
         customdata=np.column_stack([events, [p.number for p in found], events + 1]),
-        text=[w if w != DROPPED else "dropped" for w in words],
+        text=[view.status_words(p) for p in found],
         hovertemplate=(
-            f"<b>Evidence %{{customdata[1]}}</b> %{{text}} by {view.title}<br>"
+            f"<b>Evidence %{{customdata[1]}}</b>, {view.title}: %{{text}}<br>"
             "event %{customdata[2]}<extra></extra>"
         ),
         selected={"marker": {"opacity": 1}},
@@ -331,7 +339,9 @@ def alt(views: Sequence[ArmView], found: Sequence[Piece], events: int) -> str:
         parts.append("evidence at " + ", ".join(f"{100 * p.at:.0f} %" for p in found))
     for view in views:
         if view.selection is not None:
-            held = sum(p.status(view.ids) == KEPT for p in found)
-            of = f", {held} of {len(found)} evidence" if found else ""
+            held = sum(view.status(p) in HELD for p in found)
+            where = " in the prompt" if view.prompt is not None else ""
+            of = f", {held} of {len(found)} evidence{where}" if found else ""
+            of += f", {view.cut}" if view.cut else ""
             parts.append(f"{view.title} kept {len(view.selection.kept):,}{of}")
     return "; ".join(parts)

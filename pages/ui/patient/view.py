@@ -85,7 +85,7 @@ def summary(choice: Choice, found: Sequence[Piece]) -> list[ArmView]:
 
 
 def open_event(choice: Choice, found: Sequence[Piece], view: ArmView | None) -> int | None:
-    """The number of the open event: what was clicked, else the first dropped evidence."""
+    """The number of the open event: what was clicked, else the first evidence that is not there."""
     held = patient_state.opened_event(choice.record, choice.instruction)
     if held is not None:
         return held
@@ -142,7 +142,10 @@ def record_timeline(choice: Choice, views: Sequence[ArmView], found: Sequence[Pi
     )
     words = ["Click a marker to open its entry.", "Hollow: kept only because recent."]
     if found:
-        words.append("Ring: evidence kept. Cross: evidence dropped. Dashed line: evidence.")
+        words.append(
+            "Ring: evidence in the prompt (kept, where nobody read). Crossed ring: kept, but cut "
+            "from the prompt. Cross: dropped. Dashed line: evidence."
+        )
     if by == timeline.TIME and axis.undated:
         words.append(f"{axis.undated:,} undated events are not on this axis.")
     st.caption(" ".join(words))
@@ -185,6 +188,6 @@ def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Pie
     whole = long and st.toggle("Show whole note", key=f"patient_whole_{event}")
     units = patient_state.near(choice.record, choice.protocol, event, evidence.AROUND)
     body = evidence.panel(choice.record, event, view, views, found, units, bool(whole))
-    st.html(marks.block(marks.legend(choice.protocol.unit) + body))
-    unit, asked = choice.protocol.unit, choice.instruction.question
-    return patient_export.panel_page(asked, view.title, body, unit, status)
+    legend = marks.legend(choice.protocol.unit, view.prompt is not None)
+    st.html(marks.block(legend + body))
+    return patient_export.panel_page(choice.instruction.question, view.title, legend, body, status)

@@ -2,7 +2,8 @@
 
 Record text is hostile input. Everything that comes from a record goes through :func:`safe`, and
 only the tags written here reach the page. A mark says what it is by its border and by a word:
-solid "kept", thick solid "kept evidence", dashed "dropped evidence".
+solid "in the prompt", thick solid "evidence in the prompt", dotted what was kept and then cut from
+it, dashed "dropped evidence". Where nobody read there is no prompt, and "kept" stands in its place.
 """
 
 from __future__ import annotations
@@ -14,12 +15,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 KEPT, KEPT_EVIDENCE, DROPPED_EVIDENCE = "kept", "kept evidence", "dropped evidence"
+SHOWN, SHOWN_EVIDENCE = "in the prompt", "evidence in the prompt"
+CUT, CUT_EVIDENCE = "cut from the prompt", "evidence cut from the prompt"
+THERE = {
+    (True, True): SHOWN_EVIDENCE,
+    (True, False): SHOWN,
+    (False, True): KEPT_EVIDENCE,
+    (False, False): KEPT,
+}
+"""Label of what is there: (whether a reader was given a prompt, whether it is evidence)."""
+LOST = {True: CUT_EVIDENCE, False: CUT}
+"""Label of what was kept and then cut, by whether it is evidence."""
 _CLASS = {
+    CUT: "mc-lost",
     KEPT: "mc-kept",
+    SHOWN: "mc-kept",
     KEPT_EVIDENCE: "mc-held",
+    SHOWN_EVIDENCE: "mc-held",
+    CUT_EVIDENCE: "mc-lostgold",
     DROPPED_EVIDENCE: "mc-dropped",
 }
-_STRENGTH = {KEPT: 0, KEPT_EVIDENCE: 1, DROPPED_EVIDENCE: 2}
+_STRENGTH = {label: strength for strength, label in enumerate(_CLASS)}
+"""Where marks overlap the later one here wins."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\S+")
 
@@ -41,12 +58,15 @@ CSS = """
 .mc mark.mc-held{border:2.5px solid var(--mc-gold)}
 .mc mark.mc-dropped{border:2.5px dashed var(--mc-gold);
  background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
+.mc mark.mc-lost{border:1.5px dotted var(--mc-ink)}
+.mc mark.mc-lostgold{border:2.5px dotted var(--mc-gold);
+ background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
 .mc mark.mc-block{display:block;padding:.35rem .7rem}
 .mc u{text-decoration-thickness:2px;text-underline-offset:3px}
 .mc-tag{font-size:.7rem;font-weight:650;letter-spacing:.02em;line-height:1.2;
  display:inline-block;vertical-align:.1em;margin-inline-end:.4em;padding:.05em .35em;
  border-radius:3px;background:var(--mc-ink);color:light-dark(#fff,#0b1420);white-space:nowrap}
-.mc-held>.mc-tag,.mc-dropped>.mc-tag{background:var(--mc-gold);color:light-dark(#fff,#1d1500)}
+.mc-held>.mc-tag,.mc-lostgold>.mc-tag,.mc-dropped>.mc-tag{background:var(--mc-gold);color:light-dark(#fff,#1d1500)}
 .mc-tag small{font-weight:450;font-size:1em}
 .mc-fold{display:block;color:inherit;opacity:.7;font-size:.82rem;
  border-top:1px dotted var(--mc-line);border-bottom:1px dotted var(--mc-line);
@@ -209,13 +229,16 @@ def note_html(
     return f'<div class="mc-note">{"".join(out).rstrip()}</div>'
 
 
-def legend(unit: str = "sentence") -> str:
-    """What the borders mean."""
-    items = (
-        (KEPT, f"the arm kept this {unit}"),
-        (KEPT_EVIDENCE, "gold evidence, kept"),
-        (DROPPED_EVIDENCE, "gold evidence the arm left out"),
-    )
+def legend(unit: str = "sentence", read: bool = False) -> str:
+    """What the borders mean; ``read``: whether a reader was given a prompt."""
+    items = [(KEPT, f"the arm kept this {unit}"), (KEPT_EVIDENCE, "gold evidence, kept")]
+    if read:
+        items = [
+            (SHOWN, f"the reader was given this {unit}"),
+            (SHOWN_EVIDENCE, "gold evidence the reader was given"),
+            (CUT_EVIDENCE, "gold evidence the arm kept and the prompt lost"),
+        ]
+    items.append((DROPPED_EVIDENCE, "gold evidence the arm left out"))
     cells = "".join(
         f'<span><mark class="{_CLASS[label]}">{tag(label)}{safe(words)}</mark></span>'
         for label, words in items
