@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.synthetic.cohort import make_one
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drugs import DRUGS
-from core.synthetic.episodes import EPISODES
-from core.synthetic.labs import ANALYTES, written
+from core.synthetic.medicine import diseases
+from core.synthetic.medicine import drugs
+from core.synthetic.medicine import episodes
+from core.synthetic.medicine import analytes, written
 from core.synthetic.model import Block, Course, Episode, Note, Patient, Piece, Step
-from core.synthetic.questions import SERIES, SINGLES
+from core.synthetic.questions import series(), singles()
 from core.synthetic.render import render
 from core.synthetic.trajectory import creatinine, draw_base, measure, true_egfr
 
@@ -102,7 +102,7 @@ def test_hemoglobin_a1c_takes_months_to_answer():
 def test_an_acute_illness_pushes_values_and_lets_go():
     p = patient({})
     start = START + timedelta(days=500)
-    p.episodes.append(Episode(EPISODES["aki"], start, start + timedelta(days=4), 1.0))
+    p.episodes.append(Episode(episodes()["aki"], start, start + timedelta(days=4), 1.0))
     base, peak, later = (mean(p, "cr", d) for d in (490, 500.2, 540))
     assert peak > 1.8 * base and later < 1.1 * base
 
@@ -114,9 +114,9 @@ def test_a_side_effect_that_ends_a_drug_is_seen_in_the_lab():
     assert mean(p, "k", 860) < mean(p, "k", 700)
 
 
-@given(st.sampled_from(sorted(ANALYTES)), st.floats(-1e4, 1e5, allow_nan=False))
+@given(st.sampled_from(sorted(analytes())), st.floats(-1e4, 1e5, allow_nan=False))
 def test_no_value_is_written_outside_what_a_person_can_have(key: str, value: float):
-    a = ANALYTES[key]
+    a = analytes()[key]
     assert a.low - 0.006 <= float(written(key, value)) <= a.high + 0.5
 
 
@@ -132,12 +132,12 @@ def test_every_life_is_coherent(index: int, seed: int):
     for c in p.courses:
         steps = [s.when for s in c.steps]
         assert steps == sorted(steps) and c.steps[0].action == "start"
-        assert all(0 <= s.dose < len(DRUGS[c.drug].steps) for s in c.steps)
+        assert all(0 <= s.dose < len(drugs()[c.drug].steps) for s in c.steps)
         assert all(s.action != "stop" for s in c.steps[:-1])
         for step in c.steps:
             if "filtration having fallen" in step.why:
                 assert true_egfr(p, step.when) < 40
-    statins = [c for c in p.courses if DRUGS[c.drug].group == "statin"]
+    statins = [c for c in p.courses if drugs()[c.drug].group == "statin"]
     for day in range(0, (p.last - p.first).days, 90):
         when = p.first + timedelta(days=day)
         assert sum(c.dose_at(when) is not None for c in statins) <= 1
@@ -146,19 +146,19 @@ def test_every_life_is_coherent(index: int, seed: int):
 
 
 def test_every_drug_and_panel_of_the_tables_exists():
-    for disease in DISEASES.values():
+    for disease in diseases().values():
         for plan in disease.plans:
-            assert plan.drug in DRUGS
-            assert all(not heir or heir in DRUGS for _, heir in plan.stops)
-    for kind in EPISODES.values():
-        assert set(kind.treatment) <= set(DRUGS)
+            assert plan.drug in drugs()
+            assert all(not heir or heir in drugs() for _, heir in plan.stops)
+    for kind in episodes().values():
+        assert set(kind.treatment) <= set(drugs())
 
 
 def test_every_template_fills_and_no_kind_is_used_twice():
-    kinds = [t.kind for t in (*SINGLES, *SERIES)]
+    kinds = [t.kind for t in (*singles(), *series())]
     assert len(set(kinds)) == len(kinds)
     words = {**patient({}).words, "y": "2001", "old_y": "1990", "child_age": "7", "age": "60"}
-    for t in SINGLES:
+    for t in singles():
         slots = {**words, **{k: v[0].format_map(words) for k, v in t.slots.items()}}
         for text in (*t.says, *t.ask_r, *t.ask_n, t.answer, *t.keys, *t.noise):
             assert "{" not in text.format_map(slots)
@@ -166,7 +166,7 @@ def test_every_template_fills_and_no_kind_is_used_twice():
         for say in t.says:
             said = say.format_map(slots)
             assert all(key.format_map(slots).lower() in said.lower() for key in t.keys), say
-    for series in SERIES:
+    for series in series():
         slots = {**words, "v": "5", "date": "01/01/2010"}
         for text in (*series.says, *series.ask_r, *series.ask_s, series.answer_r, *series.noise):
             assert "{" not in text.format_map(slots)

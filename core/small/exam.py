@@ -26,9 +26,9 @@ from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
-from core.synthetic.labs import ANALYTES
 from core.synthetic.lessons import LessonPlan, make_lesson
 from core.synthetic.lessons.readings import READINGS
+from core.synthetic.medicine import analytes
 from core.text import words
 from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span
 
@@ -123,7 +123,7 @@ class Case:
     def told_still(self) -> bool:
         """Whether the context without the evidence has another result of the test that is asked
         for: of what is there, that one is the highest, the lowest or the latest."""
-        test = ANALYTES.get(self.kind.partition("-")[2])
+        test = analytes().get(self.kind.partition("-")[2])
         if test is None or not self.kind.startswith(("extreme-", "latest-")):
             return False
         noted = rf"{re.escape(test.name)}: |\b{re.escape(test.short)}:? \d"

@@ -11,10 +11,15 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drug_forms import local
-from core.synthetic.drugs import DRUGS
-from core.synthetic.labs import ANALYTES, PANELS, written
+from core.synthetic.medicine import (
+    analytes,
+    diseases,
+    drugs,
+    local,
+    panel_analytes,
+    panels,
+    written,
+)
 from core.synthetic.model import Encounter, Item, Note, Patient
 from core.synthetic.patient import chance
 from core.synthetic.trajectory import active, creatinine, measure
@@ -114,10 +119,10 @@ def _fixed(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -
     if e.episode is not None:
         kind = e.episode.kind
         e.items.append(_item(_minutes(e, 30), "condition", kind.code, kind.name))
-        study = kind.imaging[0]
+        study = kind.imaging.study
         e.items.append(_item(_minutes(e, 85), "image", local("IMG", study), study))
         for i, key in enumerate(kind.treatment):
-            _, product, drug_code = DRUGS[key].steps[0]
+            _, product, drug_code = drugs()[key].steps[0]
             at = _minutes(e, 120 + 13 * i)
             e.items.append(_item(at, "drug_exposure", drug_code, product, "start"))
             if e.setting == "IP":
@@ -141,7 +146,7 @@ def _fixed(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -
         e.items.append(_item(_minutes(e, 22), "procedure", "SNOMED/268400002", "12 lead ECG"))
     elif e.setting == "OP":
         for key in e.focus:
-            disease = DISEASES[key]
+            disease = diseases()[key]
             e.items.append(_item(_minutes(e, 55), "condition", disease.code, disease.name))
         if e.start.month in (9, 10, 11) and chance(rng, 0.6):
             e.items.append(
@@ -167,7 +172,7 @@ def _fixed(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -
 def _drug_steps(p: Patient, encounters: list[Encounter]) -> None:
     """Product by product: a new dose is the end of one product and the start of another."""
     for course in p.courses:
-        drug = DRUGS[course.drug]
+        drug = drugs()[course.drug]
         for step in course.steps:
             if step.when < p.first:
                 continue
@@ -185,8 +190,8 @@ def _rounds(
     rng: np.random.Generator, p: Patient, e: Encounter
 ) -> Iterator[tuple[datetime, tuple[str, ...]]]:
     """Rounds of measurement in order of importance; stays have many."""
-    own = [key for name in e.focus for key in DISEASES[name].labs]
-    labs = [key for name in own for key in PANELS.get(name, (name,))]
+    own = [key for name in e.focus for key in diseases()[name].labs]
+    labs = [key for name in own for key in panel_analytes(name)]
     labs = list(dict.fromkeys(labs))
     if e.setting == "SERIES":
         days = (e.end - e.start).days
@@ -204,29 +209,29 @@ def _rounds(
             yield _minutes(e, 8), ("temp", "rr", "spo2", "wt")
         yield _minutes(e, 31), tuple(labs[5:])
         for panel in ("bmp", "cbc", "lft", "lipid"):
-            yield _minutes(e, 33), tuple(key for key in PANELS[panel] if key not in labs)
+            yield _minutes(e, 33), tuple(key for key in panels()[panel] if key not in labs)
         return
     kind = e.episode.kind if e.episode is not None else None
     first = kind.labs if kind is not None else ("bmp", "cbc")
-    yield _minutes(e, 6), PANELS["vitals"]
+    yield _minutes(e, 6), panels()["vitals"]
     for name in first:
-        yield _minutes(e, 41), PANELS.get(name, (name,))
+        yield _minutes(e, 41), panel_analytes(name)
     hours, day = 6.0, 1
     length = (e.end - e.start).total_seconds() / 3600
     step = 6.0 if length > 24 else 1.0
     while hours < length - 1:
-        yield e.start + timedelta(hours=hours), PANELS["flow"]
+        yield e.start + timedelta(hours=hours), panels()["flow"]
         if hours >= 24 * day - 4:
             at = (e.start + timedelta(days=day)).replace(hour=5, minute=15)
             for name in first[:3]:
                 if e.start < at < e.end:
-                    yield at, PANELS.get(name, (name,))
+                    yield at, panel_analytes(name)
             day += 1
         hours += step
     # The nurse's in-between checks, as dense as the wanted size asks for, to one in ten minutes.
     for _ in range(int(6 * length) if length > 2 else 0):
         at = e.start + timedelta(hours=float(rng.uniform(1, length - 0.5)))
-        yield at, PANELS["flow"]
+        yield at, panels()["flow"]
 
 
 def _fill(rng: np.random.Generator, p: Patient, e: Encounter, wanted: int) -> int:
@@ -249,7 +254,7 @@ def _fill(rng: np.random.Generator, p: Patient, e: Encounter, wanted: int) -> in
             else:
                 value = measure(p, key, when, rng)
             drawn[key] = value
-            a = ANALYTES[key]
+            a = analytes()[key]
             e.items.append(_item(when, "measurement", a.code, a.name, written(key, value), a.unit))
             added += 1
     return added

@@ -6,41 +6,43 @@ These stand where they happened, so they are offered for the stretch of the reco
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
 
 import numpy as np
 
-from core.synthetic.drugs import DRUGS, dose
-from core.synthetic.labs import ANALYTES
+from core.synthetic.medicine import AnalyteKey, analytes, dose, drugs
 from core.synthetic.model import Course, Fact, Item, Note, Patient, Statement, Step
 from core.synthetic.notes_parts import Writer
 from core.synthetic.patient import pick
+from core.synthetic.reference import DATA, STRICT, read_tsv
 
 InStretch = Callable[[int], bool]
 """Whether an event order lies in the wanted decile."""
 
-_ASKED = {
-    "k": ("potassium", "Nephrology"), "na": ("sodium", "Nephrology"),
-    "bun": ("urea nitrogen", "Nephrology"), "hgb": ("hemoglobin", "Hematology"),
-    "inr": ("INR", "Hematology"), "wbc": ("white cell count", "Internal Medicine"),
-    "alt": ("ALT", "Gastroenterology"), "bili": ("bilirubin", "Gastroenterology"),
-    "alb": ("albumin", "Gastroenterology"), "crp": ("C-reactive protein", "Rheumatology"),
-    "bnp": ("natriuretic peptide", "Cardiovascular Disease"),
-    "uacr": ("albumin-creatinine ratio in urine", "Nephrology"),
-    "glu": ("blood sugar", "Endocrinology"),
-}  # fmt: skip
-_TRENDS = {
-    "a1c": ("glycated hemoglobin", "Endocrinology"), "tsh": ("thyroid hormone test (TSH)",
-                                                             "Endocrinology"),
-    "inr": ("clotting time (INR)", "Hematology"), "bnp": ("heart-strain peptide",
-                                                          "Cardiovascular Disease"),
-    "uacr": ("urine albumin", "Nephrology"), "crp": ("inflammation marker (CRP)", "Rheumatology"),
-    "ldl": ("bad cholesterol (LDL)", "Internal Medicine"),
-}  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class LabQuestion:
+    """An analyte that is asked for, under the name a lay person has for it: one value, or the
+    trend."""
+
+    __pydantic_config__ = STRICT
+    analyte: AnalyteKey
+    asked: Literal["value", "trend"]
+    lay: str
+    specialty: str
+
+
+@cache
+def lab_questions() -> tuple[LabQuestion, ...]:
+    """All analytes that are asked for."""
+    return read_tsv(LabQuestion, DATA / "lab_questions.tsv")
 
 
 def _asked_name(rng: np.random.Generator, step: Step, text: str) -> str:
     """A name of the drug that the sentence does not use, where there is one."""
-    drug = DRUGS[step.drug]
+    drug = drugs()[step.drug]
     names = [n for n in (drug.key, drug.brand) if n.lower() not in text.lower()]
     return pick(rng, names) if names else drug.key
 
@@ -78,7 +80,7 @@ def drug_facts(
             continue
         text, why = texts[id_], _why(p, step)
         name = _asked_name(rng, step, text)
-        lay = DRUGS[step.drug].lay
+        lay = drugs()[step.drug].lay
         kind = f"drug-{step.drug}"
         main = Statement(text, note, "plan", id_)
         if task == "S":
@@ -180,15 +182,16 @@ def lab_facts(rng: np.random.Generator, flat: list[Item], near: InStretch, task:
         if item.type == "measurement":
             rows.setdefault(item.code, []).append(item)
     made: list[Fact] = []
-    wanted = _TRENDS if task == "S" else _ASKED
-    for key, (lay, specialty) in wanted.items():
-        items = rows.get(ANALYTES[key].code, [])
-        if len(items) < 3:
+    for asked in lab_questions():
+        key, lay, specialty = asked.analyte, asked.lay, asked.specialty
+        items = rows.get(analytes()[key].code, [])
+        if len(items) < 3 or (asked.asked == "trend") != (task == "S"):
             continue
         if task == "S":
             if len(items) > 7 or not any(near(i.order) for i in items):
                 continue
             main = next(i for i in items if near(i.order))
+            short = analytes()[key].short
             parts = [f"{i.when:%b %Y}: {_value(i)}" for i in items]
             ordered = [main] + [i for i in items if i is not main]
             made.append(
@@ -204,10 +207,13 @@ def lab_facts(rng: np.random.Generator, flat: list[Item], near: InStretch, task:
                             f"List all {lay} results in order.",
                         ),
                     ),
-                    f"{ANALYTES[key].short}: " + "; ".join(parts) + ".",
+                    f"{short}: " + "; ".join(parts) + ".",
                     [Statement(f"{i.name}: {_value(i)}", None, item=i) for i in ordered],
                     tuple(i.text for i in items),
-                    [f"{ANALYTES[key].short}: {parts[-1]}.", f"{ANALYTES[key].short} was stable."],
+                    [
+                        f"{short}: {parts[-1]}.",
+                        f"{short} was stable.",
+                    ],
                     specialty=specialty,
                 )
             )

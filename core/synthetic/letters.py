@@ -7,13 +7,16 @@ All draws are from generators of their own: a cohort without letters has the byt
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
 
 import numpy as np
 
-from core.synthetic.drug_forms import local
+from core.synthetic.medicine import PERSON_SLOTS, Reason, local, slots_of
 from core.synthetic.model import Block, Encounter, Fact, Item, Note, Patient, Piece
-from core.synthetic.notes_parts import SIGNED, day
+from core.synthetic.notes_parts import day, signature
 from core.synthetic.patient import chance, pick
+from core.synthetic.reference import DATA, STRICT, Key, read_yaml
 
 LONG = 100
 """Characters that a long question has more than."""
@@ -30,51 +33,29 @@ _WRITTEN = {
     "Progress Note": 0.2,
 }
 """How often a note of this kind is a letter, in records of notes and letters."""
-_TO = ("Arbuthnot", "Delacroix", "Venkataraman", "Osterhout", "Maldonado", "Thistlewood")
-_OPENING = (
-    "Thank you for asking us to see {Name}, a {age}-year-old {man}, and for the records that you "
-    "sent ahead. What follows is what we found, what was done, and what we would ask of your "
-    "office.",
-    "I am writing to bring you up to date on {Name}, who is now {age} years old. Copies of the "
-    "original reports can be had from our records department on request.",
-    "It was a pleasure to see {Name}, whom you know well, in our department. As this letter goes "
-    "to several colleagues I have set out the background at some length.",
-)
-_CLOSING = (
-    "Please do not hesitate to call our office if anything in this letter is unclear or if {his} "
-    "condition changes before the next appointment.",
-    "I would be grateful if you could see {him} in the meantime for blood pressure and routine "
-    "bloods, and let us know of any change in {his} treatment.",
-    "A copy of this letter has been given to {Name}. Thank you for involving us in {his} care.",
-)
-_SEEN = (
-    "{kind} of {date}.",
-    "From our contact on {date} ({kind}).",
-    "On {date} the following was recorded ({kind}).",
-)
 
-# A question for a yes or no or for the latest value keeps its first words, so its reason follows.
-_AFTER = (
-    "I am preparing the pre-operative assessment and nobody in the clinic could answer this from "
-    "the problem list.",
-    "The family asked me on the phone today and I would like to call them back with what is "
-    "actually in the chart.",
-    "I am covering for a colleague this week and need to know before I sign the referral letter "
-    "this afternoon.",
-    "The anesthesia team has asked, and the summary that came with the transfer does not mention "
-    "it either way.",
-    "I have gone through the last two discharge summaries without finding it and do not want to "
-    "rely on memory.",
-    "We need it for the multidisciplinary meeting on Thursday, where {his} further treatment will "
-    "be decided.",
-)
-_BEFORE = (
-    "I am seeing {Name} for the first time tomorrow and {his} referral letter leaves this out: ",
-    "Before {he} is booked for the procedure the anesthesia team would like one point settled: ",
-    "{Name} could not remember this when asked at the visit today and no relative was present: ",
-    "For the insurance form that has to go out this week I need one detail from the old notes: ",
-)
+_Frame = Annotated[str, Key("slot", lambda: PERSON_SLOTS | {"age"}, slots_of)]
 _ASKING = ("What", "Which", "How", "Who", "When", "Where", "Why", "At", "For", "In")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterTexts:
+    """What frames a letter, and reasons for asking: ``after`` a question that must keep its first
+    words (for a yes or no, or the latest value), or ``before`` any other."""
+
+    __pydantic_config__ = STRICT
+    colleagues: tuple[str, ...]
+    opening: tuple[_Frame, ...]
+    closing: tuple[_Frame, ...]
+    contact: tuple[Annotated[str, Key("slot", lambda: ("kind", "date"), slots_of)], ...]
+    after: tuple[Reason, ...]
+    before: tuple[Reason, ...]
+
+
+@cache
+def letter_texts() -> LetterTexts:
+    """The table of such texts."""
+    return read_yaml(LetterTexts, DATA / "letters.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +107,11 @@ def _frame(
     note.blocks = [
         Block("letterhead", "", [Piece(line) for line in head], "lines"),
         Block("about", "", [Piece(about)]),
-        Block("salutation", "", [Piece(f"Dear Dr. {pick(rng, _TO)},")]),
-        Block("opening", "", [Piece(pick(rng, _OPENING).format_map(words))]),
+        Block("salutation", "", [Piece(f"Dear Dr. {pick(rng, letter_texts().colleagues)},")]),
+        Block("opening", "", [Piece(pick(rng, letter_texts().opening).format_map(words))]),
         *blocks,
-        Block("closing", "", [Piece(pick(rng, _CLOSING).format_map(words))]),
-        Block("sign", "", [Piece("With kind regards,"), Piece(pick(rng, SIGNED))], "lines"),
+        Block("closing", "", [Piece(pick(rng, letter_texts().closing).format_map(words))]),
+        Block("sign", "", [Piece("With kind regards,"), Piece(signature(rng))], "lines"),
     ]
     note.style = 3
     note.columns = int(rng.integers(*COLUMNS))
@@ -172,8 +153,9 @@ def only_letters(
         item.note = letter = Note(LETTER, when)
         blocks: list[Block] = []
         for _, part in held:
-            seen = pick(rng, _SEEN).format_map({"kind": part.kind, "date": day(part.when)})
-            blocks += [Block("contact", "", [Piece(seen)]), *_body(part)]
+            frame = pick(rng, letter_texts().contact)
+            contact = frame.format(kind=part.kind, date=day(part.when))
+            blocks += [Block("contact", "", [Piece(contact)]), *_body(part)]
             into[id(part)] = letter
         _frame(rng, p, letter, e.specialty, blocks)
         made.append(Encounter("OP", e.specialty, when, when, e.focus, items=[item]))
@@ -193,10 +175,10 @@ def is_long(index: int, number: int) -> bool:
 
 def lengthen_question(rng: np.random.Generator, p: Patient, fact: Fact) -> None:
     """Put the reason for asking to a question, so that it has more than ``LONG`` characters."""
-    frames = [t.format_map(p.words) for t in _AFTER]
+    frames = [t.format_map(p.words) for t in letter_texts().after]
     made = [f"{fact.question} {t}" for t in frames]
     if fact.task_type == "Rn":
         first, blank, rest = fact.question.partition(" ")
         start = first.lower() if first in _ASKING else first
-        made += [t.format_map(p.words) + start + blank + rest for t in _BEFORE]
+        made += [t.format_map(p.words) + start + blank + rest for t in letter_texts().before]
     fact.question = pick(rng, tuple(q for q in made if len(q) > LONG))

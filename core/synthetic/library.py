@@ -7,14 +7,46 @@ all written from the drawn values, so that nothing is read back from text.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from typing import Annotated, Literal
 
 import numpy as np
 
-from core.synthetic.model import Fact, Item, Note, Patient, Statement
+from core.synthetic.medicine import PERSON_SLOTS, Reason, diseases, slots_of
+from core.synthetic.model import DOMAINS, Domain, Fact, Item, Note, Patient, Statement
 from core.synthetic.patient import chance, pick
+from core.synthetic.reference import DATA, STRICT, Key, read_yaml
 from core.synthetic.trajectory import active
+
+Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
+"""Where a sentence belongs in a note."""
+_PERSON_NEEDS = frozenset(
+    ["F", "M", "smoker", "drinks", "married", "widowed", "divorced", "retired", "allergy"]
+)
+_AGE = re.compile(r"[<>]\d+")
+
+
+def _needs_named(need: str) -> list[str]:
+    """The words of a need, but for ages."""
+    words = (word.lstrip("!") for word in need.split())
+    return [word for word in words if not _AGE.fullmatch(word)]
+
+
+Need = Annotated[
+    str, Key("patient property or condition", lambda: _PERSON_NEEDS.union(diseases()), _needs_named)
+]
+
+
+def _check_slots(key: str, templates: Iterable[str], slots: Iterable[str]) -> None:
+    known = PERSON_SLOTS.union(slots)
+    for text in templates:
+        unknown = sorted(set(slots_of(text)) - known)
+        if unknown:
+            raise ValueError(f"{key}: unknown slot {unknown[0]!r} in {text!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,39 +58,76 @@ class Single:
     by which a wrong answer differs; ``need`` who can have it (see :func:`suits`).
     """
 
-    kind: str
-    domain: str
-    section: str
-    slots: dict[str, tuple[str, ...]]
+    __pydantic_config__ = STRICT
+    key: str
+    domain: Domain
+    section: Section
+    slots: dict[str, tuple[Reason, ...]]
     says: tuple[str, ...]
-    ask_r: tuple[str, ...]
-    ask_n: tuple[str, ...]
     answer: str
     keys: tuple[str, ...]
     vary: str
     noise: tuple[str, ...]
-    need: str = ""
+    ask_r: tuple[str, ...] = ()
+    ask_n: tuple[str, ...] = ()
+    need: Need = ""
     specialty: str = "Internal Medicine"
+
+    def __post_init__(self) -> None:
+        slots = (*self.slots, "y", "old_y", "child_age", "age")
+        texts = (*self.says, *self.ask_r, *self.ask_n, self.answer, *self.keys, *self.noise)
+        _check_slots(self.key, (*texts, f"{{{self.vary}}}"), slots)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A finding said again and again with new values; each of ``chains`` is in time order."""
+    """A finding said again and again with new values; each of ``chains`` is in time order.
 
-    kind: str
-    domain: str
-    section: str
-    chains: tuple[tuple[str, ...], ...]
+    ``gap`` is the fewest days between two of them: nobody has a bone scan every month.
+    """
+
+    __pydantic_config__ = STRICT
+    key: str
+    domain: Domain
+    section: Section
+    chains: tuple[tuple[Reason, ...], ...]
     says: tuple[str, ...]
-    ask_r: tuple[str, ...]
-    ask_s: tuple[str, ...]
     answer_r: str
-    answer_s: str
+    answer_s: Reason
     noise: tuple[str, ...]
-    need: str = ""
+    ask_r: tuple[Reason, ...] = ()
+    ask_s: tuple[Reason, ...] = ()
+    need: Need = ""
     specialty: str = "Internal Medicine"
     gap: int = 60
-    """Days between two of them at least: nobody has a bone scan every month."""
+
+    def __post_init__(self) -> None:
+        _check_slots(self.key, (*self.says, self.answer_r), ("v", "date"))
+        _check_slots(self.key, self.noise, ("v",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    __pydantic_config__ = STRICT
+    singles: tuple[Single, ...]
+    series: tuple[Series, ...]
+
+
+@cache
+def _facts() -> list[_Facts]:
+    return [read_yaml(_Facts, DATA / f"facts_{domain}.yaml") for domain in DOMAINS]
+
+
+@cache
+def singles() -> tuple[Single, ...]:
+    """Every fact that is said once."""
+    return tuple(fact for facts in _facts() for fact in facts.singles)
+
+
+@cache
+def series() -> tuple[Series, ...]:
+    """Every finding that is repeated."""
+    return tuple(fact for facts in _facts() for fact in facts.series)
 
 
 @dataclass(slots=True)
@@ -162,7 +231,7 @@ def make_single(t: Single, scene: Scene, task: str) -> Fact | None:
     ]
     noise = [(t.section, n.format_map(_other(scene, t.slots, words, t.vary))) for n in t.noise]
     return Fact(
-        t.kind,
+        t.key,
         t.domain,
         task,
         question,
@@ -232,7 +301,7 @@ def make_series(t: Series, scene: Scene, task: str) -> Fact | None:
         noise = [(t.section, n.format_map({**words, "v": pick(rng, chain)})) for n in t.noise]
         earlier = [row for row in said if row is not main]
         fact = Fact(
-            t.kind,
+            t.key,
             t.domain,
             task,
             question,
@@ -276,7 +345,7 @@ def make_series(t: Series, scene: Scene, task: str) -> Fact | None:
     if chance(rng, 0.5):
         noise = noise[:1]
     return Fact(
-        t.kind,
+        t.key,
         t.domain,
         task,
         question,

@@ -1,95 +1,25 @@
-"""The words of the clinical generator: what a life, an encounter, a note and a fact are.
+"""What a life, an encounter, a note and a fact are: working objects of one patient's making.
 
-These are working objects of one patient's making, so the ones that grow are plain dataclasses;
-the tables of knowledge (drugs, diseases, analytes) are frozen.
+What is known of drugs, conditions and analytes is in :mod:`core.synthetic.medicine`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal, get_args
 
-DOMAINS = ("medication", "diagnosis", "laboratory", "social")
+from core.synthetic.medicine import EpisodeKind, Stop
+
+Domain = Literal["medication", "diagnosis", "laboratory", "social"]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
 TASK_TYPES = ("R", "Rn", "S")
-
-
-@dataclass(frozen=True, slots=True)
-class Drug:
-    """A drug: its names, what a lay person calls it, and its dose steps.
-
-    ``steps`` are (dose as prescribed, product name, code). ``group`` is the effect class that
-    :mod:`core.synthetic.trajectory` knows.
-    """
-
-    key: str
-    brand: str
-    group: str
-    lay: str
-    steps: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a disease is treated with one drug.
-
-    ``share`` of patients get it, ``delay`` days after onset. ``ups`` are reasons for a higher
-    step, ``stops`` (reason, successor drug or "") pairs for ending it.
-    """
-
-    drug: str
-    share: float
-    delay: int
-    start: str
-    ups: tuple[str, ...] = ()
-    stops: tuple[tuple[str, str], ...] = ()
-    stop_share: float = 0.35
-
-
-@dataclass(frozen=True, slots=True)
-class Disease:
-    """A long-term condition with the prose its notes are written from."""
-
-    key: str
-    name: str
-    short: str
-    code: str
-    specialty: str
-    plans: tuple[Plan, ...]
-    labs: tuple[str, ...]
-    stable: tuple[str, ...]
-    worse: tuple[str, ...]
-    exam: tuple[str, ...]
-    assess: tuple[str, ...]
-    todo: tuple[str, ...]
-    ros: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeKind:
-    """An acute illness that begins and ends: its prose, treatment and laboratory effect."""
-
-    key: str
-    name: str
-    code: str
-    setting: str
-    days: tuple[int, int]
-    complaint: str
-    story: tuple[str, ...]
-    exam: tuple[str, ...]
-    imaging: tuple[str, str]
-    """(study, report)"""
-    course: tuple[str, ...]
-    treatment: tuple[str, ...]
-    """drug keys given"""
-    labs: tuple[str, ...]
-    effects: tuple[tuple[str, float], ...]
-    """(analyte, shift at the peak)"""
-    discharge: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Step:
-    """One turn of a drug course. ``action`` is start, change or stop; ``why`` its reason."""
+    """One turn of a drug course. ``action`` is start, change or stop; ``why`` its reason, and of a
+    stop that the tables give, ``cause`` the entry it is from."""
 
     when: datetime
     action: str
@@ -98,6 +28,7 @@ class Step:
     before: int
     why: str
     successor: str = ""
+    cause: Stop | None = None
 
 
 @dataclass(slots=True)
@@ -177,7 +108,6 @@ class Patient:
             "Name": ("Ms. " if female else "Mr. ") + self.surname,
             "himself": "herself" if female else "himself",
             "man": "woman" if female else "man",
-            "M": "F" if female else "M",
             "spouse": ("husband" if female else "wife")
             if self.social.get("marital") == "married"
             else "sister",

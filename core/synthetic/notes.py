@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from core.synthetic.diseases import DISEASES
+from core.synthetic.medicine import diseases
 from core.synthetic.model import Block, Encounter, Note, Piece
 from core.synthetic.notes_parts import (
-    ROS,
-    SIGNED,
     Writer,
     day,
     exam_lines,
     family_lines,
     medication_list,
+    note_texts,
     problems,
     result_lines,
+    signature,
     social_lines,
     some,
     step_text,
@@ -51,7 +51,7 @@ def own_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
 
 def sign(w: Writer) -> Block:
     """The last line of a note."""
-    return Block("sign", "", [Piece(f"Electronically signed by {pick(w.rng, SIGNED)}.")])
+    return Block("sign", "", [Piece(f"Electronically signed by {signature(w.rng)}.")])
 
 
 def interval(w: Writer, when: datetime) -> list[Piece]:
@@ -70,20 +70,12 @@ def interval(w: Writer, when: datetime) -> list[Piece]:
     return lines
 
 
-_LIMITS = {
-    "t2dm": ("a1c", 8.2),
-    "hypothyroid": ("tsh", 6.0),
-    "hld": ("ldl", 125.0),
-    "htn": ("sbp", 143.0),
-}
-"""Reading above which a condition is written about as doing badly."""
-
-
 def worse_now(w: Writer, key: str, when: datetime) -> bool:
     """Whether the condition is doing badly by the facts, or by a little chance."""
-    if key in _LIMITS:
-        found = w.latest(_LIMITS[key][0], when)
-        return found is not None and float(found[1]) > _LIMITS[key][1]
+    limit = diseases()[key].worse_if
+    if limit is not None:
+        reading = w.latest(limit.analyte, when)
+        return reading is not None and float(reading[1]) > limit.above
     return chance(w.rng, 0.22)
 
 
@@ -91,7 +83,7 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     """Write a Progress Note, Consult Note or H&P of an outpatient visit."""
     when, rng, p = note.when, w.rng, w.p
     long = note.kind in ("H&P", "Consult Note") or chance(rng, 0.45)
-    shorts = [DISEASES[k].short for k in active(p, when)]
+    shorts = [diseases()[k].short for k in active(p, when)]
     known = ", ".join(shorts[:4]) or "no chronic illness"
     called = SPOKEN.get(e.specialty, e.specialty.lower())
     about = {
@@ -122,7 +114,7 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     hpi += interval(w, when)
     fresh: list[Piece] = []
     for key in e.focus:
-        disease = DISEASES[key]
+        disease = diseases()[key]
         bad = worse_now(w, key, when)
         fresh += w.say(disease.worse if bad else disease.stable, when)
         if long and not bad and len(disease.stable) > 1:
@@ -164,9 +156,9 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     if long:
         note.blocks.append(Block("fh", "Family History", family_lines(w)))
     note.blocks.append(Block("social", "Social History", social_lines(w, when)))
-    ros = some(w, ROS, 5, 10) if long else some(w, ROS, 2, 3)
+    ros = some(w, note_texts().review_of_systems, *((5, 10) if long else (2, 3)))
     for key in e.focus:
-        ros += w.say(DISEASES[key].ros, when)
+        ros += w.say(diseases()[key].ros, when)
     note.blocks.append(Block("ros", "Review of Systems", ros))
     note.blocks.append(
         Block(
@@ -183,7 +175,7 @@ def clinic(w: Writer, e: Encounter, note: Note) -> None:
     plan: list[Piece] = []
     used: set[str] = set()
     for key in e.focus:
-        disease = DISEASES[key]
+        disease = diseases()[key]
         plan += w.say(disease.assess, when)
         plan += [piece for owner, piece in steps if owner == key]
         used.add(key)

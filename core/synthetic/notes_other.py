@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.synthetic.drugs import DRUGS, dose
+from core.synthetic.medicine import dose, drugs
 from core.synthetic.model import Block, Encounter, Item, Note, Patient, Piece
 from core.synthetic.notes import clinic, own_steps, sign
 from core.synthetic.notes_long import lengthen
 from core.synthetic.notes_parts import (
     Writer,
     medication_list,
+    note_texts,
     problems,
     result_lines,
     social_lines,
@@ -20,92 +21,10 @@ from core.synthetic.notes_parts import (
 from core.synthetic.notes_stay import admission, discharge, emergency, ward
 from core.synthetic.patient import chance, pick
 
-_REPORTS = (
-    (
-        "XR CHEST 2 VIEWS",
-        "Routine.",
-        "Lungs are clear. Cardiac silhouette within normal limits. "
-        "No pleural fluid. Degenerative change of the thoracic spine.",
-        "No acute cardiopulmonary abnormality.",
-    ),
-    (
-        "XR KNEE 3 VIEWS",
-        "Knee pain.",
-        "Medial joint-space narrowing with small marginal osteophytes. No effusion, no fracture.",
-        "Mild medial compartment osteoarthritis.",
-    ),
-    (
-        "CT SINUS WO CONTRAST",
-        "Congestion.",
-        "Minimal mucosal thickening of the maxillary sinuses. "
-        "Ostiomeatal units patent. Septum midline.",
-        "No sinus opacification.",
-    ),
-    (
-        "US RIGHT UPPER QUADRANT",
-        "Discomfort after meals.",
-        "Gallbladder without stones or wall thickening. Common duct 4 mm.",
-        "No cholelithiasis or biliary dilatation.",
-    ),
-    (
-        "XR LUMBAR SPINE",
-        "Low back pain.",
-        "Disc-height loss at L4-5 and L5-S1 with facet "
-        "arthropathy. Alignment maintained. No compression deformity.",
-        "Multilevel degenerative change.",
-    ),
-    (
-        "MR BRAIN WO CONTRAST",
-        "Headache.",
-        "No restricted diffusion, mass or hemorrhage. Scattered "
-        "nonspecific white-matter foci. Flow voids preserved.",
-        "No acute intracranial process.",
-    ),
-)
-_PATHS = (
-    (
-        "Skin, left forearm, shave",
-        "Seborrheic keratosis, irritated. Margins involved at base.",
-        "Benign.",
-    ),
-    ("Colon, sigmoid, cold snare", "Hyperplastic polyp. No dysplasia identified.", "Benign."),
-    (
-        "Breast, contralateral, core needle",
-        "Fibrocystic change with usual ductal hyperplasia; no atypia, no carcinoma.",
-        "Negative for malignancy.",
-    ),
-    ("Skin, back, punch", "Dermatofibroma. No melanocytic proliferation.", "Benign."),
-)
-_NURSE = (
-    "Arrived ambulatory, identity checked with two identifiers.", "Falls bundle per policy.",
-    "Medication bottles not brought today.", "Skin intact over pressure points.",
-    "Reports pain 0/10.", "Education sheet given and read back.",
-    "Vaccine screening form completed.",
-    "Patient comfortable, call bell in reach.", "No distress noted; respirations easy.",
-)  # fmt: skip
-_CALLS = (
-    "Patient called asking whether a cough medicine from the pharmacy is safe to take.",
-    "Caller wants to know if the lab slip is still valid.",
-    "Left message to return call about rescheduling.", "Called for a refill; ten-day supply sent.",
-    "Reports a mild cold; no fever, no trouble breathing. Home care advice given.",
-    "Called to say the home cuff battery died; readings missing for the week.",
-)  # fmt: skip
-_SW = (
-    "Referred for psychosocial review.", "Coping assessed as adequate; supports identified.",
-    "Reviewed community resources and gave the county benefits number.",
-    "No safety concerns voiced at home.", "Insurance active, copays discussed.",
-    "Patient prefers morning contacts by phone.",
-)  # fmt: skip
-_PHARM = (
-    "Refill history pulled from two pharmacies.", "Adherence estimated above 80 percent of days.",
-    "No duplicate therapy found.", "Counselled on separating antacids from other tablets.",
-    "Interaction screen run; no contraindicated pair.", "Pill organiser offered.",
-)  # fmt: skip
-
 
 def _nursing(w: Writer, e: Encounter, note: Note) -> None:
     note.blocks += [
-        Block("hpi", "Nursing Assessment", some(w, _NURSE, 3, 6)),
+        Block("hpi", "Nursing Assessment", some(w, note_texts().nursing, 3, 6)),
         Block("exam", "Vitals", _vitals(w, note)),
         sign(w),
     ]
@@ -125,7 +44,7 @@ def _vitals(w: Writer, note: Note) -> list[Piece]:
 
 
 def _telephone(w: Writer, e: Encounter, note: Note) -> None:
-    pieces = some(w, _CALLS, 1, 2)
+    pieces = some(w, note_texts().calls, 1, 2)
     pieces += [piece for _, piece in own_steps(w, e, note)]
     pieces.append(
         Piece(
@@ -145,18 +64,18 @@ def _telephone(w: Writer, e: Encounter, note: Note) -> None:
 def _social_work(w: Writer, e: Encounter, note: Note) -> None:
     title = "Discharge Planning" if note.kind.startswith("Case") else "Social Work Assessment"
     note.blocks += [
-        Block("hpi", title, some(w, _SW, 3, 6)),
+        Block("hpi", title, some(w, note_texts().social_work, 3, 6)),
         Block("social", "Social History", social_lines(w, note.when)),
         sign(w),
     ]
 
 
 def _pharmacy(w: Writer, e: Encounter, note: Note) -> None:
-    lines = some(w, _PHARM, 2, 5)
+    lines = some(w, note_texts().pharmacy, 2, 5)
     for course in w.p.courses:
         now = course.dose_at(note.when)
         if now is not None and chance(w.rng, 0.3):
-            drug = DRUGS[course.drug]
+            drug = drugs()[course.drug]
             lines.append(Piece(f"{drug.brand}: directions confirmed as {dose(course.drug, now)}."))
     note.blocks += [
         Block("hpi", "Medication Review", lines),
@@ -168,11 +87,13 @@ def _pharmacy(w: Writer, e: Encounter, note: Note) -> None:
 def _imaging(w: Writer, e: Encounter, note: Note) -> None:
     if e.episode is not None:
         kind = e.episode.kind
-        study, why = kind.imaging[0], kind.complaint.capitalize() + "."
-        found = kind.imaging[1]
+        study, why = kind.imaging.study, kind.complaint.capitalize() + "."
+        found = kind.imaging.report
         impression = found.split(". ")[0].rstrip(".") + "."
     else:
-        study, why, found, impression = pick(w.rng, _REPORTS)
+        report = pick(w.rng, note_texts().imaging)
+        study, why = report.study, report.indication
+        found, impression = report.findings, report.impression
     note.blocks += [
         Block("head", "Exam", [Piece(study)]),
         Block("cc", "Indication", [Piece(why)]),
@@ -192,17 +113,17 @@ def _imaging(w: Writer, e: Encounter, note: Note) -> None:
 
 
 def _pathology(w: Writer, e: Encounter, note: Note) -> None:
-    specimen, text, result = pick(w.rng, _PATHS)
+    report = pick(w.rng, note_texts().pathology)
     note.blocks += [
-        Block("head", "Specimen", [Piece(specimen + ".")]),
-        Block("results", "Microscopic", [Piece(text)]),
-        Block("plan", "Diagnosis", [Piece(result)]),
+        Block("head", "Specimen", [Piece(report.specimen + ".")]),
+        Block("results", "Microscopic", [Piece(report.text)]),
+        Block("plan", "Diagnosis", [Piece(report.diagnosis)]),
         sign(w),
     ]
 
 
 def _series(w: Writer, e: Encounter, note: Note) -> None:
-    lines = some(w, _NURSE, 2, 4)
+    lines = some(w, note_texts().nursing, 2, 4)
     lines.append(Piece(f"Enrolled in the {e.specialty.lower()} series, visits as scheduled."))
     note.blocks += [
         Block("hpi", "Intake", lines),

@@ -9,27 +9,83 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from typing import Annotated
 
 import numpy as np
 
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drugs import DRUGS, dose
-from core.synthetic.labs import ANALYTES, spoken
+from core.synthetic.medicine import (
+    READING_SLOTS,
+    analyte_keys,
+    analytes,
+    diseases,
+    dose,
+    drugs,
+    slots_of,
+    spoken,
+)
 from core.synthetic.model import Course, Item, Note, Patient, Piece, Step
 from core.synthetic.patient import chance, pick
+from core.synthetic.reference import DATA, STRICT, Key, read_yaml
 from core.synthetic.trajectory import active
 
-_BY_CODE = {a.code: a.key for a in ANALYTES.values()}
-SIGNED = (
-    "R. Lindqvist, MD",
-    "T. Achebe, MD",
-    "M. Fennimore, NP",
-    "S. Oyelaran, MD",
-    "J. Wachowski, DO",
-    "P. Nguyen, MD",
-    "H. Castellano, PA-C",
-    "L. Brandvold, MD",
-)
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An imaging report on nothing in particular."""
+
+    __pydantic_config__ = STRICT
+    study: str
+    indication: str
+    findings: str
+    impression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """A pathology report on nothing in particular."""
+
+    __pydantic_config__ = STRICT
+    specimen: str
+    text: str
+    diagnosis: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTexts:
+    """Sentences that notes take by chance, whatever the patient.
+
+    ``long_review`` and ``long_exam`` are of long notes, ``acute_exam`` of stays; ``course`` and
+    ``family`` are said of a long-term condition; ``denials``, ``overnight`` and ``orders`` are of
+    hospital notes.
+    """
+
+    __pydantic_config__ = STRICT
+    signatures: tuple[str, ...]
+    review_of_systems: tuple[str, ...]
+    long_review: tuple[str, ...]
+    exam: tuple[str, ...]
+    long_exam: tuple[str, ...]
+    acute_exam: tuple[str, ...]
+    counsel: tuple[str, ...]
+    maintenance: tuple[str, ...]
+    course: tuple[Annotated[str, Key("slot", lambda: ("year", "specialty"), slots_of)], ...]
+    family: tuple[str, ...]
+    denials: tuple[str, ...]
+    overnight: tuple[str, ...]
+    orders: tuple[str, ...]
+    nursing: tuple[str, ...]
+    calls: tuple[str, ...]
+    social_work: tuple[str, ...]
+    pharmacy: tuple[str, ...]
+    imaging: tuple[Report, ...]
+    pathology: tuple[Specimen, ...]
+
+
+@cache
+def note_texts() -> NoteTexts:
+    """The table of such sentences."""
+    return read_yaml(NoteTexts, DATA / "notes.yaml")
 
 
 @dataclass
@@ -52,7 +108,7 @@ class Writer:
     def watch(self, items: list[Item]) -> None:
         """Index the readings of the record by analyte, in time order."""
         for item in items:
-            key = _BY_CODE.get(item.code)
+            key = analyte_keys().get(item.code)
             if item.type == "measurement" and key is not None:
                 self.readings.setdefault(key, []).append((item.when, item.text))
 
@@ -68,7 +124,7 @@ class Writer:
         words["age"] = str(self.p.age(when))
         married = self.p.social["marital"] == "married"
         words["spouse_or_family"] = words["spouse"] if married else "family"
-        for key in ("a1c", "cr", "egfr", "k", "inr", "tsh", "ldl", "hgb", "plt", "wt"):
+        for key in READING_SLOTS:
             found = self.latest(key, when)
             if found is None or (when - found[0]).days > 500:
                 if "{" + key + "}" in text:
@@ -93,9 +149,14 @@ def day(when: datetime) -> str:
     return when.strftime("%m/%d/%Y")
 
 
+def signature(rng: np.random.Generator) -> str:
+    """The name under a note."""
+    return pick(rng, note_texts().signatures)
+
+
 def called(rng: np.random.Generator, key: str) -> str:
     """Brand or generic name, as the author pleases."""
-    drug = DRUGS[key]
+    drug = drugs()[key]
     return drug.brand if chance(rng, 0.35) and drug.brand[0].isupper() else key
 
 
@@ -144,7 +205,7 @@ def medication_list(w: Writer, when: datetime) -> list[Piece]:
     for course in w.p.courses:
         step = course.dose_at(when)
         if step is not None:
-            drug = DRUGS[course.drug]
+            drug = drugs()[course.drug]
             brand = f" ({drug.brand.upper()})" if drug.brand.lower() != course.drug else ""
             lines.append(Piece(f"{course.drug}{brand} {dose(course.drug, step)}"))
     return lines or [Piece("No regular prescription medicines")]
@@ -153,7 +214,7 @@ def medication_list(w: Writer, when: datetime) -> list[Piece]:
 def problems(w: Writer, when: datetime) -> list[Piece]:
     """The problem list, resolved illnesses with their year."""
     lines = [
-        Piece(DISEASES[k].name + ("" if chance(w.rng, 0.6) else f" ({DISEASES[k].short})"))
+        Piece(diseases()[k].name + ("" if chance(w.rng, 0.6) else f" ({diseases()[k].short})"))
         for k in active(w.p, when)
     ]
     lines += [
@@ -192,24 +253,6 @@ def family_lines(w: Writer) -> list[Piece]:
     return [Piece(row[0].upper() + row[1:] + ".") for row in rows] + [Piece(denied)]
 
 
-ROS = (
-    "Constitutional: no fevers, chills or night sweats.", "Eyes: no diplopia or eye pain.",
-    "ENT: no sore throat, no epistaxis.", "Cardiovascular: no chest pain, no syncope.",
-    "Respiratory: no hemoptysis, no wheeze.", "GI: no melena, no hematochezia, no dysphagia.",
-    "GU: no dysuria or gross hematuria.", "Musculoskeletal: no new joint swelling.",
-    "Skin: no rash, no new lesions.", "Neuro: no focal weakness, no seizure activity.",
-    "Psych: sleep and mood as above.", "Heme: no easy bruising, no prior clots unless listed.",
-)  # fmt: skip
-EXAM = (
-    "General: comfortable, appears stated age.", "HEENT: sclerae anicteric, oropharynx moist.",
-    "Neck: supple, no adenopathy, thyroid not enlarged.", "Lungs: good air entry both sides.",
-    "Heart: no rub, no new murmur.", "Abdomen: soft, nontender, no organomegaly appreciated.",
-    "Extremities: warm, no cyanosis, capillary refill brisk.",
-    "Neuro: alert, speech fluent, gait observed and steady.", "Skin: no jaundice, no petechiae.",
-    "Psych: cooperative, good eye contact.",
-)  # fmt: skip
-
-
 def some(w: Writer, options: tuple[str, ...], low: int, high: int) -> list[Piece]:
     """A few of the options in their given order."""
     count = int(w.rng.integers(low, high + 1))
@@ -217,21 +260,9 @@ def some(w: Writer, options: tuple[str, ...], low: int, high: int) -> list[Piece
     return [Piece(options[i]) for i in kept]
 
 
-ACUTE_EXAM = (
-    "Neck: supple, no adenopathy.", "Extremities: capillary refill two seconds, no cyanosis.",
-    "Skin: no petechiae, no pressure injury.", "Ears, nose, throat: unremarkable.",
-    "Lymphatic: no enlarged nodes.", "Back: no midline tenderness.",
-)  # fmt: skip
-_NOT_WITH = {
-    "cirrhosis": ("anicteric", "jaundice", "Abdomen", "petechiae", "ecchymosis"),
-    "af": ("apex",),
-    "gdm": ("Abdomen",),
-}
-
-
 def fitting(pieces: list[Piece], keys: list[str]) -> list[Piece]:
     """Template findings, less those that the conditions ``keys`` make untrue."""
-    words = [word for key in keys for word in _NOT_WITH.get(key, ())]
+    words = [word for key in keys for word in diseases()[key].untrue]
     return [p for p in pieces if not any(word in p.text for word in words)]
 
 
@@ -242,10 +273,10 @@ def exam_lines(w: Writer, when: datetime, focus: list[str], acute: bool = False)
     if sbp and dbp and hr and (when - sbp[0]).days < 2:
         lines.append(Piece(f"Vitals: BP {sbp[1]}/{dbp[1]}, pulse {hr[1]}."))
     for key in focus:
-        lines += w.say(DISEASES[key].exam, when)
+        lines += w.say(diseases()[key].exam, when)
     if acute:
-        return lines + some(w, ACUTE_EXAM, 2, 5)
-    return lines + fitting(some(w, EXAM, 3, 7), active(w.p, when))
+        return lines + some(w, note_texts().acute_exam, 2, 5)
+    return lines + fitting(some(w, note_texts().exam, 3, 7), active(w.p, when))
 
 
 def result_lines(w: Writer, when: datetime, days: int = 400) -> list[Piece]:
@@ -273,5 +304,5 @@ def result_lines(w: Writer, when: datetime, days: int = 400) -> list[Piece]:
     ):
         found = w.latest(key, when)
         if found is not None and (when - found[0]).days <= days:
-            groups.setdefault(day(found[0]), []).append(f"{ANALYTES[key].short} {found[1]}")
+            groups.setdefault(day(found[0]), []).append(f"{analytes()[key].short} {found[1]}")
     return [Piece(f"{date}: " + ", ".join(values)) for date, values in groups.items()]

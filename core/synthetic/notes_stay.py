@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drugs import DRUGS
+from core.synthetic.medicine import diseases
 from core.synthetic.model import Block, Encounter, Note, Piece
 from core.synthetic.notes import sign
 from core.synthetic.notes_parts import (
@@ -14,6 +13,7 @@ from core.synthetic.notes_parts import (
     exam_lines,
     family_lines,
     medication_list,
+    note_texts,
     problems,
     result_lines,
     social_lines,
@@ -22,27 +22,10 @@ from core.synthetic.notes_parts import (
 from core.synthetic.patient import chance, pick
 from core.synthetic.trajectory import active
 
-_DENIES = (
-    "Denies recent travel.", "No sick contacts known.", "No head injury.", "No new medicines.",
-    "Last meal was the evening before.", "Symptoms were worse lying flat.", "No rash.",
-    "Has not had this exact complaint before.", "Took two acetaminophen without effect.",
-)  # fmt: skip
-_NIGHT = (
-    "Slept in stretches, no calls overnight.", "One episode of nausea, settled by itself.",
-    "Asked for the window seat and ate half of breakfast.", "Ambulated to the bathroom with "
-    "standby assist.", "Family visited yesterday evening.", "Pain score 2/10 at rounds.",
-    "Telemetry reviewed: no alarms of consequence.", "Foley out, voiding freely.",
-)  # fmt: skip
-_HOUSE = (
-    "Diet: cardiac.", "DVT prophylaxis: per order set.", "Code status: full code, confirmed on "
-    "admission.", "Disposition: home when medically ready.", "Lines: one peripheral IV.",
-    "PT and OT to see.", "Falls precautions in place.", "Repeat labs in the morning.",
-)  # fmt: skip
-
 
 def _story(w: Writer, e: Encounter, note: Note) -> list[Piece]:
     assert e.episode is not None
-    return w.say(e.episode.kind.story, note.when) + some(w, _DENIES, 2, 4)
+    return w.say(e.episode.kind.story, note.when) + some(w, note_texts().denials, 2, 4)
 
 
 def emergency(w: Writer, e: Encounter, note: Note) -> None:
@@ -60,10 +43,9 @@ def emergency(w: Writer, e: Encounter, note: Note) -> None:
         Block("pmh", "PMH", problems(w, when), "list"),
         Block("meds", "Home Medications", medication_list(w, when), "list"),
         Block("social", "Social", social_lines(w, when)),
-        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, [], acute=True)]),
+        Block("exam", "Physical Exam", [Piece(kind.exam), *exam_lines(w, when, [], acute=True)]),
         Block("results", "Results", result_lines(w, when, 1), "list"),
     ]
-    drugs = ", ".join(DRUGS[k].key for k in kind.treatment[:2])
     where = (
         "Admitted to medicine." if e.setting == "IP" else "Discharged home with return precautions."
     )
@@ -78,7 +60,7 @@ def emergency(w: Writer, e: Encounter, note: Note) -> None:
                 ),
             )
         ),
-        Piece(f"Given {drugs}."),
+        Piece(f"Given {', '.join(kind.treatment[:2])}."),
         Piece(where),
     ]
     if e.setting == "ED":
@@ -95,7 +77,7 @@ def admission(w: Writer, e: Encounter, note: Note) -> None:
     allergy = f"{what} - {reaction}" if what else "NKDA"
     plan = [Piece(f"# {kind.name}: admit, treat as below and reassess daily.")]
     plan += [
-        Piece(f"# {DISEASES[k].short}: continue home regimen unless held above.")
+        Piece(f"# {diseases()[k].short}: continue home regimen unless held above.")
         for k in active(w.p, when)[:4]
     ]
     note.blocks += [
@@ -106,10 +88,10 @@ def admission(w: Writer, e: Encounter, note: Note) -> None:
         Block("allergy", "Allergies", [Piece(allergy)]),
         Block("fh", "Family History", family_lines(w)),
         Block("social", "Social History", social_lines(w, when)),
-        Block("exam", "Physical Exam", [Piece(kind.exam[0]), *exam_lines(w, when, [], acute=True)]),
+        Block("exam", "Physical Exam", [Piece(kind.exam), *exam_lines(w, when, [], acute=True)]),
         Block("results", "Labs and Studies", result_lines(w, when, 2), "list"),
-        Block("imaging", "Imaging", [Piece(f"{kind.imaging[0]}: {kind.imaging[1]}")]),
-        Block("plan", "Assessment and Plan", plan + some(w, _HOUSE, 3, 5)),
+        Block("imaging", "Imaging", [Piece(f"{kind.imaging.study}: {kind.imaging.report}")]),
+        Block("plan", "Assessment and Plan", plan + some(w, note_texts().orders, 3, 5)),
         sign(w),
     ]
 
@@ -124,7 +106,7 @@ def ward(w: Writer, e: Encounter, note: Note) -> None:
     lead = f"Hospital day {number}, {kind.name.lower()}."
     if consult:
         lead = f"Asked by medicine to comment on {kind.name.lower()}."
-    hpi = [Piece(lead), *some(w, _NIGHT, 2, 4)]
+    hpi = [Piece(lead), *some(w, note_texts().overnight, 2, 4)]
     if chance(w.rng, 0.5):
         # Copied from the admission note, as ward notes do.
         hpi += [Piece("Per admission H&P:"), *w.say(kind.story, when)[:1]]
@@ -143,7 +125,7 @@ def ward(w: Writer, e: Encounter, note: Note) -> None:
             [
                 Piece(pick(w.rng, ("Improving.", "Course as expected.", "Slow but steady."))),
                 Piece(step),
-                *some(w, _HOUSE, 2, 4),
+                *some(w, note_texts().orders, 2, 4),
             ],
         ),
         sign(w),
@@ -178,7 +160,7 @@ def discharge(w: Writer, e: Encounter, note: Note) -> None:
                 )
             ],
         ),
-        Block("imaging", "Studies", [Piece(f"{kind.imaging[0]}: {kind.imaging[1]}")]),
+        Block("imaging", "Studies", [Piece(f"{kind.imaging.study}: {kind.imaging.report}")]),
         Block("results", "Pertinent Results", labs, "list"),
         Block("meds", "Discharge Medications", medication_list(w, when), "list"),
         Block("social", "Social", social_lines(w, when)),

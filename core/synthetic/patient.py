@@ -6,104 +6,58 @@ Everything later (labs, notes, questions) reads these facts; none of it is parse
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from functools import cache
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drugs import DRUGS
-from core.synthetic.episodes import EPISODES, RISKS
-from core.synthetic.model import Course, Disease, Episode, Patient, Plan, Step
-from core.synthetic.social import draw_family, draw_social
+from core.synthetic.medicine import (
+    Disease,
+    DiseaseKey,
+    Plan,
+    diseases,
+    drugs,
+    episodes,
+    risks,
+)
+from core.synthetic.model import Course, Episode, Patient, Step
+from core.synthetic.reference import DATA, STRICT, read_yaml
 
 T = TypeVar("T")
 
-PERSONAS: tuple[
-    tuple[str, str, tuple[int, int], tuple[str, ...], tuple[tuple[str, float], ...]], ...
-] = (
-    (
-        "hf",
-        "",
-        (54, 74),
-        ("hfref", "htn", "hld"),
-        (("t2dm", 0.4), ("ckd", 0.4), ("af", 0.35), ("gerd", 0.3), ("depression", 0.2)),
-    ),
-    (
-        "diabetes",
-        "",
-        (44, 66),
-        ("t2dm", "htn", "hld"),
-        (("ckd", 0.75), ("neuropathy", 0.4), ("depression", 0.25), ("gerd", 0.2)),
-    ),
-    (
-        "af",
-        "",
-        (60, 76),
-        ("af", "htn"),
-        (("hld", 0.5), ("hypothyroid", 0.3), ("copd", 0.2), ("gerd", 0.3)),
-    ),
-    (
-        "lung",
-        "",
-        (55, 72),
-        ("copd", "htn"),
-        (("hld", 0.4), ("depression", 0.3), ("osteoporosis", 0.2), ("gerd", 0.4), ("cad", 0.2)),
-    ),
-    (
-        "oncology",
-        "FEMALE",
-        (42, 66),
-        ("breast",),
-        (("hypothyroid", 0.3), ("depression", 0.4), ("osteoporosis", 0.4), ("htn", 0.4)),
-    ),
-    (
-        "joints",
-        "",
-        (34, 60),
-        ("ra",),
-        (
-            ("osteoporosis", 0.3),
-            ("depression", 0.3),
-            ("gerd", 0.4),
-            ("htn", 0.3),
-            ("hypothyroid", 0.2),
-        ),
-    ),
-    ("liver", "", (44, 62), ("cirrhosis",), (("t2dm", 0.3), ("depression", 0.4), ("gerd", 0.3))),
-    (
-        "nerve",
-        "",
-        (22, 48),
-        ("epilepsy",),
-        (("depression", 0.5), ("gerd", 0.3), ("hypothyroid", 0.2)),
-    ),
-    ("coronary", "", (48, 68), ("cad", "htn"), (("t2dm", 0.4), ("depression", 0.3), ("gerd", 0.3))),
-    ("mood", "", (26, 56), ("depression", "hypothyroid"), (("gerd", 0.4), ("htn", 0.3))),
-    (
-        "pregnancy",
-        "FEMALE",
-        (26, 34),
-        ("gdm",),
-        (("depression", 0.5), ("hypothyroid", 0.5), ("gerd", 0.4)),
-    ),
-    (
-        "bone",
-        "FEMALE",
-        (60, 74),
-        ("osteoporosis", "htn"),
-        (("hypothyroid", 0.4), ("hld", 0.4), ("gerd", 0.4), ("depression", 0.3)),
-    ),
-)
-"""(name, sex if fixed, age range at the first encounter, conditions always, conditions by "
-"chance)"""
 
-_SURNAMES = (
-    "Alder", "Bancroft", "Castellan", "Dunmore", "Eastlake", "Fairweather", "Garrity", "Holloway",
-    "Ibarra", "Jellico", "Kowal", "Larkspur", "Marchetti", "Nakagawa", "Okafor", "Pellegrin",
-    "Quintero", "Rasmussen", "Sandoval", "Thackeray", "Underhill", "Vasquez", "Wexford", "Yamato",
-    "Zeller", "Abernathy", "Boudreau", "Cho", "Delacroix", "Esposito", "Fontaine", "Gupta",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A kind of patient: ``ages`` at the first encounter, ``conditions`` always, and ``chances`` of
+    others; ``sex`` where it is fixed."""
+
+    __pydantic_config__ = STRICT
+    key: str
+    ages: tuple[int, int]
+    conditions: tuple[DiseaseKey, ...]
+    chances: dict[DiseaseKey, float]
+    sex: Literal["FEMALE", "MALE", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who patients and their families are. ``illnesses`` are what relatives have; ``allergies``
+    (substance, reaction), both empty for none."""
+
+    __pydantic_config__ = STRICT
+    surnames: tuple[str, ...]
+    relatives: tuple[str, ...]
+    illnesses: tuple[str, ...]
+    allergies: tuple[tuple[str, str], ...]
+    personas: tuple[Persona, ...]
+
+
+@cache
+def people() -> People:
+    """The table of names, families and personas."""
+    return read_yaml(People, DATA / "people.yaml")
 
 
 def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
@@ -117,23 +71,17 @@ def chance(rng: np.random.Generator, share: float) -> bool:
 
 
 _CLASS = {"acei": "ras", "arb": "ras", "warfarin": "anticoagulant", "doac": "anticoagulant"}
-_MARKETED = {
-    "apixaban": 2013, "rivaroxaban": 2012, "ticagrelor": 2012, "empagliflozin": 2015,
-    "dulaglutide": 2015, "sitagliptin": 2007, "denosumab": 2011, "sacubitril-valsartan": 2016,
-    "rifaximin": 2010,
-}  # fmt: skip
-"""First whole year in which a drug could be prescribed in the United States."""
 
 
 def class_of(drug: str) -> str:
     """The class of which a patient takes one member at a time."""
-    group = DRUGS[drug].group
+    group = drugs()[drug].group
     return _CLASS.get(group, group)
 
 
 def marketed(drug: str, when: datetime) -> bool:
     """Whether the drug was on the market."""
-    return when.year >= _MARKETED.get(drug, 0)
+    return when.year >= drugs()[drug].marketed
 
 
 def _day(when: datetime) -> datetime:
@@ -144,7 +92,7 @@ def _course(
     rng: np.random.Generator, p: Patient, disease: Disease, plan: Plan, begin: datetime
 ) -> list[Course]:
     """One drug's course, and its successor's where the stop names one."""
-    drug = DRUGS[plan.drug]
+    drug = drugs()[plan.drug]
     top = len(drug.steps) - 1
     dose = int(rng.integers(0, min(2, top) + 1)) if top else 0
     when = _day(begin)
@@ -162,13 +110,14 @@ def _course(
     if plan.stops and chance(rng, plan.stop_share):
         when = _day(when + timedelta(days=int(rng.integers(45, 160 + int(years * 120)))))
         if when < p.last:
-            why, successor = pick(rng, plan.stops)
-            if successor and not marketed(successor, when):
+            stop = pick(rng, plan.stops)
+            heir = stop.successor
+            if heir and not marketed(heir, when):
                 return made
-            steps.append(Step(when, "stop", drug.key, dose, dose, why, successor))
-            if successor:
-                steps2 = [Step(when, "start", successor, 0, -1, f"replacement for {drug.key}")]
-                made.append(Course(successor, disease.key, steps2))
+            steps.append(Step(when, "stop", drug.key, dose, dose, stop.why, heir, stop))
+            if heir:
+                steps2 = [Step(when, "start", heir, 0, -1, f"replacement for {drug.key}")]
+                made.append(Course(heir, disease.key, steps2))
     return made
 
 
@@ -176,7 +125,7 @@ def _treat(rng: np.random.Generator, p: Patient) -> None:
     taken: set[str] = set()
     groups: set[str] = set()
     for key in p.diseases:
-        disease = DISEASES[key]
+        disease = diseases()[key]
         for plan in disease.plans:
             group = class_of(plan.drug)
             # One pill of a class at a time: nobody is on two statins or two blood thinners.
@@ -202,15 +151,15 @@ def _treat(rng: np.random.Generator, p: Patient) -> None:
 def _ail(rng: np.random.Generator, p: Patient) -> None:
     span = (p.last - p.first).days
     for key in (*p.diseases, ""):
-        for name, share in RISKS.get(key, ()):
+        for risk in risks().get(key, ()):
             rounds = 1 + int(span > 3500) + int(span > 5500)
             for _ in range(rounds):
                 begin = p.diseases.get(key, p.first)
                 low = max((begin - p.first).days + 40, 20)
-                if not chance(rng, share) or low >= span - 30:
+                if not chance(rng, risk.share) or low >= span - 30:
                     continue
                 start = p.first + timedelta(days=int(rng.integers(low, span - 20)))
-                p.episodes.append(_episode(rng, name, start))
+                p.episodes.append(_episode(rng, risk.episode, start))
     if "cad" in p.diseases and p.diseases["cad"] >= p.first:
         p.episodes.append(_episode(rng, "mi", p.diseases["cad"]))
     if "gdm" in p.diseases:
@@ -228,11 +177,38 @@ def _ail(rng: np.random.Generator, p: Patient) -> None:
 
 
 def _episode(rng: np.random.Generator, name: str, start: datetime) -> Episode:
-    kind = EPISODES[name]
+    kind = episodes()[name]
     days = int(rng.integers(kind.days[0], kind.days[1] + 1))
     start = start.replace(hour=int(rng.integers(1, 22)), minute=int(rng.integers(0, 60)))
     stay = timedelta(days=days) if kind.setting == "IP" else timedelta(hours=5 + days)
     return Episode(kind, start, start + stay, float(rng.uniform(0.7, 1.15)))
+
+
+def _draw_social(rng: np.random.Generator, p: Patient) -> None:
+    """Fill ``p.social`` and ``p.allergy``: coarse truths that notes repeat; details are facts."""
+    smoker = 1.0 if "copd" in p.diseases else float(rng.random())
+    p.social["smoking"] = "former" if smoker > 0.55 else "never"
+    p.social["alcohol"] = (
+        "none now" if "cirrhosis" in p.diseases
+        else pick(rng, ("none", "rare", "one or two drinks on weekends"))
+    )  # fmt: skip
+    age = p.age(p.first)
+    p.social["work"] = "retired" if age >= 66 else pick(rng, ("works full time", "works part time"))
+    p.social["marital"] = pick(rng, ("married", "married", "widowed", "divorced"))
+    p.allergy = pick(rng, people().allergies)
+
+
+def _draw_family(rng: np.random.Generator, p: Patient) -> None:
+    """Relatives with the very diseases that the patient has, or is asked about."""
+    table = people()
+    ills = [ill for key in p.diseases if (ill := diseases()[key].relative)][:2]
+    while len(ills) < 4:
+        other = pick(rng, table.illnesses)
+        if other not in ills:
+            ills.append(other)
+    order = [int(i) for i in rng.permutation(len(table.relatives))]
+    for ill, who in zip(ills, order, strict=False):
+        p.family.append(f"{table.relatives[who]} with {ill}")
 
 
 def make_patient(rng: np.random.Generator, index: int, years: float, seed: int) -> Patient:
@@ -242,13 +218,14 @@ def make_patient(rng: np.random.Generator, index: int, years: float, seed: int) 
         rng: the patient's own generator; index: its number in the cohort, which also picks the
             persona; years: how long its record runs; seed: the cohort's, for the id.
     """
-    _, fixed, ages, always, maybe = PERSONAS[(index * 5 + seed) % len(PERSONAS)]
-    sex = fixed or ("FEMALE" if chance(rng, 0.5) else "MALE")
+    personas = people().personas
+    persona = personas[(index * 5 + seed) % len(personas)]
+    sex = persona.sex or ("FEMALE" if chance(rng, 0.5) else "MALE")
     first = datetime(
         int(rng.integers(2006, 2014)), int(rng.integers(1, 13)), int(rng.integers(1, 28))
     )
     first += timedelta(days=7 - first.weekday() if first.weekday() > 4 else 0)
-    age = int(rng.integers(ages[0], ages[1] + 1))
+    age = int(rng.integers(*persona.ages, endpoint=True))
     birth = datetime(first.year - age, int(rng.integers(1, 13)), int(rng.integers(1, 29)))
     span = years * float(rng.uniform(0.75, 1.2))
     last = min(first + timedelta(days=int(span * 365.25)), datetime(2022, 11, 30))
@@ -256,23 +233,23 @@ def make_patient(rng: np.random.Generator, index: int, years: float, seed: int) 
     hispanic = chance(rng, 0.18)
     p = Patient(
         id=str(124000000 + (seed * 7919 + index * 104729) % 800000 * 7 + index % 7),
-        sex=sex, surname=pick(rng, _SURNAMES), birth=birth, race=race,
+        sex=sex, surname=pick(rng, people().surnames), birth=birth, race=race,
         ethnicity="Hispanic or Latino" if hispanic else "Not Hispanic or Latino",
         payer="Medicare" if age >= 65 else pick(rng, ("Commercial PPO", "HMO", "Medicaid")),
         first=first, last=last, diseases={},
     )  # fmt: skip
     length = (last - first).days
-    for key in always:
+    for key in persona.conditions:
         onset = int(rng.integers(-1200, max(int(length * 0.2), 60)))
         if key == "gdm":
             onset = int(rng.integers(int(length * 0.2), int(length * 0.6)))
         p.diseases[key] = first + timedelta(days=onset)
-    for key, share in maybe:
+    for key, share in persona.chances.items():
         if chance(rng, share):
             low = 0 if key in ("ckd", "neuropathy") else -1500
             p.diseases[key] = first + timedelta(days=int(rng.integers(low, int(length * 0.6))))
     _treat(rng, p)
     _ail(rng, p)
-    draw_social(rng, p)
-    draw_family(rng, p)
+    _draw_social(rng, p)
+    _draw_family(rng, p)
     return p

@@ -12,20 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import WorkFailed
-from core.synthetic import (
-    facts_diagnosis,
-    facts_laboratory,
-    facts_medication,
-    facts_social,
-    series_diagnosis,
-    series_laboratory,
-    series_medication,
-    series_social,
-)
-from core.synthetic.diseases import DISEASES
 from core.synthetic.events import note_slot, number
 from core.synthetic.facts_timed import InStretch, drug_facts, lab_facts
-from core.synthetic.labs import ANALYTES, spoken
 from core.synthetic.letters import (
     NOTES,
     Dress,
@@ -34,7 +22,16 @@ from core.synthetic.letters import (
     lengthen_question,
     only_letters,
 )
-from core.synthetic.library import Scene, Series, Single, make_series, make_single
+from core.synthetic.library import (
+    Scene,
+    Series,
+    Single,
+    make_series,
+    make_single,
+    series,
+    singles,
+)
+from core.synthetic.medicine import analyte_keys, analytes, diseases, spoken
 from core.synthetic.model import (
     DOMAINS,
     TASK_TYPES,
@@ -57,11 +54,6 @@ from core.text import one_line
 
 QUESTIONS = 3
 """Questions per patient: one of each task type."""
-
-_FACTS = (facts_medication, facts_diagnosis, facts_laboratory, facts_social)
-SINGLES: tuple[Single, ...] = tuple(t for module in _FACTS for t in module.SINGLES)
-_REPEATED = (series_medication, series_diagnosis, series_laboratory, series_social)
-SERIES: tuple[Series, ...] = tuple(t for module in _REPEATED for t in module.SERIES)
 
 _PLACES = {
     "pmh_text": ("pmh", "hpi", "head", "course"), "results_text": ("results", "hpi", "course"),
@@ -126,14 +118,14 @@ def ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[Slot]) ->
 
 
 def _candidates(scene: Scene, slot: Slot) -> Fact | None:
-    singles = [t for t in SINGLES if t.domain == slot.domain and t.kind not in scene.used]
-    series = [t for t in SERIES if t.domain == slot.domain and t.kind not in scene.used]
+    once = [t for t in singles() if t.domain == slot.domain and t.key not in scene.used]
+    again = [t for t in series() if t.domain == slot.domain and t.key not in scene.used]
     rng = scene.rng
     made: Fact | None = None
-    own = [t for t in series if t.need in DISEASES and slot.task_type != "Rn"]
+    own = [t for t in again if t.need in diseases() and slot.task_type != "Rn"]
     # Findings of the patient's own disease first; then everything that anyone may have.
     pools: list[list[Single] | list[Series]] = (
-        [series, singles] if slot.task_type == "S" or chance(rng, 0.45) else [singles, series]
+        [again, once] if slot.task_type == "S" or chance(rng, 0.45) else [once, again]
     )
     if own and chance(rng, 0.5):
         pools.insert(0, own)
@@ -227,8 +219,8 @@ def _plant(rng: np.random.Generator, fact: Fact, j: int, flat: list[Item]) -> No
 
 def _hide_shorthand(reading: Item, flat: list[Item]) -> None:
     """Take a reading that a question asks for out of the notes' lists of results."""
-    key = next(a.key for a in ANALYTES.values() if a.code == reading.code)
-    said = f"{ANALYTES[key].short} {spoken(key, float(reading.text))}"
+    key = analyte_keys()[reading.code]
+    said = f"{analytes()[key].short} {spoken(key, float(reading.text))}"
     for item in flat:
         if item.note is None:
             continue

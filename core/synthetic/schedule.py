@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.synthetic.diseases import DISEASES
-from core.synthetic.drugs import DRUGS
+from core.synthetic.medicine import diseases, drugs
 from core.synthetic.model import Course, Encounter, Patient, Step
 from core.synthetic.patient import chance, class_of, marketed, pick
 from core.synthetic.trajectory import active, delivered, true_egfr
@@ -42,7 +41,7 @@ def _visits(rng: np.random.Generator, p: Patient, count: int) -> list[Encounter]
             focus += [others[int(i)] for i in rng.permutation(len(others))[:2]]
         specialty = "Internal Medicine"
         if focus and chance(rng, 0.55):
-            specialty = DISEASES[focus[0]].specialty
+            specialty = diseases()[focus[0]].specialty
         phone = i > 1 and chance(rng, 0.2)
         made.append(
             Encounter(
@@ -117,7 +116,7 @@ def _sent_home_with(p: Patient, visits: list[Encounter]) -> None:
                     episode.end - timedelta(minutes=20),
                     "start",
                     drug,
-                    len(DRUGS[drug].steps) // 2,
+                    len(drugs()[drug].steps) // 2,
                     -1,
                     episode.kind.name,
                 )
@@ -136,8 +135,9 @@ def _true_reasons(p: Patient) -> None:
     """A reason that names kidney function must be what the laboratory finds that day."""
     for course in p.courses:
         stop = course.steps[-1]
-        if "filtration having fallen" in stop.why and true_egfr(p, stop.when) > 32:
-            stop.why = "unrelenting loose stools four to five times a day"
+        cause = stop.cause
+        if cause and cause.egfr_below and true_egfr(p, stop.when) > cause.egfr_below:
+            stop.why = cause.otherwise
 
 
 def _pregnancy_end(p: Patient) -> None:

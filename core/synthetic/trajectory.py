@@ -13,8 +13,8 @@ from datetime import datetime
 
 import numpy as np
 
-from core.synthetic.drugs import DRUGS
-from core.synthetic.labs import ANALYTES
+from core.errors import UnknownName
+from core.synthetic.medicine import analytes, drug_groups, drugs
 from core.synthetic.model import Patient
 
 _A1C = {"metformin": 1.1, "su": 0.9, "dpp4": 0.6, "sglt2": 0.7, "insulin": 1.3, "glp1": 1.1}
@@ -25,7 +25,7 @@ _K = {"acei": 0.35, "arb": 0.3, "mra": 0.5, "loop": -0.35, "thiazide": -0.4}
 
 def draw_base(rng: np.random.Generator, p: Patient) -> None:
     """Fill ``p.base``: where each analyte of this person lies when nothing is wrong."""
-    for key, a in ANALYTES.items():
+    for key, a in analytes().items():
         p.base[key] = a.base + a.spread * float(np.clip(rng.normal(), -1.8, 1.8))
     if p.sex == "MALE":
         p.base["hgb"] += 1.1
@@ -45,11 +45,13 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     It rises with time constant ``lag`` days after a start, falls the same way after a stop, and
     is larger at higher dose steps.
     """
+    if group not in drug_groups():
+        raise UnknownName("effect class of drugs", group, drug_groups())
     total = 0.0
     for course in p.courses:
-        if DRUGS[course.drug].group != group:
+        if drugs()[course.drug].group != group:
             continue
-        top = max(len(DRUGS[course.drug].steps) - 1, 1)
+        top = max(len(drugs()[course.drug].steps) - 1, 1)
         level, before, since = 0.0, 0.0, course.steps[0].when
         for step in course.steps:
             if step.when > when:
@@ -64,30 +66,16 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     return min(total, 1.4)
 
 
-_REASONS: tuple[tuple[str, str, float], ...] = (
-    ("potassium", "k", 1.3),
-    ("sodium of 126", "na", -11),
-    ("INR of 4.8", "inr", 2.3),
-    ("pulse of 46", "hr", -22),
-    ("transaminases", "alt", 80),
-    ("transaminases", "ast", 60),
-    ("white count of 2.9", "wbc", -3.8),
-    ("creatinine that doubled", "egfr%", -0.5),
-    ("84 systolic", "sbp", -26),
-)
-"""Words of a reason for stopping a drug, and what they mean for the laboratory that week."""
-
-
 def adverse(p: Patient, key: str, when: datetime) -> float:
     """Shift of ``key`` by the side effect for which a drug is about to be stopped."""
     total = 0.0
     for course in p.courses:
         stop = course.steps[-1]
         days = (when - stop.when).total_seconds() / 86400
-        if stop.action != "stop" or not -15 < days < 20:
+        if stop.cause is None or not -15 < days < 20:
             continue
         fade = 1.0 if days < 0.2 else math.exp(-days / 5)
-        total += sum(s * fade for words, name, s in _REASONS if name == key and words in stop.why)
+        total += stop.cause.shifts.get(key, 0.0) * fade
     return total
 
 
@@ -100,8 +88,8 @@ def sufficiency(p: Patient, group: str, when: datetime, lag: float) -> float:
     now = effect(p, group, when, lag)
     final = 0.0
     for course in p.courses:
-        if DRUGS[course.drug].group == group:
-            top = max(len(DRUGS[course.drug].steps) - 1, 1)
+        if drugs()[course.drug].group == group:
+            top = max(len(drugs()[course.drug].steps) - 1, 1)
             final = max(final, *(0.7 + 0.6 * s.dose / top for s in course.steps))
     return min((now / final) ** 2, 1.0) if final else 0.0
 
@@ -115,11 +103,9 @@ def acute(p: Patient, key: str, when: datetime) -> float:
             continue
         stay = max((episode.end - episode.start).total_seconds() / 86400, 0.5)
         fade = 1.0 if days < 0.4 else math.exp(-(days - 0.4) / (stay * 0.55 + 0.3))
-        for name, shift in episode.kind.effects:
-            if name == key:
-                # Blood is made again over weeks, not days.
-                slow = math.exp(-max(days, 0) / 18) if key == "hgb" else fade
-                total += shift * episode.size * slow
+        # Blood is made again over weeks, not days.
+        slow = math.exp(-max(days, 0) / 18) if key == "hgb" else fade
+        total += episode.kind.effects.get(key, 0.0) * episode.size * slow
     return total
 
 
@@ -277,7 +263,7 @@ def active(p: Patient, when: datetime) -> list[str]:
 
 def measure(p: Patient, key: str, when: datetime, rng: np.random.Generator) -> float:
     """One measured value: the truth at ``when``, acute shifts, and the noise of one draw."""
-    a = ANALYTES[key]
+    a = analytes()[key]
     value = _mean(p, key, when)
     if key not in ("egfr", "cr"):
         value += acute(p, key, when)

@@ -14,7 +14,7 @@ from core.errors import WorkFailed
 from core.needles.library import FACTS
 from core.protocol import Protocol
 from core.synthetic.lessons.model import Lesson
-from core.synthetic.questions import SERIES, SINGLES
+from core.synthetic.library import series, singles
 from core.text import sentences
 from core.types import Cohort
 
@@ -37,12 +37,12 @@ def _templates() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What a statement and what a question of an examined template can be."""
     said: list[str] = []
     asked: list[str] = []
-    for single in SINGLES:
+    for single in singles():
         said += single.says
         asked += (*single.ask_r, *single.ask_n)
-    for series in SERIES:
-        said += series.says
-        asked += (*series.ask_r, *series.ask_s)
+    for again in series():
+        said += again.says
+        asked += (*again.ask_r, *again.ask_s)
     for fact in FACTS:
         said += fact.statements
         asked += fact.questions

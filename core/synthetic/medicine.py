@@ -1,0 +1,319 @@
+"""What the generator knows of medicine: drugs, long-term conditions, acute illnesses and analytes.
+
+The tables are files of ``core/synthetic/data``, read and checked on first use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Literal
+
+from core.errors import DataError
+from core.synthetic.reference import DATA, STRICT, Key, read_tsv, read_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Analyte:
+    """A measured quantity. ``noise`` is its within-person standard deviation (share or units);
+    ``low`` and ``high`` are hard limits of what is ever written; ``short`` is how notes name it."""
+
+    __pydantic_config__ = STRICT
+    key: str
+    code: str
+    name: str
+    base: float
+    spread: float
+    noise: float
+    digits: int
+    low: float
+    high: float
+    short: str
+    unit: str = ""
+
+
+@cache
+def analytes() -> dict[str, Analyte]:
+    """All analytes and vital signs by key."""
+    return {row.key: row for row in read_tsv(Analyte, DATA / "analytes.tsv")}
+
+
+@cache
+def analyte_keys() -> dict[str, str]:
+    """The key of each analyte's code."""
+    return {row.code: row.key for row in analytes().values()}
+
+
+AnalyteKey = Annotated[str, Key("analyte", analytes)]
+
+
+@cache
+def panels() -> dict[str, tuple[str, ...]]:
+    """Analytes that are drawn together, by the panel's name."""
+    return read_yaml(dict[str, tuple[AnalyteKey, ...]], DATA / "panels.yaml")
+
+
+PanelKey = Annotated[str, Key("panel or analyte", lambda: {*panels(), *analytes()})]
+
+
+def panel_analytes(name: str) -> tuple[str, ...]:
+    """The analytes of a panel, or the analyte that has this name."""
+    return panels().get(name, (name,))
+
+
+def written(key: str, value: float) -> str:
+    """The value as the record writes it: a whole number or two decimals, inside its limits."""
+    a = analytes()[key]
+    value = min(max(value, a.low), a.high)
+    if a.digits == 0:
+        return str(int(value + 0.5))
+    # One decimal is what the analyser reports; the export pads it to two.
+    fine = 2 if key in ("cr", "tsh", "trop") else 1
+    return f"{round(value + 1e-9, fine):.2f}"
+
+
+def spoken(key: str, value: float) -> str:
+    """The value as a clinician types it: no trailing zeros."""
+    text = written(key, value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def local(prefix: str, name: str) -> str:
+    """A code that claims no outside vocabulary."""
+    return f"LOCAL/{prefix}-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class _DrugRow:
+    __pydantic_config__ = STRICT
+    key: str
+    brand: str
+    group: str
+    lay: str
+    marketed: int = 0
+
+
+@cache
+def _drug_rows() -> dict[str, _DrugRow]:
+    return {row.key: row for row in read_tsv(_DrugRow, DATA / "drugs.tsv")}
+
+
+DrugKey = Annotated[str, Key("drug", _drug_rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class _DoseRow:
+    __pydantic_config__ = STRICT
+    drug: DrugKey
+    dose: str
+    product: str
+    rxnorm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drug:
+    """A drug: its names, what a lay person calls it (``lay``), and its dose steps.
+
+    ``steps`` are (dose as prescribed, product name, code), from the lowest. ``group`` is the effect
+    class that :mod:`core.synthetic.trajectory` knows. ``marketed`` is the first whole year in which
+    it could be prescribed in the United States (0: always).
+    """
+
+    key: str
+    brand: str
+    group: str
+    lay: str
+    marketed: int
+    steps: tuple[tuple[str, str, str], ...]
+
+
+@cache
+def drugs() -> dict[str, Drug]:
+    """All drugs by key. A code is RxNorm's where it is known for certain to be that very product's;
+    every other product has a plainly local code."""
+    steps: dict[str, list[tuple[str, str, str]]] = {key: [] for key in _drug_rows()}
+    for row in read_tsv(_DoseRow, DATA / "doses.tsv"):
+        code = f"RxNorm/{row.rxnorm}" if row.rxnorm else local("RX", row.product)
+        steps[row.drug].append((row.dose, row.product, code))
+    for key, own in steps.items():
+        if not own:
+            raise DataError(str(DATA / "doses.tsv"), None, f"no dose of {key!r}", "add a row")
+    return {
+        key: Drug(row.key, row.brand, row.group, row.lay, row.marketed, tuple(steps[key]))
+        for key, row in _drug_rows().items()
+    }
+
+
+@cache
+def drug_groups() -> frozenset[str]:
+    """The effect classes of all drugs."""
+    return frozenset(drug.group for drug in drugs().values())
+
+
+def dose(key: str, step: int) -> str:
+    """The dose of ``step`` as prescribed, e.g. "20 mg daily"."""
+    return drugs()[key].steps[step][0]
+
+
+EffectKey = Annotated[str, Key("analyte or egfr%", lambda: {*analytes(), "egfr%"})]
+"""An analyte, or ``egfr%`` for a share of the filtration."""
+
+
+_SLOT = re.compile(r"\{(\w*)\}")
+
+
+def slots_of(template: str) -> list[str]:
+    """The names in braces of a template."""
+    return _SLOT.findall(template)
+
+
+PERSON_SLOTS = frozenset(["He", "he", "His", "his", "him", "himself", "Name", "man", "spouse"])
+"""What a template may name of a person; :attr:`core.synthetic.model.Patient.words` fills them."""
+READING_SLOTS = ("a1c", "cr", "egfr", "k", "inr", "tsh", "ldl", "hgb", "plt", "wt")
+"""Analytes of which a note's template may name the latest reading."""
+_NOTE_SLOTS = PERSON_SLOTS | {*READING_SLOTS, "bp", "age", "spouse_or_family"}
+Sentence = Annotated[str, Key("slot", lambda: _NOTE_SLOTS, slots_of)]
+"""A template of a note's sentence."""
+Reason = Annotated[str, Key("slot", lambda: PERSON_SLOTS, slots_of)]
+"""A template that names the person alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A reason for ending a drug: ``successor`` replaces it; ``shifts`` are what the side effect
+    does to analytes that week. A reason that holds only where filtration is below ``egfr_below``
+    gives way to ``otherwise``."""
+
+    __pydantic_config__ = STRICT
+    why: Reason
+    successor: DrugKey | Literal[""] = ""
+    shifts: dict[EffectKey, float] = field(default_factory=dict[str, float])
+    egfr_below: float | None = None
+    otherwise: Reason = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a condition is treated with one drug.
+
+    ``share`` of patients get it, ``delay`` days after onset, for the reason ``start``. ``ups`` are
+    reasons for a higher step, ``stops`` for ending it, which befalls ``stop_share`` of courses.
+    """
+
+    __pydantic_config__ = STRICT
+    drug: DrugKey
+    share: float
+    delay: int
+    start: Reason
+    ups: tuple[Reason, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    stop_share: float = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The reading above which a condition is written about as doing badly."""
+
+    __pydantic_config__ = STRICT
+    analyte: AnalyteKey
+    above: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disease:
+    """A long-term condition with the sentences its notes are written from.
+
+    ``labs`` are panels or analytes; ``worse_if`` says when it does badly (None: at times, by
+    chance); ``relative`` is what a relative with the like is said to have; ``untrue`` are words of
+    a normal examination that it makes untrue.
+    """
+
+    __pydantic_config__ = STRICT
+    key: str
+    name: str
+    short: str
+    code: str
+    specialty: str
+    labs: tuple[PanelKey, ...]
+    plans: tuple[Plan, ...]
+    stable: tuple[Sentence, ...]
+    worse: tuple[Sentence, ...]
+    exam: tuple[Sentence, ...]
+    assess: tuple[Sentence, ...]
+    todo: tuple[Sentence, ...]
+    ros: tuple[Sentence, ...] = ()
+    worse_if: Limit | None = None
+    relative: str = ""
+    untrue: tuple[str, ...] = ()
+
+
+@cache
+def diseases() -> dict[str, Disease]:
+    """All long-term conditions by key."""
+    rows = read_yaml(tuple[Disease, ...], DATA / "diseases.yaml")
+    return {row.key: row for row in rows}
+
+
+DiseaseKey = Annotated[str, Key("condition", diseases)]
+
+
+@dataclass(frozen=True, slots=True)
+class Imaging:
+    """A study and its report."""
+
+    __pydantic_config__ = STRICT
+    study: str
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeKind:
+    """An acute illness that begins and ends: its sentences, treatment and laboratory effect.
+
+    ``setting`` is a stay (IP) or the emergency room (ED), ``days`` its fewest and most days,
+    ``effects`` the shift of each analyte at the peak.
+    """
+
+    __pydantic_config__ = STRICT
+    key: str
+    name: str
+    code: str
+    setting: Literal["IP", "ED"]
+    days: tuple[int, int]
+    complaint: str
+    story: tuple[Sentence, ...]
+    exam: str
+    imaging: Imaging
+    course: tuple[str, ...]
+    treatment: tuple[DrugKey, ...]
+    labs: tuple[PanelKey, ...]
+    effects: dict[EffectKey, float]
+    discharge: tuple[str, ...]
+
+
+@cache
+def episodes() -> dict[str, EpisodeKind]:
+    """All acute illnesses by key."""
+    rows = read_yaml(tuple[EpisodeKind, ...], DATA / "episodes.yaml")
+    return {row.key: row for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """How often (``share``) a condition, or none in particular, brings an acute illness at least
+    once."""
+
+    __pydantic_config__ = STRICT
+    episode: Annotated[str, Key("acute illness", episodes)]
+    share: float
+    condition: DiseaseKey | Literal[""] = ""
+
+
+@cache
+def risks() -> dict[str, list[Risk]]:
+    """What each condition brings; of the condition "", what befalls anyone."""
+    found: dict[str, list[Risk]] = {}
+    for row in read_tsv(Risk, DATA / "risks.tsv"):
+        found.setdefault(row.condition, []).append(row)
+    return found

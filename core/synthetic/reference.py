@@ -1,0 +1,169 @@
+"""Reads the reference tables of ``core/synthetic/data`` (YAML and TSV) into checked dataclasses.
+
+A misspelt column, a wrong type, a repeated key and a reference to an entry that does not exist are
+errors that name file, line and remedy. A class read from a table is a frozen dataclass that carries
+:data:`STRICT`; a text that must be an entry of another table is annotated with :class:`Key`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+
+from core.errors import DataError, UnknownName
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
+    from pydantic_core.core_schema import CoreSchema
+
+T = TypeVar("T")
+Place = Sequence[int | str]
+"""Where a value lies in a table: row numbers and column names, outermost first."""
+
+DATA = Path(__file__).parent / "data"
+STRICT: ConfigDict = {"extra": "forbid"}
+"""``__pydantic_config__`` of a class read from a table: a column that it does not have is an error.
+"""
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _itself(text: str) -> Iterable[str]:
+    return (text,)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Annotation of a text whose ``parts`` (by default it alone) must each be one of ``valid()``;
+    ``what`` names such a part."""
+
+    what: str
+    valid: Callable[[], Collection[str]]
+    parts: Callable[[str], Iterable[str]] = _itself
+
+    def check(self, text: str) -> str:
+        """``text`` itself; raises ValueError that lists the nearest valid parts for another."""
+        valid = self.valid()
+        for part in self.parts(text):
+            if part not in valid:
+                raise ValueError(str(UnknownName(self.what, part, valid)))
+        return text
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        # Imported with the first table, so that importing the generator stays fast.
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+def read_yaml(kind: type[T], path: Path) -> T:
+    """The content of a YAML file as ``kind``.
+
+    Raises DataError with the line of the first misfit.
+    """
+    loader = _Loader(path.read_text("utf-8"))
+    try:
+        root = loader.get_single_node()
+        _refuse_repeats(path, root)
+        content = loader.construct_document(root)
+    except yaml.MarkedYAMLError as e:
+        line = e.problem_mark.line + 1 if e.problem_mark else None
+        raise DataError(str(path), line, str(e.problem), "correct its YAML syntax") from None
+    return _checked(kind, content, path, lambda place: _line(root, place))
+
+
+def read_tsv(row: type[T], path: Path) -> tuple[T, ...]:
+    """One ``row`` for each line of a TSV file whose header names the fields; an empty cell takes
+    its field's default.
+
+    Raises DataError with the line of the first misfit.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    content: list[dict[str, str]] = []
+    keys: set[str] = set()
+    for number, cells in enumerate(lines, 2):
+        if len(cells) != len(header):
+            remedy = f"separate {len(header)} cells by tabs, as in the header"
+            raise DataError(str(path), number, f"{len(cells)} cells", remedy)
+        content.append({k: cell for k, cell in zip(header, cells, strict=True) if cell})
+        key = content[-1].get("key", f"line {number}")
+        if key in keys:
+            raise DataError(str(path), number, f"key {key!r} is repeated", "rename or remove one")
+        keys.add(key)
+    rows = _checked(list[row], content, path, lambda place: int(place[0]) + 2)
+    return tuple(rows)
+
+
+def _checked(kind: type[T], content: object, path: Path, line: Callable[[Place], int]) -> T:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as e:
+        place, reason, remedy = _misfit(e)
+        raise DataError(str(path), line(place), reason, remedy) from None
+
+
+def _misfit(error: ValidationError) -> tuple[Place, str, str]:
+    """Place, reason and remedy of the first misfit; a misspelt column is told before the absence
+    of the one that was meant."""
+    found = error.errors(include_url=False)
+    missing = {one["loc"][:-1]: one["loc"][-1] for one in found if one["type"] == "missing"}
+    for one in found:
+        if one["type"] == "unexpected_keyword_argument":
+            *row, name = one["loc"]
+            meant = missing.get(tuple(row))
+            remedy = f"rename it to {meant!r}" if meant else "correct its name or remove it"
+            return one["loc"], f"unknown column {name!r}", remedy
+    first = found[0]
+    place = first["loc"]
+    if first["type"] == "missing":
+        return place[:-1], f"column {place[-1]!r} is missing", "add it"
+    if first["type"] == "value_error":
+        return place, first["msg"].removeprefix("Value error, "), "correct it"
+    return place, f"{first['input']!r} at {place}: {first['msg']}", "correct it"
+
+
+def _refuse_repeats(path: Path, node: Any) -> None:
+    """Raise DataError where a mapping has a name twice, or a list two entries of one ``key``."""
+    if isinstance(node, yaml.MappingNode):
+        _refuse_equal(path, [name for name, _ in node.value])
+        for _, value in node.value:
+            _refuse_repeats(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        rows = [row for row in node.value if isinstance(row, yaml.MappingNode)]
+        _refuse_equal(path, [v for row in rows for k, v in row.value if k.value == "key"])
+        for value in node.value:
+            _refuse_repeats(path, value)
+
+
+def _refuse_equal(path: Path, nodes: Sequence[Any]) -> None:
+    seen: set[str] = set()
+    for node in nodes:
+        if node.value in seen:
+            line = node.start_mark.line + 1
+            raise DataError(str(path), line, f"{node.value!r} is repeated", "rename or remove one")
+        seen.add(node.value)
+
+
+def _line(node: Any, place: Place) -> int:
+    """The line of the value at ``place`` below ``node``, counted from 1."""
+    line = node.start_mark.line + 1
+    for part in place:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            pairs = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not pairs:
+                break
+            name, node = pairs[0]
+            line = name.start_mark.line + 1
+    return line
