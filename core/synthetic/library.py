@@ -107,15 +107,17 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class Facts:
+    """The facts of one domain: what its file holds."""
+
     __pydantic_config__ = STRICT
     singles: tuple[Single, ...]
     series: tuple[Series, ...]
 
 
 @cache
-def _facts() -> list[_Facts]:
-    return [read_yaml(_Facts, DATA / f"facts_{domain}.yaml") for domain in DOMAINS]
+def _facts() -> list[Facts]:
+    return [read_yaml(Facts, DATA / f"facts_{domain}.yaml") for domain in DOMAINS]
 
 
 @cache

@@ -103,7 +103,9 @@ DrugKey = Annotated[str, Key("drug", _drug_rows)]
 
 
 @dataclass(frozen=True, slots=True)
-class _DoseRow:
+class DoseRow:
+    """A dose step of a drug: as prescribed, its product, and RxNorm's number where it is known."""
+
     __pydantic_config__ = STRICT
     drug: DrugKey
     dose: str
@@ -133,7 +135,7 @@ def drugs() -> dict[str, Drug]:
     """All drugs by key. A code is RxNorm's where it is known for certain to be that very product's;
     every other product has a plainly local code."""
     steps: dict[str, list[tuple[str, str, str]]] = {key: [] for key in _drug_rows()}
-    for row in read_tsv(_DoseRow, DATA / "doses.tsv"):
+    for row in read_tsv(DoseRow, DATA / "doses.tsv"):
         code = f"RxNorm/{row.rxnorm}" if row.rxnorm else local("RX", row.product)
         steps[row.drug].append((row.dose, row.product, code))
     for key, own in steps.items():
