@@ -1,7 +1,8 @@
-"""Data & models: what is loaded, whether it was read well, what may be done with it, what is away.
+"""Data & models: what is loaded, whether it was read well, what may be done with it, what is not
+installed.
 
 Cohorts with their data-use tag in plain words, their check and where the evidence lies; then the
-models and arms, each either here or with the command that brings it.
+models and arms, each installed or with the command that installs it.
 """
 
 import streamlit as st

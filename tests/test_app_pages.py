@@ -171,12 +171,21 @@ def test_data_says_what_may_be_done_and_what_was_skipped(here, made):
     assert not any(patient_cohort.FIRST in str(e.value) for e in app.get("markdown"))
 
 
-def test_models_are_here_or_missing_with_the_command(here):
+def test_models_are_installed_or_not_with_the_command(here, monkeypatch, tmp_path):
+    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path / "none"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "none"))
     app = opened("data")
-    frame = next(d.value for d in app.dataframe if "model" in d.value)
-    assert set(frame["state"].str.split(" ").str[0]) <= {"here", "missing"}
-    missing = frame["state"].eq("missing").sum()
+    frame = next(d.value for d in app.dataframe if "model" in d.value).set_index("model")
+    assert frame.loc["nli-deberta-v3-small", "state"] == "not installed"
+    assert frame.loc["midchart-small", "state"].startswith("installed")
+    missing = frame["state"].eq("not installed").sum()
     assert len(app.code) >= 1 + missing
+    assert any("hf download cross-encoder/nli-deberta-v3-small" in c.value for c in app.code)
+    members = next(d.value for d in app.dataframe if "family" in d.value)
+    judges = members[members["family"] == "judge"].set_index("name")["state"]
+    assert judges["nli"] == "not installed" and judges["exact"] == "installed"
+    assert judges["served"] == "set in a run's spec"
+    assert "judge **nli**, not installed: the weights of nli" in words(app).replace("\\", "")
 
 
 def test_a_decile_edge_belongs_to_the_right():

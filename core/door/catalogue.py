@@ -25,7 +25,8 @@ class MemberCard:
 
     ``problem`` says why it is away. ``calls``: it calls a server, so it works in a run alone, whose
     spec says which one and lets text go there; it is away everywhere else. ``control``: an arm
-    that is a baseline, not a method.
+    that is a baseline, not a method. ``installed``: its weights, if it needs any, are on this
+    machine.
     """
 
     name: str
@@ -33,6 +34,7 @@ class MemberCard:
     problem: str = ""
     calls: bool = False
     control: bool = False
+    installed: bool = True
 
 
 def folders() -> dict[str, str]:
@@ -59,11 +61,12 @@ def members(family: str) -> list[MemberCard]:
     for name in registries[family].names():
         factory = registries[family].get(name)
         needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
-        problem = weights.problem(needs) if needs else IN_RUNS if calls else ""
+        lacks = weights.problem(needs) if needs else ""
+        problem = lacks or (IN_RUNS if calls and not needs else "")
         if family == "arm" and "reader" in inspect.signature(factory).parameters:
             problem = WITH_A_READER
         control = getattr(factory, "control", False)
-        cards.append(MemberCard(name, factory.title, problem, calls, control))
+        cards.append(MemberCard(name, factory.title, problem, calls, control, not lacks))
     return cards
 
 

@@ -1,4 +1,4 @@
-"""Models and arms as the Data page shows them: here, or missing with its size and its command."""
+"""Models and arms as the Data page shows them: installed, or not, with the command that helps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def weights() -> None:
     tables.table(
         frame,
         "models",
-        "Models: here or missing, size, and what uses them",
+        "Models: installed or not, size, and what uses them",
         download=pd.DataFrame(found),
         height="content",
     )
     missing = [model for model in found if not model["here"]]
     if missing:
-        with st.expander(f"How to get the missing ones ({len(missing)})"):
+        with st.expander(f"How to install the others ({len(missing)})"):
             st.write(
                 "Nothing is fetched by itself. Run the command where there is a network, or copy "
                 "the folder to the place that is named."
@@ -46,36 +46,43 @@ def weights() -> None:
 
 def _state(model: dict[str, object]) -> str:
     if model["here"]:
-        return f"here ({model['how']})" if model["how"] else "here"
-    return "missing"
+        return f"installed ({model['how']})" if model["how"] else "installed"
+    return "not installed"
 
 
 def arms() -> None:
-    """Every arm, reader and judge: here, or away with the reason."""
+    """Every arm, reader and judge: installed or not, or what a spec must name for it."""
     rows = [
         {
             "family": family,
-            "name": name,
-            "what it is": title,
-            "state": "away" if problem else "here",
-            "what is missing": problem,
+            "name": card.name,
+            "what it is": card.title,
+            "state": _member_state(card),
+            "what is missing": card.problem,
         }
         for family in ("arm", "reader", "judge")
-        for name, title, problem in state.members(family)
+        for card in api.members(family)
     ]
     frame = pd.DataFrame(rows)
     tables.table(
         frame.drop(columns="what is missing"),
         "families",
-        "Arms, readers and judges: here or away",
+        "Arms, readers and judges: installed or not",
         download=frame,
         height="content",
     )
-    away = [row for row in rows if row["what is missing"]]
-    if away:
-        with st.expander(f"Why some are away ({len(away)})"):
+    lacking = [row for row in rows if row["what is missing"]]
+    if lacking:
+        with st.expander(f"What the others need ({len(lacking)})"):
             # In full: a cell of a table would cut a sentence off.
-            for row in away:
+            for row in lacking:
                 st.caption(
-                    f"{row['family']} **{plain(row['name'])}**: {plain(row['what is missing'])}"
+                    f"{row['family']} **{plain(row['name'])}**, {row['state']}: "
+                    f"{plain(row['what is missing'])}"
                 )
+
+
+def _member_state(card: api.MemberCard) -> str:
+    if not card.installed:
+        return "not installed"
+    return "set in a run's spec" if card.problem else "installed"

@@ -101,13 +101,13 @@ def _list(made: dict[str, Any], name: str, must: bool, key: str) -> None:
     """The members of a list: chosen by name, or typed with options."""
     given = made.get(name, [])
     entries = [e if isinstance(e, str) else api.value_toml(e) for e in given]
-    away = {member: problem for member, _, problem in state.members(LISTS[name])}
+    cards = {card.name: card for card in api.members(LISTS[name])}
     chosen = st.multiselect(
         name.capitalize() + ("" if must else " (none needed)"),
-        [*dict.fromkeys([*entries, *away])],
+        [*dict.fromkeys([*entries, *cards])],
         list(dict.fromkeys(entries)),
         key=key,
-        format_func=_words,
+        format_func=lambda entry: _words(entry, cards),
         accept_new_options=True,
         wrap=True,
         help='Type a table for options, as in { name = "bm25", k = 5 }',
@@ -136,13 +136,15 @@ def _where(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
         made["allow_hosts"] = hosts
 
 
-def _words(entry: str) -> str:
-    """An entry as people read it: the name, and the options behind it."""
+def _words(entry: str, cards: Mapping[str, api.MemberCard]) -> str:
+    """An entry as people read it: the name, the options behind it, and whether it is installed."""
     table = _value(entry, None) if entry.startswith("{") else None
-    if not isinstance(table, dict) or "name" not in table:
-        return entry
-    options = [f"{name}={value}" for name, value in table.items() if name != "name"]
-    return " ".join([str(table["name"]), *options])
+    if isinstance(table, dict) and "name" in table:
+        name = str(table["name"])
+        shown = " ".join([name, *(f"{k}={v}" for k, v in table.items() if k != "name")])
+    else:
+        name = shown = entry
+    return shown if name not in cards or cards[name].installed else f"{shown} (not installed)"
 
 
 def _own(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
