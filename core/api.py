@@ -34,6 +34,7 @@ from core.door.curve import (
     curve,
     curve_bin,
     curve_choices,
+    curve_locations,
     published_curve,
     published_summary,
 )
@@ -182,6 +183,7 @@ __all__ = [
     "curve",
     "curve_bin",
     "curve_choices",
+    "curve_locations",
     "different_only",
     "disagreements",
     "enqueue",

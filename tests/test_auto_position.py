@@ -53,7 +53,7 @@ def test_a_run_on_records_of_one_note_goes_by_tokens_and_says_why(one_note: Path
     assert {k: told["position"][k] for k in ("used", "named", "median_events", "records")} == {
         "used": "token", "named": False, "median_events": 1.0, "records": 3,
     }  # fmt: skip
-    assert told["position"]["words"].endswith("the median record has 1 events (under 20)")
+    assert told["position"]["words"].endswith("the median record has 1 event (under 20)")
     (row,) = rows(run, "selections")
     assert (row["order_position"], row["band"]) == (0.0, "90-100")
     assert not any("position" in line for line in told["warnings"]), "it is no change of protocol"

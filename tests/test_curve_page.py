@@ -95,7 +95,7 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(here):
     assert bins["paper"][2] == "59.5 % [46–71]"
     for number in ("Gap, best − worst", "expected by chance alone", "80 % if it were spread"):
         assert number in said
-    assert len(app.get("download_button")) == 2 * 5
+    assert len(app.get("download_button")) == 2 * 6
 
 
 def test_every_frame_to_take_along_says_that_its_answers_are_simulated(here):

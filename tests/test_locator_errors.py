@@ -11,6 +11,8 @@ from core.loaders.locator import locator_errors
 from core.loaders.open import open_cohort
 from core.locating import locate
 from core.protocol import Protocol, parse
+from core.run import report, start, wait
+from core.run.tables.location import WRONG
 
 COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")
 NOTES = {
@@ -77,3 +79,42 @@ def test_check_tells_positions_scores_and_candidates(tmp_path: Path):
     again = check_cohort(open_cohort(tmp_path))["positions"]
     first = next(row for row in again if row["instruction"] == "q1")
     assert (first["order"], first["score"], first["candidates"]) == (0.0, 1.0, 2)
+
+
+def test_a_runs_report_holds_the_counts_and_the_errors(tmp_path: Path, elsewhere: Path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    opened = cohort(folder)
+    counts = locator_errors(opened, Protocol(), "order")
+    assert counts is not None
+    for protocol in ({"position": "order"}, "published"):
+        run = start(
+            {"name": "t", "kind": "selection", "data": str(folder), "arms": ["bm25", "recency"],
+             "protocol": protocol}
+        )  # fmt: skip
+        wait(run)
+        table = {row["measure"]: row for row in report(run)["tables"]["location"]}
+        assert {row["position"] for row in table.values()} == {"order"}
+        spans = table["questions whose source gives exact spans"]
+        assert (spans["count"], spans["n"]) == (2, 3), "each question once, however many arms"
+        assert table["located by text: not found"]["count"] == 0
+        lost = table["pieces of evidence not in the record"]
+        assert (lost["count"], lost["n"]) == (1, 3)
+        if protocol != "published":
+            for name, words in WRONG.items():
+                kind = name.removeprefix("text_")
+                assert (table[words]["count"], table[words]["n"]) == (counts[f"wrong_{kind}"], 2)
+
+
+def test_without_exact_spans_a_report_holds_no_errors(tmp_path: Path, elsewhere: Path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    cohort(folder)
+    table = folder / "questions.tsv"
+    table.write_text(table.read_text().replace("1:17-45", "").replace("0:0-24", ""))
+    run = start({"name": "t", "kind": "selection", "data": str(folder), "arms": ["bm25"]})
+    wait(run)
+    rows = {row["measure"]: row for row in report(run)["tables"]["location"]}
+    assert rows["questions whose source gives exact spans"]["count"] == 0
+    assert rows["questions located at several places alike"]["count"] == 1
+    assert not any(measure.startswith("located by text") for measure in rows)

@@ -94,7 +94,7 @@ def of(table, **named):
 
 def test_the_tables_are_as_they_are_told(done):
     tables = done["tables"]
-    assert list(tables) == ["curve", "summary", "verdict", "published", "failures"]
+    assert list(tables) == ["curve", "summary", "verdict", "location", "published", "failures"]
     assert all(list(row) == CURVE for row in tables["curve"])
     assert all(list(row)[: len(SUMMARY)] == SUMMARY for row in tables["summary"])
     assert all(

@@ -107,6 +107,7 @@ def _million() -> Observed:
         np.arange(MILLION),
         {name: (("one", "other"), np.arange(MILLION) % 2) for name in STRATA[2:]},
         pieces,
+        np.full(MILLION, np.nan),
         np.zeros(many, dtype=np.bool_),
         0,
         Protocol(),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
+
 from core.curve import BINS, bins_of
 from core.errors import InputError
+from core.loaders.gold import gold_under
+from core.loaders.locator import evidence_locations
 from core.loaders.position import position_in_words, resolve_position
 from core.protocol import Protocol
 from core.run.curve.rows import (
@@ -28,9 +32,17 @@ from core.run.curve.tables import (
     published_summary,
     summary_row,
 )
+from core.run.tables.location import location_table
 from core.types import Cohort
 
-__all__ = ["curve", "curve_bin", "curve_choices", "published_curve", "published_summary"]
+__all__ = [
+    "curve",
+    "curve_bin",
+    "curve_choices",
+    "curve_locations",
+    "published_curve",
+    "published_summary",
+]
 
 AUTO = "auto"
 """The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""
@@ -60,13 +72,15 @@ def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str,
 
     ``scores``, ``positions``, ``bins``, ``snippets``; ``strata``: each with its values; ``answers``
     used in the evaluation, those ``unused``, ``questions``, and ``simulated``, whether any answer
-    is. ``position``: which one "auto" stands for, and why. Raises InputError where the cohort has
+    is. ``position``: which one "auto" stands for, and why; ``location_scores``, ascending, of
+    the questions whose evidence was located by its text. Raises InputError where the cohort has
     no responses.
     """
     observed, why = _observed(cohort, protocol)
     return {
         "scores": list(SCORES),
         "positions": list(POSITIONS),
+        "location_scores": sorted(observed.location[~np.isnan(observed.location)].tolist()),
         "position": {**why, "words": position_in_words(why)},
         "bins": list(BINS),
         "snippets": list(SNIPPETS),
@@ -86,24 +100,26 @@ def curve(
     stratum: str = "all",
     value: str | None = None,
     snippets: str = "best",
+    least_score: float = 0.0,
     resamples: int | None = None,
     protocol: Protocol | None = None,
 ) -> dict[str, Any]:
     """Curves of a cohort's responses: the tables of a run of kind ``curve``, at once.
 
     ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
-    every value of the stratum. Gives ``curve``, ``summary``, ``verdict`` and
+    every value of the stratum. ``least_score`` leaves out questions located with a lower score
+    (:class:`core.run.curve.rows.Choice`). Gives ``curve``, ``summary``, ``verdict`` and
     ``failures``, rows as in the run's report. ``resamples`` None takes the protocol's. Raises
     UnknownName for a choice there is not, InputError where the cohort has no responses.
     """
     _checked_bins(bins)
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == AUTO else position
-    Choice(score, position, stratum, value or "", snippets)
+    Choice(score, position, stratum, value or "", snippets, least_score)
     given = observed.protocol
     tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
     for one in observed.values(stratum) if value is None else (value,):
-        choice = Choice(score, position, stratum, one, snippets)
+        choice = Choice(score, position, stratum, one, snippets, least_score)
         name = named(choice, bins)
         observed.within(choice)
         try:
@@ -117,6 +133,17 @@ def curve(
     return tables
 
 
+def curve_locations(
+    cohort: Cohort, position: str = AUTO, protocol: Protocol | None = None
+) -> list[dict[str, Any]]:
+    """How the evidence of the questions of a curve was located, and how often locating it by its
+    text is wrong where the cohort gives exact spans (:func:`core.run.tables.location_table`)."""
+    observed, why = _observed(cohort, protocol)
+    position = why["used"] if position == AUTO else position
+    located = gold_under(cohort, observed.protocol)
+    return location_table(evidence_locations(located, observed.asked, observed.protocol, position))
+
+
 def curve_bin(
     cohort: Cohort,
     bin: int,
@@ -126,6 +153,7 @@ def curve_bin(
     stratum: str = "all",
     value: str = "",
     snippets: str = "best",
+    least_score: float = 0.0,
     protocol: Protocol | None = None,
 ) -> list[dict[str, Any]]:
     """The answers behind a point of a curve, by instruction and model.
@@ -138,7 +166,8 @@ def curve_bin(
     if not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
     observed, why = _observed(cohort, protocol)
-    choice = Choice(score, why["used"] if position == AUTO else position, stratum, value, snippets)
+    position = why["used"] if position == AUTO else position
+    choice = Choice(score, position, stratum, value, snippets, least_score)
     rows, at = points(observed, choice)
     inside = bins_of(at, bins) == bin
     scores = observed.score(score)

@@ -7,17 +7,17 @@ of another patient.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import DataError
+from core.errors import DataError, UnknownName
 from core.evidence import decile_of, is_middle
 from core.loaders.gold import LazyGold, exact_spans
-from core.locating import Match, locate, place_of, quotes
+from core.locating import Located, Match, locate, place_of, quotes
 from core.protocol import Protocol
 from core.text import event_text
-from core.types import Cohort, Record, Span
+from core.types import Cohort, Gold, Instruction, Record, Span
 
 
 @dataclass(slots=True)
@@ -85,6 +85,47 @@ def locator_errors(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """Locating a question's evidence by its text, held against the spans that its source gives:
+    was it ``located``, and on the right ``event``, in the right ``decile`` and ``zone`` (middle or
+    edge)? All are False where it was not located."""
+
+    located: bool
+    event: bool = False
+    decile: bool = False
+    zone: bool = False
+
+
+def check_with_source(
+    gold: Mapping[str, Gold], id: str, record: Record, protocol: Protocol, position: str
+) -> SourceCheck | None:
+    """The check of one question's evidence, by ``position`` ("order", "time" or "token"); None
+    where the source gives no exact spans, or no text to locate."""
+    if not isinstance(gold, LazyGold) or id not in gold:
+        return None
+    source = gold.source(id)
+    if not source.exact or not source.snippets:
+        return None
+    return _check(record, source.exact, locate(record, source.snippets, protocol), position)
+
+
+def _check(record: Record, exact: str, found: Located, position: str) -> SourceCheck | None:
+    spans = exact_spans(exact, record)
+    if not spans:
+        return None
+    if found.best is None or found.place is None:
+        return SourceCheck(False)
+    first: Span = spans[0]
+    here, there = getattr(found.place, position), getattr(place_of(record, first), position)
+    event = found.best.event == first.event
+    if here is None or there is None:
+        same = here is there
+        return SourceCheck(True, event, same, same)
+    decile = decile_of(here) == decile_of(there)
+    return SourceCheck(True, event, decile, is_middle(here) == is_middle(there))
+
+
 def _own(
     record: Record, id: str, gold: LazyGold, protocol: Protocol, position: str, counts: _Counts
 ) -> None:
@@ -96,23 +137,52 @@ def _own(
             counts.located += 1
             counts.several += match.candidates > 1
             counts.containing += _contains(record, snippet, match)
-    spans = exact_spans(source.exact, record) if source.exact else None
-    if not spans:
+    check = _check(record, source.exact, found, position) if source.exact else None
+    if check is None:
         return
     counts.known += 1
-    if found.best is None or found.place is None:
+    if not check.located:
         counts.unlocated += 1
         return
-    first: Span = spans[0]
-    here, there = getattr(found.place, position), getattr(place_of(record, first), position)
-    counts.wrong_event += found.best.event != first.event
-    if here is None or there is None:
-        wrong = here is not there
-        counts.wrong_decile += wrong
-        counts.wrong_zone += wrong
-    else:
-        counts.wrong_decile += decile_of(here) != decile_of(there)
-        counts.wrong_zone += is_middle(here) != is_middle(there)
+    counts.wrong_event += not check.event
+    counts.wrong_decile += not check.decile
+    counts.wrong_zone += not check.zone
+
+
+def location_columns(gold: Gold | None, check: SourceCheck | None) -> dict[str, Any]:
+    """What is known of the location of a question's evidence, as columns of a row.
+
+    ``location_score`` and ``location_candidates`` of the best piece; ``evidence_pieces`` and how
+    many of them are not in the record; ``text_located``, ``text_event``, ``text_decile`` and
+    ``text_zone``: the four of :class:`SourceCheck`. What is not known is None.
+    """
+    names = ("located", "event", "decile", "zone")
+    return {
+        "location_score": gold.score if gold else None,
+        "location_candidates": gold.candidates if gold else None,
+        "evidence_pieces": len(gold.snippets) if gold else None,
+        "evidence_unlocated": gold.unlocated if gold else None,
+        **{f"text_{name}": getattr(check, name) if check else None for name in names},
+    }
+
+
+def evidence_locations(
+    cohort: Cohort, instructions: Sequence[Instruction], protocol: Protocol, position: str
+) -> list[dict[str, Any]]:
+    """:func:`location_columns` of each question that has evidence; what cannot be read is left
+    out (the cohort's ``skipped`` says why). ``cohort`` is located by ``protocol``."""
+    rows: list[dict[str, Any]] = []
+    for instruction in instructions:
+        gold = cohort.gold.get(instruction.id)
+        if gold is None or not gold.snippets:
+            continue
+        try:
+            record = cohort.records[instruction.record_id]
+        except (DataError, UnknownName):
+            continue
+        check = check_with_source(cohort.gold, instruction.id, record, protocol, position)
+        rows.append(location_columns(gold, check))
+    return rows
 
 
 def _contains(record: Record, snippet: str, match: Match) -> bool:

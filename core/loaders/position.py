@@ -49,7 +49,9 @@ def position_in_words(why: Mapping[str, Any]) -> str:
     if why["median_events"] is None:
         return f"{used}, as no record could be counted"
     limit = f"under {FEW_EVENTS}" if why["used"] == "token" else f"{FEW_EVENTS} or more"
-    return f"{used}, as the median record has {why['median_events']:,.0f} events ({limit})"
+    middle = why["median_events"]
+    events = "1 event" if middle == 1 else f"{middle:,g} events"
+    return f"{used}, as the median record has {events} ({limit})"
 
 
 def _event_counts(cohort: Cohort) -> list[int]:

@@ -20,6 +20,7 @@ from core.evidence import (
     is_middle,
     lexical_hits,
 )
+from core.loaders.locator import SourceCheck, check_with_source, location_columns
 from core.packing import context_texts, prompt_lines, was_cut
 from core.protocol import Protocol
 from core.run.chance import RandomSentences
@@ -47,7 +48,8 @@ def buffer_claims(protocol: Protocol, k: int | None) -> bool:
 class Question:
     """An instruction with its gold. ``gold`` is None where the cohort has none; ``problem`` says
     why it could not be read. ``parts`` are the pieces of the evidence by the id of the sentence
-    that holds them. ``chance`` is what random sentences hit; without it columns of chance are null.
+    that holds them. ``check``: how locating it by its text compares with its source's spans.
+    ``chance`` is what random sentences hit; without it columns of chance are null.
     """
 
     instruction: Instruction
@@ -57,6 +59,7 @@ class Question:
     position: float | None
     problem: str = ""
     chance: RandomSentences | None = None
+    check: SourceCheck | None = None
 
     def record(self) -> Record:
         """The record; raises what the loader raises."""
@@ -71,8 +74,7 @@ class Question:
             "order_position": self.gold.order if self.gold else None,
             "time_position": self.gold.time if self.gold else None,
             "token_position": self.gold.token if self.gold else None,
-            "location_score": self.gold.score if self.gold else None,
-            "location_candidates": self.gold.candidates if self.gold else None,
+            **location_columns(self.gold, self.check),
             "band": UNLOCATED if at is None else band_of(at),
             "middle": None if at is None else is_middle(at),
             "task_type": self.instruction.task_type or None,
@@ -173,12 +175,16 @@ def question_of(
     try:
         gold = cohort.gold.get(instruction.id)
         parts: Mapping[str, tuple[Span, ...]] = {}
+        check: SourceCheck | None = None
         if gold is not None and gold.spans:
             record = cohort.records[instruction.record_id]
             parts = evidence_parts(sentences(record, protocol), gold.spans)
+            check = check_with_source(
+                cohort.gold, instruction.id, record, protocol, protocol.position
+            )
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
         return Question(instruction, cohort, None, {}, None, reason_of(error))
     position = None if gold is None else getattr(gold, protocol.position)
     answer = "" if gold is None else gold.answer
     chance = RandomSentences(cohort.records, instruction, protocol, parts.keys(), answer)
-    return Question(instruction, cohort, gold, parts, position, chance=chance)
+    return Question(instruction, cohort, gold, parts, position, chance=chance, check=check)

@@ -6,7 +6,10 @@ in its table, and equal in two runs exactly where the same reader was given the 
 ``status`` is ok or failed; a failed row has a ``reason`` and is dropped and retried on resume.
 ``band`` and ``middle`` are those of the evidence by the protocol's position, "unlocated" and null
 where the evidence was not found in the record. ``location_score`` and ``location_candidates`` say
-how well it was found and at how many places equally well (null where the source gives its spans).
+how well it was found and at how many places equally well (null where the source gives its spans);
+``evidence_unlocated`` of its ``evidence_pieces`` were not found. ``text_located``, ``text_event``,
+``text_decile``, ``text_zone``: where the source gives spans, whether locating the evidence by its
+text finds it, and on the same event, in the same decile and in the same zone, middle or edge.
 ``task_type``, ``domain`` and ``specialty`` are the
 instruction's own, so that tables need no cohort. A column that an older run's file lacks reads as
 null.
@@ -27,6 +30,19 @@ _KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
 _LINES = "STRUCT(id VARCHAR, text VARCHAR)[]"
 _TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
 
+LOCATION: Schema = {
+    "location_score": "DOUBLE",
+    "location_candidates": "BIGINT",
+    "evidence_pieces": "BIGINT",
+    "evidence_unlocated": "BIGINT",
+    "text_located": "BOOLEAN",
+    "text_event": "BOOLEAN",
+    "text_decile": "BOOLEAN",
+    "text_zone": "BOOLEAN",
+}
+"""How the evidence of a row's question was located
+(:func:`core.loaders.locator.location_columns`)."""
+
 _COMMON: Schema = {
     "key": "VARCHAR",
     "item": "VARCHAR",
@@ -40,8 +56,7 @@ _COMMON: Schema = {
     "order_position": "DOUBLE",
     "time_position": "DOUBLE",
     "token_position": "DOUBLE",
-    "location_score": "DOUBLE",
-    "location_candidates": "BIGINT",
+    **LOCATION,
     "band": "VARCHAR",
     "middle": "BOOLEAN",
     "task_type": "VARCHAR",

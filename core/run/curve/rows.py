@@ -49,13 +49,18 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a curve is about; raises UnknownName for a name there is not."""
+    """What a curve is about; raises UnknownName for a name there is not, InputError for a score.
+
+    ``least_score``: questions whose evidence was located by its text with a lower score are left
+    out; 0 leaves none out. Evidence whose source gives its spans has no score and stays.
+    """
 
     score: str = "clinician"
     position: str = "order"
     stratum: str = "all"
     value: str = ""
     snippets: str = "best"
+    least_score: float = 0.0
 
     def __post_init__(self) -> None:
         for what, name, valid in (
@@ -66,6 +71,8 @@ class Choice:
         ):
             if name not in valid:
                 raise UnknownName(what, str(name), valid)
+        if not 0.0 <= self.least_score <= 1.0:
+            raise InputError(f"the least score of a location is {self.least_score}; it lies in 0–1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,8 @@ class Observed:
     ``asked``; ``model`` int64 [n], its place among ``models``; ``response`` int64 [n], its place
     in the cohort. Of each instruction: ``cluster`` int64 [q], ascending, the (patient, question);
     ``groups``, for each stratum but model its values and int64 [q]; ``pieces`` by kind of
-    position. ``unused`` responses were not part of the evaluation.
+    position; ``location`` float64 [q], the score of the best-located piece, nan where its source
+    gives spans or nothing was located. ``unused`` responses were not part of the evaluation.
     """
 
     cohort: Cohort
@@ -88,6 +96,7 @@ class Observed:
     cluster: Ints
     groups: Mapping[str, tuple[tuple[str, ...], Ints]]
     pieces: Mapping[str, Pieces]
+    location: Floats
     simulated: NDArray[np.bool_]
     unused: int = 0
     protocol: Protocol = field(default_factory=Protocol)
@@ -127,12 +136,13 @@ class Observed:
 @dataclass(frozen=True, eq=False, slots=True)
 class Taken:
     """The answers of one curve: ``placed`` (None where there are none), those with a score whose
-    evidence has no position (``unlocated``), those without the score, and whether any is
-    simulated."""
+    evidence has no position (``unlocated``), those without the score, those left out for a weak
+    location, and whether any is simulated."""
 
     placed: Placed | None
     unlocated: int
     unscored: int
+    weak: int
     simulated: bool
 
 
@@ -145,7 +155,7 @@ def take(observed: Observed, choice: Choice) -> Taken:
     """
     score = observed.score(choice.score)
     count = len(observed.asked)
-    keep, unscored = _kept(observed, choice)
+    keep, unscored, weak = _kept(observed, choice)
     whole = bool(keep.all())
     where = observed.instruction if whole else observed.instruction[keep]
     right = np.bincount(where, weights=score if whole else score[keep], minlength=count)
@@ -167,12 +177,12 @@ def take(observed: Observed, choice: Choice) -> Taken:
     if entries.size:
         cluster = observed.cluster[entries]
         placed = assemble(cluster, right[entries], n[entries], at, bags[entries])
-    return Taken(placed, unlocated, unscored, simulated)
+    return Taken(placed, unlocated, unscored, weak, simulated)
 
 
 def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
     """The answers :func:`take` sums up, one by one: row int64 [m] and position float64 [m]."""
-    keep, _ = _kept(observed, choice)
+    keep, _, _ = _kept(observed, choice)
     pieces = observed.pieces[choice.position]
     if choice.snippets == "best":
         at = pieces.best[observed.instruction]
@@ -186,12 +196,15 @@ def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
     return np.repeat(rows, many), pieces.at[places]
 
 
-def _kept(observed: Observed, choice: Choice) -> tuple[NDArray[np.bool_], int]:
-    """Which responses a choice takes, bool [n], and how many of its stratum lack its score."""
+def _kept(observed: Observed, choice: Choice) -> tuple[NDArray[np.bool_], int, int]:
+    """Which responses a choice takes, bool [n]; how many of its stratum lack its score, and how
+    many that have it are left out for a weak location."""
     keep, inside = ~np.isnan(observed.score(choice.score)), observed.within(choice)
-    if inside is None:
-        return keep, int((~keep).sum())
-    return keep & inside, int((inside & ~keep).sum())
+    lacking = ~keep
+    if inside is not None:
+        keep, lacking = keep & inside, inside & lacking
+    weak = (observed.location < choice.least_score)[observed.instruction]
+    return keep & ~weak, int(lacking.sum()), int((keep & weak).sum())
 
 
 def observe(
@@ -214,6 +227,7 @@ def observe(
     codes = {model: m for m, model in enumerate(models)}
     pairs = [(i.record_id, i.question) for i in asked]
     clusters = {pair: c for c, pair in enumerate(dict.fromkeys(pairs))}
+    located = gold_under(cohort, protocol)
     return Observed(
         cohort,
         tuple(asked),
@@ -223,11 +237,18 @@ def observe(
         models,
         np.array([clusters[pair] for pair in pairs], dtype=np.int64),
         {name: _coded([getattr(i, name) or NOT_STATED for i in asked]) for name in STRATA[2:]},
-        _pieces(gold_under(cohort, protocol), asked, tell),
+        _pieces(located, asked, tell),
+        _scores_of(located, asked),
         np.array([r.simulated for _, r in used], dtype=np.bool_),
         sum(not r.used and r.instruction_id in by_id for r in cohort.responses),
         protocol,
     )
+
+
+def _scores_of(cohort: Cohort, asked: Sequence[Instruction]) -> Floats:
+    """The score of each question's best-located piece; nan where it has none."""
+    golds = [cohort.gold.get(instruction.id) for instruction in asked]
+    return np.array([gold.score if gold else None for gold in golds], dtype=np.float64)
 
 
 def no_responses(cohort: Cohort) -> str:

@@ -49,12 +49,13 @@ SUMMARY: Schema = {
     "smallest_difference": "DOUBLE",
     "held": "DOUBLE",
     "unscored": "BIGINT",
+    "weak": "BIGINT",
 }
 """Shares are shares, differences of shares too; ``difference`` is middle minus edge, ``quadratic``
 log odds (:class:`core.curve.Curve` says of what). p values are each test's own; ``_holm`` are the
 two pre-specified ones after Holm. ``smallest_difference``: what the answers would have shown with
 80 % power. ``held``: share of answers whose position no permutation could move. ``unlocated`` and
-``unscored`` answers are in no bin."""
+``unscored`` answers are in no bin, nor those left out for a ``weak`` location."""
 
 
 def drawn(
@@ -65,7 +66,8 @@ def drawn(
     if taken.placed is None:
         raise InputError(
             f"no answer has both the score {choice.score!r} and a {choice.position} position of "
-            f"its evidence ({taken.unscored} without the score, {taken.unlocated} unlocated)"
+            f"its evidence ({taken.unscored} without the score, {taken.unlocated} unlocated, "
+            f"{taken.weak} left out for a weak location)"
         )
     widened = observed.protocol.intervals == "widened"
     return study(taken.placed, bins, resamples, seed, widened), taken
@@ -109,6 +111,7 @@ def summary_row(curve: Curve, taken: Taken) -> dict[str, Any]:
         "uniform_share": UNIFORM_SHARE,
         "unlocated": taken.unlocated,
         "unscored": taken.unscored,
+        "weak": taken.weak,
         "simulated": taken.simulated,
         "smallest_difference": known(curve.smallest),
         "peak_bin": curve.peak_bin,

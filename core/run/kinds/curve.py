@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 
 from core.curve import BINS
 from core.errors import SpecError, UnknownName
+from core.loaders.locator import evidence_locations
 from core.protocol import Protocol
 from core.run.curve.rows import (
     NOT_STATED,
@@ -39,6 +40,7 @@ from core.run.kind import KINDS, Kind, Table
 from core.run.plan import Plan, Spec
 from core.run.planning import chosen
 from core.run.rows import blank, digest
+from core.run.tables.location import location_table
 from core.store import RowStore, Schema
 from core.types import Cohort, Instruction
 
@@ -58,8 +60,11 @@ CURVES: Schema = {
     "curve": "STRUCT(bin BIGINT, low DOUBLE, high DOUBLE, n BIGINT, clusters BIGINT, "
     "accuracy DOUBLE, ci_low DOUBLE, ci_high DOUBLE, null_low DOUBLE, null_high DOUBLE)[]",
     "text": "VARCHAR",
+    "location": "STRUCT(measure VARCHAR, count BIGINT, n BIGINT, share DOUBLE, wilson_low DOUBLE, "
+    "wilson_high DOUBLE)[]",
 }
-"""One row a curve: its summary, its bins, its verdict in words."""
+"""One row a curve: its summary, its bins, its verdict in words, and how the evidence was located
+(the same in every row of one position)."""
 
 
 @KINDS.register("curve")
@@ -67,7 +72,9 @@ class CurveRun(Kind):
     """Accuracy by position, with its null (PROTOCOL, Experiment 1)."""
 
     name, title = "curve", "Accuracy by position"
-    fields: ClassVar[tuple[str, ...]] = ("scores", "positions", "bins", "strata", "snippets")
+    fields: ClassVar[tuple[str, ...]] = (
+        "scores", "positions", "bins", "strata", "snippets", "least_score",
+    )  # fmt: skip
     schemas: ClassVar[Mapping[str, Schema]] = {"curves": CURVES}
     main = "curves"
 
@@ -81,6 +88,7 @@ class CurveRun(Kind):
             "bins": _some(table, "bins", BINS, BINS[:1]),
             "strata": _some(table, "strata", STRATA, STRATA),
             "snippets": snippets,
+            "least_score": _least(table.get("least_score", 0.0)),
         }
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
@@ -105,10 +113,18 @@ class CurveRun(Kind):
             job.protocol,
             lambda done, of: job.watch(f"evidence located of {done:,} of {of:,} questions"),
         )
+        locations = {
+            position: location_table(
+                evidence_locations(job.cohort, observed.asked, job.protocol, position)
+            )
+            for position in _positions(job.plan.options, job.protocol)
+        }
         for choice, bins in _items(observed, job.plan.options, job.protocol):
             item = digest(*map(str, named(choice, bins).values()), choice.snippets)
             if item not in there:
-                job.append("curves", _row(job, observed, choice, bins, item))
+                job.append(
+                    "curves", _row(job, observed, choice, bins, item, locations[choice.position])
+                )
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         rows = sorted(store.select("curves"), key=_order)
@@ -125,6 +141,11 @@ class CurveRun(Kind):
             ],
             "summary": [name(row) | {column: row[column] for column in SUMMARY} for row in done],
             "verdict": [name(row) | {"text": row["text"]} for row in done],
+            "location": [
+                {"position": position, **line}
+                for position, lines in {row["position"]: row["location"] for row in rows}.items()
+                for line in lines or ()
+            ],
             "published": published_curve(),
             "failures": [
                 name(row) | {"reason": row["reason"]} for row in rows if row["status"] == "failed"
@@ -167,6 +188,12 @@ def _some(
     return [value for value in valid if value in values]
 
 
+def _least(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise SpecError(f"'least_score' of the spec is {value!r}; it takes a number from 0 to 1")
+    return float(value)
+
+
 def _items(
     observed: Observed, options: Mapping[str, Any], protocol: Protocol
 ) -> Iterator[tuple[Choice, int]]:
@@ -175,15 +202,24 @@ def _items(
             for score in options["scores"]:
                 for position in _positions(options, protocol):
                     for bins in options["bins"]:
-                        yield Choice(score, position, stratum, value, options["snippets"]), bins
+                        yield (
+                            Choice(
+                                score, position, stratum, value, options["snippets"],
+                                options["least_score"],
+                            ),
+                            bins,
+                        )  # fmt: skip
 
 
-def _row(job: Job, observed: Observed, choice: Choice, bins: int, item: str) -> Row:
+def _row(
+    job: Job, observed: Observed, choice: Choice, bins: int, item: str, location: Table
+) -> Row:
     row: Row = {
         **blank(CURVES),
         **named(choice, bins),
         "key": digest(item, repr(job.protocol)),
         "item": item,
+        "location": location,
     }
     with outcome(row):
         curve, taken = drawn(observed, choice, bins, job.protocol.resamples, job.protocol.seed)

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from core.errors import SpecError
-from core.run.kind import Table
+from core.run.kind import KINDS, Table
 from core.run.plan import Plan
 from core.run.rows import SEMANTIC
 from core.run.semantic import wanted
+from core.run.tables.location import run_locations
 from core.run.tables.precision import precision
 from core.run.tables.recall import overlap, recall, recall_sweep, tokens
 from core.run.tables.stage1_facts import stage1_facts
@@ -66,6 +67,7 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
         "recall_sweep": recall_sweep(plan, recalled, precise, spent),
         "overlap": overlap(facts, plan),
         "tokens": spent,
+        "location": run_locations(store, plan, KINDS.build(plan.kind).main),
     }
 
 

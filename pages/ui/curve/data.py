@@ -21,7 +21,8 @@ MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a curve is of: names of options, and a group by its own value ("" is all answers)."""
+    """What a curve is of: names of options, a group by its own value ("" is all answers), and the
+    least score of a location in hundredths (0 leaves nothing out)."""
 
     score: str
     position: str
@@ -29,15 +30,17 @@ class Choice:
     snippets: str
     by: str
     value: str = ""
+    least: int = 0
 
     @property
     def options(self) -> Options:
-        """Score, position, bins and snippets as the engine takes them."""
+        """Score, position, bins, snippets and least score as the engine takes them."""
         return (
             ("score", self.score),
             ("position", self.position),
             ("bins", self.bins),
             ("snippets", self.snippets),
+            ("least_score", self.least / 100),
         )
 
     @property
@@ -49,7 +52,8 @@ class Choice:
     def stem(self) -> str:
         """What the names of files that are taken along begin with."""
         parts = (self.score, self.position, str(self.bins))
-        return "-".join([*parts, "all-pieces"] if self.snippets == "all" else parts)
+        more = ["all-pieces"] * (self.snippets == "all") + [f"from-{self.least}"] * bool(self.least)
+        return "-".join([*parts, *more])
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,12 @@ def _questions(key: str, bin: int, options: Options, _cohort: api.Cohort) -> pd.
 def choices(key: str, _cohort: api.Cohort) -> dict[str, Any]:
     """What a curve of the cohort can be about."""
     return api.curve_choices(_cohort)
+
+
+@st.cache_data(max_entries=8, show_spinner="Locating the evidence of every question by its text")
+def locations(key: str, position: str, _cohort: api.Cohort) -> list[dict[str, Any]]:
+    """How the evidence was located, and how often that is wrong where the truth is known."""
+    return api.curve_locations(_cohort, position)
 
 
 @st.cache_data(max_entries=1, show_spinner=False)

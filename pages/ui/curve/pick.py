@@ -62,6 +62,25 @@ def options() -> Choice:
     return Choice(score, position, bins, snippets, by)
 
 
+def least(scores: Sequence[float]) -> int:
+    """The least score of a location in hundredths, of the questions' scores; 0 leaves none out.
+    It is not asked for where no evidence was located by its text."""
+    if not scores:
+        return 0
+
+    def words(hundredths: int) -> str:
+        left_out = sum(score < hundredths / 100 for score in scores)
+        return curve_words.LEAST[hundredths] + (f" (−{left_out:,})" if left_out else "")
+
+    return st.segmented_control(
+        "Location score", list(curve_words.LEAST), default=0, required=True, key="least",
+        format_func=words, bind="query-params",
+        help="How well a question's evidence matches the place where it was found: 1 is word for "
+        "word. A least score leaves out questions that were located less well; in brackets how "
+        f"many of the {len(scores):,} questions that were located by their text.",
+    )  # fmt: skip
+
+
 def group(cohort: str, by: str, values: Sequence[str]) -> str:
     """The group whose curve is drawn large; :data:`ALL` by default. In the address as a token."""
     return linked.one(

@@ -59,6 +59,7 @@ def observed() -> None:
             st.info(plain(str(error)))
             return
         choice = curve_pick.options()
+        choice = replace(choice, least=curve_pick.least(known["location_scores"]))
         value = curve_pick.group(name, choice.by, known["strata"][choice.by])
     used = known["position"]
     if choice.position == curve_words.AUTO:
@@ -73,7 +74,26 @@ def observed() -> None:
         with first:
             verdict(shown.text)
         whole(name, key, cohort, choice, shown)
+    located(name, key, cohort, choice)
     curve_groups.groups(name, key, choice, curve_data.groups(key, cohort, choice))
+
+
+def located(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
+    """How many pieces of evidence are not in their record, and how often their place is wrong."""
+    rows = curve_data.locations(key, choice.position, cohort)
+    if not rows:
+        return
+    st.subheader("How the evidence was located", anchor=False)
+    numbers(curve_words.locations(rows))
+    known = any(row["measure"].startswith("located by text") for row in rows)
+    st.caption(
+        "Errors of locating evidence by its text, against the exact spans that the cohort gives; "
+        "the curve goes by those spans. They are what to expect where no spans are given."
+        if known
+        else "This cohort gives no exact spans, so how often a place is wrong is not known here. "
+        "Where it is known: `python -m core check demo --locator`."
+    )
+    tables.downloads(pd.DataFrame(rows), f"{name}-location-{choice.position}")
 
 
 def no_questions() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,6 +19,8 @@ POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Token
 AUTO = "auto"
 """The position that the records decide: by tokens where they have few events, else by order."""
 BINS = {10: "Deciles", 5: "Quintiles"}
+LEAST = {0: "All", 85: "from .85", 90: "from .90", 95: "from .95", 100: "1.00 alone"}
+"""Least scores of a location, in hundredths; 0 leaves nothing out."""
 SNIPPETS = {"best": "Best piece", "all": "Every piece"}
 STRATA = {
     "model": "Model",
@@ -88,12 +90,26 @@ def summary(row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("Answers in the curve", f"{int(row['n']):,}", f"to {int(row['clusters']):,} questions"),
         ("Evidence not located", f"{int(row['unlocated']):,}", "answers, in no part"),
     ]  # fmt: skip
+    if row.get("weak"):
+        told.append(("Weakly located, left out", f"{int(row['weak']):,}", "answers, in no part"))
     if not _none(row.get("unscored")):
         told.append(("Without this score", f"{int(row['unscored']):,}", "answers, in no part"))
     if row.get("held"):
         told.append(("Not shuffled", results.percent(row["held"], 1),
                      "of answers: no other question was answered alike"))  # fmt: skip
     return told
+
+
+def locations(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """How evidence was located, in words: what, its count, and its share with interval."""
+    return [
+        (
+            row["measure"][:1].upper() + row["measure"][1:],
+            f"{row['count']:,} of {row['n']:,}",
+            results.share(row["share"], row["wilson_low"], row["wilson_high"], 1),
+        )
+        for row in rows
+    ]
 
 
 def _joined(value: str, interval: str, p: str) -> str:
