@@ -32,12 +32,10 @@ def train_reader(call: argparse.Namespace) -> None:
         print("\n".join(f"{name}: {cell(value)}" for name, value in made.items()))
 
 
-def _told(step: Any) -> None:
-    if step.step % 50 and step.step != step.steps:
-        return
+def _told(step: Any, steps: int, seconds_left: float) -> None:
     print(
-        f"train-reader: {step.step}/{step.steps}, {step.right:.0%} right of questions on up to "
-        f"{step.lines} lines, {step.left / 60:.0f} min left",
+        f"train-reader: {step.step}/{steps}, {step.right:.0%} right of questions on up to "
+        f"{step.lines} lines, {seconds_left / 60:.0f} min left",
         file=sys.stderr,
     )
 

@@ -10,7 +10,7 @@ import pytest
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.recipe import Epoch, Recipe
 from core.ehrshot.together import Training, train_together
-from core.ehrshot.trainer import Trainer
+from core.ehrshot.trainer import ForecastTrainer
 from core.errors import WorkFailed
 from tests.forecasts import LENGTH, made
 
@@ -27,9 +27,9 @@ def training(epochs: int, cpu: bool = True) -> Training:
     return Training(FOUND, CONFIG, Recipe(epochs=epochs, batch=20, seed=5), "", (), cpu)
 
 
-def by_one(epochs: int) -> Trainer:
+def by_one(epochs: int) -> ForecastTrainer:
     given = training(epochs)
-    return Trainer(FOUND, CONFIG, given.recipe, device="cpu")
+    return ForecastTrainer(FOUND, CONFIG, given.recipe, device="cpu")
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_two_processes_come_to_what_one_does_and_are_told_of(tmp_path: Path) -> 
     whole = by_one(2)
     whole.run()
     assert [one.epoch for one in told] == [1, 2]
-    for epoch, other in zip(theirs.curve, whole.curve, strict=True):
+    for epoch, other in zip(theirs.history, whole.history, strict=True):
         assert epoch.loss == pytest.approx(other.loss, rel=1e-4)
         assert epoch.head_gradient == pytest.approx(other.head_gradient, rel=1e-3)
         assert epoch.tuning_loss == pytest.approx(other.tuning_loss, rel=1e-4)

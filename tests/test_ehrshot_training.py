@@ -1,5 +1,5 @@
 """Training of the EHRSHOT encoders: repeatable to the last bit, resumed exactly, guarded against
-loss that is no number; tokens, baselines, examination and saved models."""
+non-finite loss; tokens, baselines, examination and saved models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from core.ehrshot.baselines import BASELINES, counts, fit
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.exam import calibration_bins, pr_points, roc_points, sparsity
 from core.ehrshot.examples import Examples, chosen_rows
-from core.ehrshot.recipe import Aborted, Recipe, collapsed
+from core.ehrshot.recipe import Recipe, collapsed
 from core.ehrshot.saved import load_model, save_model
 from core.ehrshot.tokens import UNKNOWN, learn_vocabulary
-from core.ehrshot.trainer import Trainer
+from core.ehrshot.trainer import ForecastTrainer
 from core.errors import DataError, WorkFailed
 from core.sequences import Labels
 from core.stats.ranking import ranking_areas
+from core.training import Aborted
 from tests.forecasts import LENGTH, made
 
 SMALL = {"positions": LENGTH, "dim": 16, "heads": 2, "feedforward": 32, "head": 8}
@@ -29,10 +30,12 @@ SMALL = {"positions": LENGTH, "dim": 16, "heads": 2, "feedforward": 32, "head": 
 
 def trainer(
     found: Examples, attention: str = "softmax", recipe: Recipe | None = None, **options: object
-) -> Trainer:
+) -> ForecastTrainer:
     config = EncoderConfig(found.vocabulary.size, attention, options, **SMALL)
     texts = tuple(f"code {i}" if i else "" for i in range(found.vocabulary.size))
-    return Trainer(found, config, recipe or Recipe(epochs=3, seed=5), "anemia?", texts, "cpu")
+    return ForecastTrainer(
+        found, config, recipe or Recipe(epochs=3, seed=5), "anemia?", texts, "cpu"
+    )
 
 
 def test_a_task_is_learnt_and_the_best_tuning_epoch_kept() -> None:
@@ -41,7 +44,7 @@ def test_a_task_is_learnt_and_the_best_tuning_epoch_kept() -> None:
     one.run()
     area = ranking_areas(one.logits(found.held_out), found.held_out.label)[0]
     assert area > 0.75
-    best = max(epoch.tuning_auroc for epoch in one.curve)
+    best = max(epoch.tuning_auroc for epoch in one.history)
     assert one.best_epoch.tuning_auroc == best
     # The weights are those of the best epoch, not of the last.
     again = ranking_areas(one.logits(found.tuning), found.tuning.label)[0]
@@ -64,8 +67,8 @@ def test_the_same_seed_gives_the_same_weights_and_a_cut_changes_nothing(
     for name, tensor in whole.network.state_dict().items():
         other = rest.network.state_dict()[name]
         assert np.array_equal(tensor, other, equal_nan=True), name  # a joint gate has no table
-    assert [dataclasses.replace(e, seconds=0, **_known(e)) for e in whole.curve] == [
-        dataclasses.replace(e, seconds=0, **_known(e)) for e in rest.curve
+    assert [dataclasses.replace(e, seconds=0, **_known(e)) for e in whole.history] == [
+        dataclasses.replace(e, seconds=0, **_known(e)) for e in rest.history
     ]
     other = trainer(found, attention, Recipe(epochs=3, seed=6))
     other.run()
@@ -81,12 +84,12 @@ def test_without_choice_the_last_epoch_is_kept_and_without_clipping_other_weight
     for one in (usual, last, tight, loose):
         one.run()
     area = ranking_areas(last.logits(found.tuning), found.tuning.label)[0]
-    assert area == pytest.approx(last.curve[-1].tuning_auroc, abs=1e-9)
+    assert area == pytest.approx(last.history[-1].tuning_auroc, abs=1e-9)
     for one in (usual, last):
-        one.curve[0] = dataclasses.replace(one.curve[0], tuning_auroc=1.0)
+        one.history[0] = dataclasses.replace(one.history[0], tuning_auroc=1.0)
     assert (usual.best_epoch.epoch, last.best_epoch.epoch) == (1, 3)
-    assert loose.curve[-1].head_gradient > 0.01
-    assert abs(loose.curve[-1].loss - tight.curve[-1].loss) > 1e-5
+    assert loose.history[-1].head_gradient > 0.01
+    assert abs(loose.history[-1].loss - tight.history[-1].loss) > 1e-5
 
 
 def _known(epoch: object) -> dict[str, float]:
@@ -102,13 +105,13 @@ def test_a_gate_is_trained_told_of_and_resumed(training: str, loss: str, tmp_pat
     one = trainer(found, "gated_differential", recipe, sign="1-g")
     before = one.gate_spread(found.tuning) if training == "joint" else None
     one.run(checkpoint=tmp_path / "c.safetensors")
-    last = one.curve[-1]
+    last = one.history[-1]
     assert 0 < last.gate_mean < 1 and last.gate_sd >= 0 and last.head_gradient > 0
     if training == "joint":
         assert last.gate_gradient > 0 and one.gate_spread(found.tuning) != before
     else:
         assert last.gate_gradient == 0.0
-        assert len({(e.gate_mean, e.gate_sd) for e in one.curve}) == 1
+        assert len({(e.gate_mean, e.gate_sd) for e in one.history}) == 1
     again = trainer(found, "gated_differential", recipe, sign="1-g")
     again.run(checkpoint=tmp_path / "c.safetensors")
     assert np.array_equal(again.logits(found.held_out), one.logits(found.held_out))
@@ -129,15 +132,15 @@ def test_a_checkpoint_of_other_data_or_a_broken_one_is_refused(tmp_path: Path) -
     with pytest.raises(DataError, match="other data"):
         trainer(made(96, 48, seed=1)).run(checkpoint=path)
     path.write_bytes(b"{}")
-    with pytest.raises(DataError, match="no checkpoint"):
+    with pytest.raises(DataError, match="not a checkpoint"):
         trainer(made(96, 48)).run(checkpoint=path)
 
 
-def test_a_loss_that_is_no_number_stops_the_training(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_stops_the_training(tmp_path: Path) -> None:
     one = trainer(made(96, 48))
     with torch.no_grad():
         one.network.encoder.cls.fill_(float("nan"))
-    with pytest.raises(WorkFailed, match="no number in epoch 1"):
+    with pytest.raises(WorkFailed, match="NaN or infinite in epoch 1"):
         one.run(checkpoint=tmp_path / "c.safetensors")
     assert not (tmp_path / "c.safetensors").exists()
 

@@ -17,7 +17,7 @@ from core.door import training as door
 from core.errors import InputError
 from core.gate.checkpoint import Gate
 from core.gate.plus.checkpoint import Plus
-from core.gate.recipe import Aborted, Epoch, PlusRecipe, Recipe
+from core.gate.recipe import Epoch, PlusRecipe, Recipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import report, status
@@ -29,6 +29,7 @@ from core.run.gating.training_plus import train_plus_gate
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
+from core.training import Aborted
 from tests import gate_cohort
 from tests.gates import random_gate, random_plus
 

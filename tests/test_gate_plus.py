@@ -16,7 +16,7 @@ from core.gate.plus.checkpoint import load_plus, save_plus
 from core.gate.plus.explanation import explain
 from core.gate.plus.features import FEATURES, PlusWeights, features, ready, scores
 from core.gate.plus.model import PlusModel
-from core.gate.plus.trainer import Example, train_plus
+from core.gate.plus.trainer import Example, PlusTrainer
 from core.gate.plus.words import HASHING, question_words, record_words
 from core.gate.recipe import PlusRecipe
 from core.run.gating.training import split_of
@@ -126,7 +126,10 @@ def test_training_is_the_same_from_a_seed(cohort):
         for one in asked
     ]
     recipe = PlusRecipe(epochs=1, dim=8)
-    (first, _), (again, _) = train_plus(examples, recipe), train_plus(examples, recipe)
+    trainers = [PlusTrainer(examples, recipe) for _ in range(2)]
+    for trainer in trainers:
+        trainer.run()
+    first, again = (trainer.weights() for trainer in trainers)
     np.testing.assert_array_equal(first.embedding, again.embedding)
     np.testing.assert_array_equal(first.head, again.head)
 

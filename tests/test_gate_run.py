@@ -23,7 +23,7 @@ from core.gate.recipe import Recipe
 from core.gate.scorer import Scorer
 from core.gate.shape import GateConfig
 from core.gate.split import Split
-from core.gate.trainer import Trainer
+from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
 from core.run import report, rows, start, status
@@ -268,7 +268,9 @@ def test_a_linear_head_is_warned_of_where_it_is_trained(place: Path, told: dict[
 def test_a_linear_head_ranks_all_questions_alike(cohort: Cohort):
     drawn = lessons(cohort, Protocol())
     for head, alike in (("linear", True), ("standard", False)):
-        trainer = Trainer(GateConfig(dim=32, head=head), drawn.train, drawn.train, Recipe(epochs=2))
+        trainer = GateTrainer(
+            GateConfig(dim=32, head=head), drawn.train, drawn.train, Recipe(epochs=2)
+        )
         trainer.run()
         scorer = Scorer(Gate(trainer.config, trainer.weights(), drawn.split))
         parts = scorer.parts(drawn.test.sentences)
@@ -291,16 +293,16 @@ def first(count: int, whole: RunFolder) -> dict[str, dict[str, Any]]:
 def test_a_run_cancelled_between_epochs_goes_on_where_it_stopped(whole: RunFolder):
     folder = made(variants=FEW)
     ticks: list[int] = []
-    usual = Trainer._validate
+    usual = GateTrainer._validate
 
-    def ticking(self: Trainer) -> tuple[float, float]:
+    def ticking(self: GateTrainer) -> tuple[float, float]:
         ticks.append(1)
         if len(ticks) == 3:
             folder.cancel.touch()
         return usual(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_validate", ticking)
+        patch.setattr(GateTrainer, "_validate", ticking)
         assert do_run(folder) == "cancelled"
         assert len(ticks) == 3  # the first variant, and one epoch of the second
         assert [p.suffix for p in (folder.path / "training").iterdir()] == [".safetensors"]
@@ -314,15 +316,15 @@ def test_a_run_cancelled_between_epochs_goes_on_where_it_stopped(whole: RunFolde
 
 def test_a_variant_that_fails_is_a_row_with_a_reason_and_is_tried_again(whole: RunFolder):
     folder = made(variants=FEW)
-    usual = Trainer.run
+    usual = GateTrainer.run
 
-    def failing(self: Trainer, *rest: Any) -> None:
+    def failing(self: GateTrainer, *rest: Any) -> None:
         if self.recipe.loss == "focal":
-            raise WorkFailed("training came to a loss that is no number in epoch 1")
+            raise WorkFailed("the loss is NaN in epoch 1")
         usual(self, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "run", failing)
+        patch.setattr(GateTrainer, "run", failing)
         do_run(folder)
     assert (status(folder.id)["done"], status(folder.id)["failed"]) == (2, 1)
     (failure,) = report(folder.id)["tables"]["failures"]

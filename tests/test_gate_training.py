@@ -20,11 +20,13 @@ from core.gate.measures import (
     score_gap,
 )
 from core.gate.model import GateModel
-from core.gate.recipe import Aborted, Recipe
+from core.gate.recipe import Recipe
 from core.gate.shape import GateConfig, expected_shapes
 from core.gate.stepper import loss_of, slope_of
-from core.gate.trainer import Trainer, epoch_order
+from core.gate.trainer import GateTrainer
 from core.stats import clustered_auroc
+from core.training import Aborted
+from core.training.repeatable import epoch_order
 from tests.reference import gate as plain
 
 WORDS = [
@@ -78,12 +80,12 @@ def focal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def test_training_equals_the_plain_loop(head: str, query: bool, loss: str):
     config = GateConfig(dim=16, head=head, query=query, dropout=0.0)
     recipe = Recipe(epochs=3, loss=loss)
-    trainer = Trainer(config, PAIRS, HELD, recipe)
+    trainer = GateTrainer(config, PAIRS, HELD, recipe)
     model = GateModel(config)
-    model.load_state_dict(trainer.model.state_dict())
+    model.load_state_dict(trainer.network.state_dict())
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     trainer.run()  # 3 × 4 steps, the last of each epoch on 4 rows
-    orders = [epoch_order(recipe, epoch, len(PAIRS)) for epoch in (1, 2, 3)]
+    orders = [epoch_order(recipe.seed, epoch, len(PAIRS)) for epoch in (1, 2, 3)]
     losses = plain.train(
         model,
         plain.Rows(PAIRS, config.hashing),
@@ -91,10 +93,10 @@ def test_training_equals_the_plain_loop(head: str, query: bool, loss: str):
         loss_of=focal if loss == "focal" else torch.nn.BCEWithLogitsLoss(),
     )
     for name, tensor in model.state_dict().items():
-        ours = trainer.model.state_dict()[name]
+        ours = trainer.network.state_dict()[name]
         assert torch.allclose(ours, tensor, rtol=1e-5, atol=1e-5), name
         assert not torch.equal(ours, before[name]), f"{name} has not moved"
-    assert [epoch.loss for epoch in trainer.curve] == pytest.approx(losses, abs=1e-5)
+    assert [epoch.loss for epoch in trainer.history] == pytest.approx(losses, abs=1e-5)
     logits = plain.scores(model, HELD.questions[0], HELD.sentences)
     rows = np.arange(len(HELD.sentences))
     asked = Pairs(HELD.questions, HELD.sentences, rows * 0, rows, rows.astype(np.float32))
@@ -111,7 +113,7 @@ def test_the_slope_of_a_loss_is_its_gradient(loss: str):
 
 
 def test_dropout_leaves_out_a_fifth_and_makes_up_for_it():
-    trainer = Trainer(GateConfig(), PAIRS, HELD, Recipe())
+    trainer = GateTrainer(GateConfig(), PAIRS, HELD, Recipe())
     kept = trainer.stepper._kept(4000, torch.Generator().manual_seed(0))
     assert [k.shape[1] for k in kept] == [128, 32]
     for each in kept:
@@ -122,21 +124,22 @@ def test_dropout_leaves_out_a_fifth_and_makes_up_for_it():
 
 def test_a_training_learns_and_the_same_seed_gives_the_same_bits():
     first, again, other = (
-        Trainer(GateConfig(dim=8), PAIRS, HELD, Recipe(epochs=6, seed=seed)) for seed in (1, 1, 2)
+        GateTrainer(GateConfig(dim=8), PAIRS, HELD, Recipe(epochs=6, seed=seed))
+        for seed in (1, 1, 2)
     )
     for trainer in (first, again, other):
         trainer.run()
-    assert first.curve == again.curve != other.curve
+    assert first.history == again.history != other.history
     for name, array in first.weights().items():
         assert array.tobytes() == again.weights()[name].tobytes()
         assert array.shape == expected_shapes(first.config)[name]
-    assert first.curve[-1].loss < first.curve[0].loss
+    assert first.history[-1].loss < first.history[0].loss
     assert not first.weights()["embedding.weight"][0].any()  # padding learns nothing
 
 
 def test_a_training_that_was_cut_off_goes_on_to_the_same_bits(tmp_path):
     config, recipe = GateConfig(dim=8), Recipe(epochs=5)
-    whole = Trainer(config, PAIRS, HELD, recipe)
+    whole = GateTrainer(config, PAIRS, HELD, recipe)
     whole.run()
     file = tmp_path / "training.safetensors"
     told: list[int] = []
@@ -151,11 +154,11 @@ def test_a_training_that_was_cut_off_goes_on_to_the_same_bits(tmp_path):
 
     for last in (2, 3):
         with pytest.raises(Aborted):
-            Trainer(config, PAIRS, HELD, recipe).run(stop_at(last), file)
-    ended = Trainer(config, PAIRS, HELD, recipe)
+            GateTrainer(config, PAIRS, HELD, recipe).run(stop_at(last), file)
+    ended = GateTrainer(config, PAIRS, HELD, recipe)
     ended.run(stop_at(9), file)
     assert told == [1, 2, 3, 4, 5]
-    assert ended.curve == whole.curve
+    assert ended.history == whole.history
     for name, array in whole.weights().items():
         assert array.tobytes() == ended.weights()[name].tobytes()
 
@@ -164,12 +167,12 @@ def test_training_leaves_torch_as_it_was():
     torch.manual_seed(5)
     threads, wanted = torch.get_num_threads(), torch.rand(3)
     torch.manual_seed(5)
-    Trainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=1)).run()
+    GateTrainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=1)).run()
     assert torch.equal(torch.rand(3), wanted) and torch.get_num_threads() == threads
 
 
-def test_a_loss_that_is_no_number_stops_the_training():
-    trainer = Trainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=2))
+def test_a_loss_that_is_not_finite_stops_the_training():
+    trainer = GateTrainer(GateConfig(dim=4), PAIRS, HELD, Recipe(epochs=2))
     with torch.no_grad():
         trainer.stepper._table.fill_(float("inf"))
     with pytest.raises(WorkFailed, match="epoch 1"):

@@ -17,9 +17,10 @@ from core.inhibition.network import Network, own_parameters
 from core.inhibition.plan import Measures
 from core.inhibition.records import ask, draw_batch, draw_lines, edge_lines, seen_by, tokens_of
 from core.inhibition.shape import DecoderConfig, Recipe
-from core.inhibition.trainer import Aborted, Trainer, batch_of, labels_of
+from core.inhibition.trainer import DecoderTrainer, batch_of, labels_of
 from core.inhibition.words import LINE, QUESTION, VOCABULARY
 from core.stats import crossed_bootstrap
+from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}
 VARIANTS = (
@@ -95,7 +96,7 @@ def test_a_question_is_answered_as_if_it_were_the_only_one(attention):
 
 def test_variants_of_a_seed_share_start_records_and_parameters():
     starts = {
-        name: Trainer(config(name), Recipe(**SMALL), "cpu").network.decoder.state_dict()
+        name: DecoderTrainer(config(name), Recipe(**SMALL), "cpu").network.decoder.state_dict()
         for name in VARIANTS
     }
     shared = set.intersection(*(set(one) for one in starts.values()))
@@ -139,19 +140,21 @@ def test_the_gates_split_layer_is_the_whole_one_and_stands_at_its_lines():
 
 @pytest.mark.parametrize("attention", ["softmax", "gated_differential"])
 def test_a_training_cut_off_goes_on_to_the_same_bits(attention, tmp_path):
-    whole = Trainer(config(attention), Recipe(**SMALL), "cpu")
+    whole = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
     whole.run()
     file = tmp_path / "training.safetensors"
-    cut = Trainer(config(attention), Recipe(**SMALL), "cpu")
+    cut = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
     with pytest.raises(Aborted):
         cut.run(lambda stage, of: False, file)
-    again = Trainer(config(attention), Recipe(**SMALL), "cpu")
+    again = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
     again.run(checkpoint=file)
-    assert [one.loss for one in again.stages] == [one.loss for one in whole.stages]
+    assert [one.loss for one in again.history] == [one.loss for one in whole.history]
     for name, value in whole.network.state_dict().items():
         assert torch.equal(value, again.network.state_dict()[name]), name
     with pytest.raises(DataError, match="another recipe"):
-        Trainer(config(attention), Recipe(**{**SMALL, "seed": 9}), "cpu").run(checkpoint=file)
+        DecoderTrainer(config(attention), Recipe(**{**SMALL, "seed": 9}), "cpu").run(
+            checkpoint=file
+        )
 
 
 def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chance():
@@ -175,9 +178,9 @@ def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
     for labels in ("true", "shuffled"):
         recipe = Recipe(steps=100, batch=8, questions=12, shortest=8, longest=8, labels=labels,
                         save_every=20)  # fmt: skip
-        trainer = Trainer(config("gated_differential"), recipe, "cpu")
+        trainer = DecoderTrainer(config("gated_differential"), recipe, "cpu")
         trainer.run()
-        taught[labels] = trainer.stages[-1].gate_loss
+        taught[labels] = trainer.history[-1].gate_loss
     # One line in 8 is the evidence: who knows this and no more has the loss of that share.
     share = 1 / 8
     ignorant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
@@ -185,7 +188,7 @@ def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
 
 
 def test_the_gated_variants_have_the_same_gate_and_start():
-    found = [Trainer(config(name), Recipe(**SMALL), "cpu").network.gate.state_dict()
+    found = [DecoderTrainer(config(name), Recipe(**SMALL), "cpu").network.gate.state_dict()
              for name in ("gated_softmax", "gated_differential")]  # fmt: skip
     assert {k: v.shape for k, v in found[0].items()} == {k: v.shape for k, v in found[1].items()}
 
@@ -238,7 +241,7 @@ def test_needles_that_do_not_fit_are_refused():
 
 
 def test_attention_adds_up_and_measures_are_the_same_each_time():
-    trainer = Trainer(config("softmax"), Recipe(**SMALL), "cpu")
+    trainer = DecoderTrainer(config("softmax"), Recipe(**SMALL), "cpu")
     plan = Measures(5, 3, (6, 8), 8, 1, (0, 1))
     cells = measure(trainer, plan, lambda done, of: None)
     assert [(c.length, c.distractors) for c in cells[::3]] == [(6, 1), (8, 1), (8, 0)]
@@ -252,12 +255,12 @@ def test_attention_adds_up_and_measures_are_the_same_each_time():
 
 def test_lookup_is_learned():
     recipe = Recipe(steps=260, batch=16, questions=12, longest=6, save_every=130)
-    trainer = Trainer(
+    trainer = DecoderTrainer(
         DecoderConfig(VOCABULARY.size, dim=48, heads=3, feedforward=64), recipe, "cpu"
     )
     trainer.run()
     # One value in 64 by chance, one of about five lines by picking any of the record.
-    assert trainer.stages[-1].accuracy > 0.4 > 0.2 > trainer.stages[0].accuracy
+    assert trainer.history[-1].accuracy > 0.4 > 0.2 > trainer.history[0].accuracy
 
 
 def test_crossed_intervals_know_of_both_ways_rows_are_alike():

@@ -10,7 +10,7 @@ import pytest
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName, WorkFailed
-from core.inhibition.trainer import Trainer
+from core.inhibition.trainer import DecoderTrainer
 from core.run import consider, export_run, import_run, report, resume, start, status, wait
 from core.run.export.reproducing import reproduce
 from core.run.folder import find_run, make_run
@@ -90,14 +90,14 @@ def test_a_run_cut_off_in_a_training_goes_on_to_the_same_rows(place: Path) -> No
     cut, whole = (make_run(plan(read_spec(spec))) for _ in range(2))
     steps: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        usual = Trainer._save
+        usual = DecoderTrainer.save
 
-        def cancelling(self: Trainer, file: Path) -> None:
+        def cancelling(self: DecoderTrainer, file: Path) -> None:
             usual(self, file)
-            steps.append(self.step)
+            steps.append(self.done)
             cut.cancel.touch()
 
-        patch.setattr(Trainer, "_save", cancelling)
+        patch.setattr(DecoderTrainer, "save", cancelling)
         assert do_run(cut) == "cancelled"
     assert steps == [100], "in the middle of the training"
     assert status(cut.id)["status"] == "cancelled"

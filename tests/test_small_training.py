@@ -23,9 +23,10 @@ from core.small.network import Known, make_network
 from core.small.recipe import Recipe, Shape, Step
 from core.small.shipping import ship, verify
 from core.small.tokens import END, PAD, answer_ids, ids, load_tokenizer, save_tokenizer
-from core.small.trainer import Trainer
+from core.small.trainer import ReaderTrainer
 from core.synthetic.lessons import Lesson, LessonPlan, lesson
 from core.synthetic.lessons.tables import name_words
+from core.training import Aborted
 from core.types import Prompt
 
 SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
@@ -41,10 +42,10 @@ def few_lessons_for_words() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, Path]:
-    trainer = Trainer(RECIPE, SHAPE)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReaderTrainer, Path]:
+    trainer = ReaderTrainer(RECIPE, SHAPE, save_every=2)
     folder = tmp_path_factory.mktemp("small")
-    trainer.run(folder / "whole.safetensors", every=2)
+    trainer.run(checkpoint=folder / "whole.safetensors")
     return trainer, folder
 
 
@@ -52,7 +53,7 @@ def put(made: Lesson, number: int) -> Prompt:
     return Prompt(made.prompt(number), made.asked[number].question, (), 0)
 
 
-def test_training_and_reading_cut_texts_alike(trained: tuple[Trainer, Path]) -> None:
+def test_training_and_reading_cut_texts_alike(trained: tuple[ReaderTrainer, Path]) -> None:
     trainer, folder = trained
     save_tokenizer(trainer.tokenizer, folder / "words", 2048)
     same = load_tokenizer(folder / "words")
@@ -69,7 +70,7 @@ def test_training_and_reading_cut_texts_alike(trained: tuple[Trainer, Path]) -> 
             assert said == made.written(i).strip().lower()
 
 
-def test_a_value_is_a_token_or_two(trained: tuple[Trainer, Path]) -> None:
+def test_a_value_is_a_token_or_two(trained: tuple[ReaderTrainer, Path]) -> None:
     tokenizer = trained[0].tokenizer
     for text, pieces in (
         ("137", ["137"]),
@@ -81,7 +82,7 @@ def test_a_value_is_a_token_or_two(trained: tuple[Trainer, Path]) -> None:
         assert tokenizer.encode(text, add_special_tokens=False).tokens == pieces
 
 
-def test_a_real_name_is_a_token_wherever_it_stands(trained: tuple[Trainer, Path]) -> None:
+def test_a_real_name_is_a_token_wherever_it_stands(trained: tuple[ReaderTrainer, Path]) -> None:
     tokenizer = trained[0].tokenizer
     assert {"lisinopril", "zestril", "ferritin", "creatinine"} <= set(name_words())
     for name in name_words():
@@ -91,16 +92,16 @@ def test_a_real_name_is_a_token_wherever_it_stands(trained: tuple[Trainer, Path]
     assert len(ids(tokenizer, " lisinoprilat")) > 1
 
 
-def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> None:
+def test_all_questions_at_once_are_each_alone(trained: tuple[ReaderTrainer, Path]) -> None:
     trainer, _ = trained
     made = lesson(8, 3, PLAN)
     taught = encode(trainer.tokenizer, made)
     with torch.inference_mode():
-        together = foretell(trainer.model, taught)
+        together = foretell(trainer.network, taught)
         for i in range(len(made.asked)):
             answer = answer_ids(trainer.tokenizer, made.written(i))
             whole = np.concatenate([ids(trainer.tokenizer, made.prompt(i)), answer])
-            alone = trainer.model(torch.from_numpy(whole)[None]).logits[0, -len(answer) - 1 : -1]
+            alone = trainer.network(torch.from_numpy(whole)[None]).logits[0, -len(answer) - 1 : -1]
             mine = together.logits[torch.from_numpy(taught.of) == i]
             assert torch.allclose(mine, alone, atol=1e-4)
             assert np.array_equal(taught.wanted[taught.of == i], answer)
@@ -108,7 +109,7 @@ def test_all_questions_at_once_are_each_alone(trained: tuple[Trainer, Path]) -> 
 
 
 def test_lessons_are_attended_as_transformers_attends(
-    trained: tuple[Trainer, Path], monkeypatch: pytest.MonkeyPatch
+    trained: tuple[ReaderTrainer, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same answers and gradients from torch's kernel and from the one that lessons use."""
     trainer, _ = trained
@@ -116,20 +117,20 @@ def test_lessons_are_attended_as_transformers_attends(
     taught = encode(trainer.tokenizer, lesson(8, 3, PLAN))
     told: list[tuple[torch.Tensor, ...]] = []
     for name in ("sdpa", NAME):
-        trainer.model.set_attn_implementation(name)
-        logits = foretell(trainer.model, taught).logits
+        trainer.network.set_attn_implementation(name)
+        logits = foretell(trainer.network, taught).logits
         loss = logits.logsumexp(-1).mean() + logits[:, 5].square().mean()
-        told.append((logits, *torch.autograd.grad(loss, list(trainer.model.parameters()))))
-    trainer.model.set_attn_implementation("sdpa")
+        told.append((logits, *torch.autograd.grad(loss, list(trainer.network.parameters()))))
+    trainer.network.set_attn_implementation("sdpa")
     assert len(taught.opening) > 120
     for torchs, ours in zip(*told, strict=True):
         assert torch.allclose(torchs, ours, atol=2e-5, rtol=1e-3)
 
 
 def test_matrices_and_the_rest_are_each_changed_by_their_own_optimizer() -> None:
-    trainer = Trainer(RECIPE, SHAPE)
+    trainer = ReaderTrainer(RECIPE, SHAPE)
     mixed = trainer.optimizer
-    names = {id(p): name for name, p in trainer.model.named_parameters()}
+    names = {id(p): name for name, p in trainer.network.named_parameters()}
     *halves, adamws = ({names[id(p)] for p in one.param_groups[0]["params"]} for one in mixed.parts)
     assert all(isinstance(one, torch.optim.Muon) for one in mixed.parts[:-1])
     muons = set().union(*halves)
@@ -137,9 +138,9 @@ def test_matrices_and_the_rest_are_each_changed_by_their_own_optimizer() -> None
     assert "model.layers.0.self_attn.q_proj.weight" in muons
     assert {"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.bias"} <= adamws
     # A step of Muon is as long in every direction: 0.2 of the rate in the mean square.
-    matrix = trainer.model.model.layers[1].mlp.up_proj.weight
+    matrix = trainer.network.model.layers[1].mlp.up_proj.weight
     before = matrix.detach().clone()
-    for parameter in trainer.model.parameters():
+    for parameter in trainer.network.parameters():
         parameter.grad = torch.randn_like(parameter)
     with ThreadPoolExecutor(2) as pool:
         mixed.step(1e-3, pool)
@@ -147,7 +148,7 @@ def test_matrices_and_the_rest_are_each_changed_by_their_own_optimizer() -> None
     assert moved == pytest.approx(2e-4, rel=0.25)
 
 
-def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path]) -> None:
+def test_guided_heads_are_looked_at_where_they_look(trained: tuple[ReaderTrainer, Path]) -> None:
     """What training sees of the guided heads is what transformers itself says they attend."""
     trainer, _ = trained
     made = lesson(8, 3, PLAN)
@@ -158,11 +159,11 @@ def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path
     assert shown[1].strip() == made.lines[1].lower()
     number = next(i for i, asked in enumerate(made.asked) if asked.line is not None)
     with torch.inference_mode():
-        foretold = foretell(trainer.model, taught)
-        trainer.model.set_attn_implementation("eager")
+        foretold = foretell(trainer.network, taught)
+        trainer.network.set_attn_implementation("eager")
         tokens = torch.from_numpy(ids(trainer.tokenizer, made.prompt(number)))[None]
-        maps = trainer.model(tokens, output_attentions=True).attentions
-        trainer.model.set_attn_implementation("sdpa")
+        maps = trainer.network(tokens, output_attentions=True).attentions
+        trainer.network.set_attn_implementation("sdpa")
     assert torch.all(foretold.found <= 1e-5)
     place = int(np.flatnonzero(taught.of == number)[0])
     there = torch.from_numpy(taught.line == made.asked[number].line)
@@ -178,7 +179,9 @@ def test_guided_heads_are_looked_at_where_they_look(trained: tuple[Trainer, Path
         assert foretold.told[head - 1, 0].exp().item() == pytest.approx(share, rel=1e-3)
 
 
-def test_only_beginnings_of_later_answers_are_practised(trained: tuple[Trainer, Path]) -> None:
+def test_only_beginnings_of_later_answers_are_practised(
+    trained: tuple[ReaderTrainer, Path],
+) -> None:
     trainer, _ = trained
     made = lesson(8, 3, PLAN)
     taught = encode(trainer.tokenizer, made, whole=2)
@@ -192,7 +195,7 @@ def test_records_become_those_of_the_application_when_the_rate_goes_down() -> No
     recipe = replace(
         RECIPE, steps=20, warm_up=1, falling=0.5, latest=1.0, absent=(0.0, 1.0), asked=(8, 8)
     )
-    trainer = Trainer(recipe, SHAPE)
+    trainer = ReaderTrainer(recipe, SHAPE)
     trainer.all_kinds = True
 
     def shares(steps: range) -> tuple[float, float]:
@@ -207,36 +210,40 @@ def test_records_become_those_of_the_application_when_the_rate_goes_down() -> No
     assert before[1] < 0.5 and after[1] == 1.0
 
 
-def test_any_number_of_threads_learns_the_same(trained: tuple[Trainer, Path]) -> None:
+def test_any_number_of_threads_learns_the_same(trained: tuple[ReaderTrainer, Path]) -> None:
     trainer, _ = trained
-    alone = Trainer(replace(RECIPE, threads=1), SHAPE)
+    alone = ReaderTrainer(replace(RECIPE, threads=1), SHAPE)
     alone.run()
-    state = trainer.model.state_dict()
-    assert all(torch.equal(mine, state[name]) for name, mine in alone.model.state_dict().items())
+    state = trainer.network.state_dict()
+    assert all(torch.equal(mine, state[name]) for name, mine in alone.network.state_dict().items())
 
 
-def test_a_training_cut_off_goes_on_to_the_last_bit(trained: tuple[Trainer, Path]) -> None:
+def test_a_training_cut_off_goes_on_to_the_last_bit(trained: tuple[ReaderTrainer, Path]) -> None:
     trainer, folder = trained
     state = folder / "cut.safetensors"
-    Trainer(RECIPE, SHAPE).run(state, every=2, until=2)
+    with pytest.raises(Aborted):
+        ReaderTrainer(RECIPE, SHAPE, save_every=2).run(lambda step, of: False, state)
+    longer = ReaderTrainer(replace(RECIPE, steps=400), SHAPE)
+    with pytest.raises(DataError, match="training of 4 steps whose rate has begun to fall"):
+        longer.load(folder / "whole.safetensors")
     seen: list[Step] = []
-    resumed = Trainer(RECIPE, SHAPE)
-    resumed.run(state, seen.append, every=2)
-    assert resumed.step == 4
-    assert seen[-1].left == 0
+    resumed = ReaderTrainer(RECIPE, SHAPE, save_every=2)
+    resumed.run(lambda step, of: seen.append(step) is None and of == 4, state)
+    assert [step.step for step in seen] == [4]
+    assert [step.step for step in resumed.history] == [2, 4]
     for (name, mine), whole in zip(
-        resumed.model.state_dict().items(), trainer.model.state_dict().values(), strict=True
+        resumed.network.state_dict().items(), trainer.network.state_dict().values(), strict=True
     ):
         assert torch.equal(mine, whole), name
 
 
-def test_a_state_of_another_training_is_refused(trained: tuple[Trainer, Path]) -> None:
+def test_a_state_of_another_training_is_refused(trained: tuple[ReaderTrainer, Path]) -> None:
     _, folder = trained
     with pytest.raises(DataError, match="another recipe"):
-        Trainer(replace(RECIPE, rate=1e-3), SHAPE).load(folder / "whole.safetensors")
+        ReaderTrainer(replace(RECIPE, rate=1e-3), SHAPE).load(folder / "whole.safetensors")
     (folder / "broken.safetensors").write_bytes(b"x" * 64)
-    with pytest.raises(DataError, match="no checkpoint"):
-        Trainer(RECIPE, SHAPE).load(folder / "broken.safetensors")
+    with pytest.raises(DataError, match="not a checkpoint"):
+        ReaderTrainer(RECIPE, SHAPE).load(folder / "broken.safetensors")
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -264,14 +271,14 @@ print(second < first / 10)
 
 
 def test_the_rate_warms_up_stays_and_falls() -> None:
-    trainer = object.__new__(Trainer)
+    trainer = object.__new__(ReaderTrainer)
     trainer.recipe = Recipe(steps=1000, warm_up=100, rate=1e-3, falling=0.5, least=0.1)
     rates = [trainer.rate(step) for step in (0, 99, 300, 500, 750, 1000)]
     assert rates == pytest.approx([1e-5, 1e-3, 1e-3, 1e-3, 5e-4, 1e-4])
 
 
 def test_fewer_names_are_made_up_once_lessons_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = Trainer(replace(RECIPE, enough=0.6, made_up=(0.9, 0.1)), SHAPE)
+    trainer = ReaderTrainer(replace(RECIPE, enough=0.6, made_up=(0.9, 0.1)), SHAPE)
     plans: list[LessonPlan] = []
 
     def keep(_: np.random.Generator, plan: LessonPlan) -> Lesson:
@@ -282,7 +289,7 @@ def test_fewer_names_are_made_up_once_lessons_have_grown(monkeypatch: pytest.Mon
     trainer.lines = RECIPE.lines[2] - 1
     for right in (0.5, 0.7, 0.7):
         trainer.judged.extend([(1.0, right, 1.0)] * RECIPE.judged)
-        trainer._grow()
+        trainer._grow(0)
         trainer._lesson(0, 7, trainer.lines)
     assert [plan.made_up for plan in plans] == [0.9, 0.9, 0.1]
 
@@ -301,11 +308,11 @@ def test_heads_begin_where_they_are_set() -> None:
 
 
 def test_what_is_shipped_is_what_was_trained(
-    trained: tuple[Trainer, Path], monkeypatch: pytest.MonkeyPatch
+    trained: tuple[ReaderTrainer, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer, folder = trained
     out = folder / "models" / "tiny"
-    digest = ship(trainer.model, trainer.tokenizer, SHAPE, RECIPE, 4, out)
+    digest = ship(trainer.network, trainer.tokenizer, SHAPE, RECIPE, 4, out)
     assert len(digest) == 64
     assert verify(out)["steps"] == 4
     monkeypatch.setenv("MIDCHART_MODELS", str(folder / "models"))
@@ -313,12 +320,12 @@ def test_what_is_shipped_is_what_was_trained(
     made = lesson(8, 4, PLAN)
     prompts = [put(made, i) for i in range(4)]
     with torch.inference_mode():
-        half = {k: v.half().float() for k, v in trainer.model.state_dict().items()}
-        trainer.model.load_state_dict(half)
+        half = {k: v.half().float() for k, v in trainer.network.state_dict().items()}
+        trainer.network.load_state_dict(half)
         for index, answer in reader.read_many(prompts):
             row = torch.from_numpy(ids(trainer.tokenizer, prompts[index].text))[None]
             end, pad = (trainer.tokenizer.token_to_id(token) for token in (END, PAD))
-            written = trainer.model.generate(
+            written = trainer.network.generate(
                 row, max_new_tokens=12, do_sample=False, eos_token_id=end, pad_token_id=pad
             )[0, row.shape[1] :]
             said = trainer.tokenizer.decode(written.tolist(), skip_special_tokens=True)

@@ -44,7 +44,7 @@ def _encoder(name: str) -> Encoder:
 
 def _step(name: str, title: str) -> dict[str, Any]:
     """An encoder's step beside the plain encoder's with the same weights."""
-    from core.gate.threads import one_thread
+    from core.training.repeatable import one_thread
 
     plain, model = reference("encoder"), _encoder(name)
     codes, mask, gate = _batch()
@@ -85,7 +85,7 @@ def _map(name: str) -> dict[str, Any]:
 
     from core.attention import ATTENTIONS
     from core.attention.parts.base import Shape
-    from core.gate.threads import one_thread
+    from core.training.repeatable import one_thread
 
     plain = getattr(reference("attention"), name)
     module = ATTENTIONS.build(name, Shape())

@@ -63,14 +63,14 @@ def seconds_of(name: str, found: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
     from core.ehrshot.encoder import EncoderConfig
     from core.ehrshot.recipe import Recipe
-    from core.ehrshot.trainer import Trainer
+    from core.ehrshot.trainer import ForecastTrainer
 
     size, events = found.vocabulary.size, found.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)
     texts = tuple(f"code {i}" if i else "" for i in range(size))
-    trainer = Trainer(found, config, Recipe(epochs=2), "anemia?", texts, device)
+    trainer = ForecastTrainer(found, config, Recipe(epochs=2), "anemia?", texts, device)
     trainer.run()
-    return trainer.curve[-1].seconds
+    return trainer.history[-1].seconds
 
 
 def card() -> tuple[float, float]:

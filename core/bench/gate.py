@@ -7,8 +7,6 @@ in real ones. Both sides work in one thread.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,26 +42,12 @@ def _texts() -> tuple[str, ...]:
     return next(texts for texts in found if len(texts) >= SENTENCES)[:SENTENCES]
 
 
-@contextmanager
-def _one_thread() -> Generator[None]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _gate() -> tuple[GateModel, Scorer]:
     """An untrained gate as both sides take it; speed does not hang on the weights."""
-    import torch
-
     from core.gate.model import GateModel
+    from core.training.repeatable import forked_rng
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with forked_rng(seed=0):
         model = GateModel(GateConfig())
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     return model, Scorer(Gate(model.config, weights, Split((), (), ())))
@@ -76,9 +60,11 @@ def _size(what: str) -> str:
 @BENCHES.register("gate_score")
 def score() -> dict[str, Any]:
     """A question to a record whose parts are kept, and one sentence at a time, hashed before."""
+    from core.training.repeatable import one_thread
+
     plain = reference("gate")
     texts = _texts()
-    with _one_thread():
+    with one_thread():
         model, scorer = _gate()
         model.eval()
         hashing = model.config.hashing
@@ -97,9 +83,11 @@ def score() -> dict[str, Any]:
 @BENCHES.register("gate_cold")
 def cold() -> dict[str, Any]:
     """From text to scores with nothing kept, and one sentence hashed and scored at a time."""
+    from core.training.repeatable import one_thread
+
     plain = reference("gate")
     texts = _texts()
-    with _one_thread():
+    with one_thread():
         model, scorer = _gate()
         return compare(
             "gate_cold",
@@ -115,7 +103,8 @@ def cold() -> dict[str, Any]:
 def training() -> dict[str, Any]:
     """A hundred steps of training on texts that are hashed already, and a DataLoader loop."""
     from core.gate.model import GateModel
-    from core.gate.trainer import Trainer, epoch_order
+    from core.gate.trainer import GateTrainer
+    from core.training.repeatable import epoch_order, one_thread
 
     plain = reference("gate")
     texts = tuple(dict.fromkeys(_texts()))
@@ -128,11 +117,11 @@ def training() -> dict[str, Any]:
         rng.integers(0, len(texts), rows),
         (rng.random(rows) < 0.25).astype(np.float32),
     )
-    with _one_thread():
-        trainer = Trainer(GateConfig(), pairs, pairs, Recipe())
+    with one_thread():
+        trainer = GateTrainer(GateConfig(), pairs, pairs, Recipe())
         model = GateModel(GateConfig())
         hashed = plain.Rows(pairs, model.config.hashing)
-        order = epoch_order(trainer.recipe, 1, rows)
+        order = epoch_order(trainer.recipe.seed, 1, rows)
         return compare(
             "gate_training",
             f"{STEPS} steps of 32 pairs",

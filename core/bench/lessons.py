@@ -19,13 +19,13 @@ def small_lesson() -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from core.gate.threads import one_thread
     from core.small.attending import NAME
     from core.small.batches import encode, foretell
     from core.small.network import make_network
     from core.small.recipe import Recipe, Shape
     from core.small.tokens import END, PAD, train_tokenizer
     from core.synthetic.lessons import LessonPlan, make_lesson
+    from core.training.repeatable import one_thread
 
     recipe, shape = Recipe(), Shape()
     plan = LessonPlan(lines=(LINES, LINES), asked=recipe.asked[1])

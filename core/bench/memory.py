@@ -21,15 +21,17 @@ STEPS = 2
 @functools.cache
 def _trainer() -> Any:
     from core.small.recipe import Recipe
-    from core.small.trainer import Trainer
+    from core.small.trainer import ReaderTrainer
 
-    return Trainer(Recipe(lines=(LINES, LINES, LINES)))
+    trainer = ReaderTrainer(Recipe(lines=(LINES, LINES, LINES)))
+    trainer.total = STEPS
+    return trainer
 
 
 def _train() -> None:
     trainer = _trainer()
-    trainer.step = 0  # the same lessons each time
-    trainer.run(until=STEPS)
+    trainer.history.clear()  # the same lessons each time
+    trainer.run()
 
 
 @BENCHES.register("small_memory")

@@ -11,6 +11,7 @@ from core import settings, weights
 from core.errors import InputError
 from core.small.memory import keep_memory
 from core.small.recipe import Recipe, Step
+from core.training import TimeLeft
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -21,20 +22,21 @@ def train_reader(
     seed: int | None = None,
     resume: bool = False,
     threads: int = 2,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[Step, int, float], None] | None = None,
 ) -> dict[str, Any]:
     """Train the small reader from nothing and save it as the hub would (``train-reader``).
 
     ``out``: its folder; by default the models folder's, where the reader ``small`` then finds it
     before the one that came with the program. The state is kept beside it; ``resume`` goes on
-    from there. ``steps``, ``seed``, ``threads`` change the recipe. The process keeps the memory it
-    took, for good (:func:`core.small.memory.keep_memory`). Returns the folder, the weights'
-    SHA-256 and where the training ended. Raises InputError where a state lies there and ``resume``
-    was not said, and what the trainer raises.
+    from there. ``steps``, ``seed``, ``threads`` change the recipe. ``progress`` is called with the
+    latest steps, how many there are to be, and an estimate of the seconds left. The process keeps
+    the memory it took, for good (:func:`core.small.memory.keep_memory`). Returns the folder, the
+    weights' SHA-256 and where the training ended. Raises InputError where a checkpoint exists and
+    ``resume`` is not set, and what the trainer raises.
     """
     keep_memory()
     from core.small.shipping import ship
-    from core.small.trainer import Trainer
+    from core.small.trainer import SAVE_EVERY, ReaderTrainer
 
     usual = settings.models_folder() / weights.SMALL
     folder = Path(out) if out is not None else usual
@@ -47,18 +49,21 @@ def train_reader(
         steps=usually.steps if steps is None else steps,
         seed=usually.seed if seed is None else seed,
     )
-    trainer = Trainer(recipe)
-    last: list[Step] = []
+    trainer, time_left = ReaderTrainer(recipe), TimeLeft()
 
-    def told(step: Step) -> None:
-        last[:] = [step]
+    def report(step: Step, steps: int) -> bool:
+        left = time_left.after(
+            step.step % SAVE_EVERY or SAVE_EVERY, step.seconds, steps - step.step
+        )
         if progress is not None:
-            progress(step)
+            progress(step, steps, left)
+        return True
 
-    trainer.run(state, told)
-    digest = ship(trainer.model, trainer.tokenizer, trainer.shape, recipe, trainer.step, folder)
+    trainer.run(report, state)
+    digest = ship(trainer.network, trainer.tokenizer, trainer.shape, recipe, trainer.done, folder)
     state.unlink()
-    ended = asdict(last[0]) if last else {"step": trainer.step}
+    seconds = sum(step.seconds for step in trainer.history)
+    ended = {**asdict(trainer.history[-1]), "seconds": seconds}
     return {"folder": str(folder.resolve()), "sha256": digest, **ended}
 
 

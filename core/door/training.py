@@ -8,7 +8,7 @@ from typing import Any
 
 from core import settings
 from core.door.cohorts import cohort_key, open_data
-from core.gate.recipe import Epoch
+from core.gate.recipe import Epoch, PlusStep
 from core.protocol import Protocol, parse
 from core.run.folder import writing
 from core.run.gating.training import PROTOCOL_FIELDS, train_gate
@@ -67,9 +67,9 @@ def make_plus(
     chosen = parse(protocol)
     folder = _place(cohort, chosen, PLUS_FIELDS, "-plus") if out is None else Path(out)
 
-    def told(done: int, steps: int) -> bool:
+    def told(step: PlusStep, steps: int) -> bool:
         if progress is not None:
-            progress(done, steps)
+            progress(step.step, steps)
         return True
 
     with writing(folder):

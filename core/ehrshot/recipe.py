@@ -1,8 +1,7 @@
-"""How a variant is trained and what is told of it on the way, without torch."""
+"""How a variant is trained and what its training reports, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,7 +37,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch came to.
+    """Measurements of an epoch.
 
     ``loss``, ``gate_loss``: means over the training examples (the gate's is nan without a gate).
     ``tuning_*``: on the tuning part after it. ``gate_gradient``, ``head_gradient``: mean norm of
@@ -57,14 +56,6 @@ class Epoch:
     gate_mean: float
     gate_sd: float
     seconds: float
-
-
-Progress = Callable[[Epoch, int], bool]
-"""Told after each epoch, with how many there are to be; answers whether to go on."""
-
-
-class Aborted(Exception):
-    """Training was stopped; what was done is in the checkpoint, if there is one."""
 
 
 COLLAPSE_LOW, COLLAPSE_HIGH, COLLAPSE_SD = 0.45, 0.55, 0.05

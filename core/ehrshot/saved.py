@@ -14,14 +14,14 @@ from torch import Tensor
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.network import Network
 from core.ehrshot.tokens import Vocabulary
-from core.ehrshot.trainer import Trainer
+from core.ehrshot.trainer import ForecastTrainer
 from core.errors import DataError
 from core.files import replacing
 
 FORMAT = "midchart-forecast-1"
 
 
-def save_model(folder: Path, name: str, trainer: Trainer, vocabulary: Vocabulary) -> None:
+def save_model(folder: Path, name: str, trainer: ForecastTrainer, vocabulary: Vocabulary) -> None:
     """Write ``<name>.safetensors`` and ``<name>.json``, each whole or not at all."""
     from safetensors.torch import save_file
 

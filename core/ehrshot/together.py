@@ -1,6 +1,6 @@
 """One training by several processes of this machine, a device each, that leaves a checkpoint.
 
-The caller then makes a Trainer of its own and runs it from the checkpoint, which has every epoch.
+The caller then runs a ForecastTrainer from the checkpoint, which has every epoch.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.examples import Examples
-from core.ehrshot.recipe import Epoch, Progress, Recipe
+from core.ehrshot.recipe import Epoch, Recipe
 from core.errors import WorkFailed
+from core.training import Progress
 
 PATIENCE_S = 0.5
 """How long the wait for news goes on before the processes are looked at."""
@@ -23,7 +24,7 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a :class:`core.ehrshot.trainer.Trainer` is made of, to be sent to a process."""
+    """What a :class:`core.ehrshot.trainer.ForecastTrainer` is made of, to be sent to a process."""
 
     found: Examples
     config: EncoderConfig
@@ -34,7 +35,7 @@ class Training:
 
 
 def train_together(
-    training: Training, size: int, checkpoint: Path, progress: Progress | None = None
+    training: Training, size: int, checkpoint: Path, progress: Progress[Epoch] | None = None
 ) -> None:
     """Train in ``size`` processes until ``checkpoint`` holds every epoch; goes on from it.
 
@@ -74,7 +75,7 @@ def _enough(size: int, cpu: bool) -> None:
         )
 
 
-def _listen(members: list[Any], news: Any, epochs: int, progress: Progress | None) -> None:
+def _listen(members: list[Any], news: Any, epochs: int, progress: Progress[Epoch] | None) -> None:
     """Hand on what the first of them tells, until all have ended."""
     while True:
         try:
@@ -97,7 +98,7 @@ def _member(
     rank: int, size: int, meeting: Path, training: Training, checkpoint: Path, news: Any
 ) -> None:
     from core.ehrshot.team import join, part
-    from core.ehrshot.trainer import Trainer
+    from core.ehrshot.trainer import ForecastTrainer
 
     def tell(epoch: Epoch, _: int) -> bool:
         news.put(epoch)
@@ -105,7 +106,7 @@ def _member(
 
     try:
         team = join(rank, size, meeting, training.cpu)
-        one = Trainer(
+        one = ForecastTrainer(
             training.found, training.config, training.recipe, training.question, training.texts,
             team=team,
         )  # fmt: skip

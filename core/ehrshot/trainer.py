@@ -1,9 +1,7 @@
-"""Training one variant: the same loop, losses, clipping and choice of epoch for all of them.
+"""Training one variant: the same losses, clipping and choice of epoch for all of them.
 
-All data lie on the device. On a processor everything runs on one thread and every epoch draws
-from a seed of its own, so on one machine the same seed gives the same weights to the last bit, and
-a training that was cut off goes on exactly; another processor's kernels, and a GPU, which computes
-in bfloat16, round in another order.
+All data are on the device. On one machine's CPU the same seed gives the same weights to the last
+bit; another CPU's kernels, and a GPU, which computes in bfloat16, round in another order.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,24 +20,20 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.attention.parts.gate import gate_loss
-from core.checkpoints import identity_of, load_training, save_training
+from core.attention.parts.gate import CodeGate, gate_loss
 from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.examples import Examples, Part
 from core.ehrshot.network import DRAWN_EVENTS, Network, event_counts
-from core.ehrshot.recipe import Aborted, Epoch, Progress, Recipe
+from core.ehrshot.recipe import Epoch, Recipe
 from core.ehrshot.team import Team, alone
-from core.errors import WorkFailed
-from core.gate.threads import one_thread
 from core.stats.ranking import ranking_areas
+from core.training import Progress, require_finite
+from core.training.checkpoint import prefixed, under
+from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
+from core.training.trainer import Trainer
 
 EXAMINED = 512
 """Sequences scored at once."""
-
-
-def seed_of(*parts: int) -> int:
-    """A seed for torch from some whole numbers."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 class _Resident:
@@ -57,13 +51,16 @@ class _Resident:
         return self.tokens[:, self.tokens.shape[1] - longest :][index]
 
 
-class Trainer:
+class ForecastTrainer(Trainer[Network, Epoch]):
     """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
 
     ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts`` are what
     a gate reads of the task and of each token. ``team``: the processes that train it together
-    (:mod:`core.ehrshot.together`), every one with a Trainer; by default this one alone.
+    (:mod:`core.ehrshot.together`), each with such a trainer; by default this one alone.
     """
+
+    entry = Epoch
+    optimizer: torch.optim.AdamW
 
     def __init__(
         self,
@@ -78,17 +75,14 @@ class Trainer:
         self.examples, self.config, self.recipe = found, config, recipe
         self.question, self.texts = question, texts
         self.team = team or alone(device)
-        self.device = self.team.device
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_of(recipe.seed, 0))
+        with forked_rng(seed=seed_of(recipe.seed, 0)):
             network = Network(config, question, texts, recipe.gate_training)
-        self.network = network.to(self.device)
+        super().__init__(network.to(self.team.device), recipe.epochs, device=self.team.device)
         self.train = _Resident(found.train, self.device)
         self.tuning = _Resident(found.tuning, self.device)
         self.weight = (len(found.train) - found.train.positive) / found.train.positive
         self._on_device = torch.tensor(self.weight, device=self.device)  # once, not every step
         self.optimizer = self._adamw()
-        self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
 
     def _adamw(self) -> torch.optim.AdamW:
@@ -103,37 +97,33 @@ class Trainer:
     @property
     def best_epoch(self) -> Epoch:
         """The epoch of largest tuning AUROC, the first of equals; or the last, by the recipe."""
+        return self._best(self.history)
+
+    def _best(self, history: Sequence[Epoch]) -> Epoch:
         if self.recipe.choose == "last":
-            return self.curve[-1]
-        return max(self.curve, key=lambda one: (one.tuning_auroc, -one.epoch))
+            return history[-1]
+        return max(history, key=lambda one: (one.tuning_auroc, -one.epoch))
 
-    def run(self, progress: Progress | None = None, checkpoint: Path | None = None) -> None:
-        """All epochs that are left; the network then has the weights of the best one.
+    def run(self, progress: Progress[Epoch] | None = None, checkpoint: Path | None = None) -> None:
+        """Do all epochs that are left; the network then has the weights of the best one."""
+        super().run(progress, checkpoint)
+        self.network.load_state_dict(self.best)
 
-        ``checkpoint``: a file to go on from and to keep up to date. Raises Aborted when told to
-        stop, WorkFailed for a loss that is no number.
-        """
-        with self._steady(), torch.random.fork_rng(devices=_cuda(self.device)):
-            if checkpoint is not None and checkpoint.exists():
-                self._load(checkpoint)
-            if self.network.gate is not None and self.recipe.gate_training == "frozen":
-                self._freeze_gate(resumed=bool(self.curve))
-            for epoch in range(len(self.curve) + 1, self.recipe.epochs + 1):
-                self.curve.append(self._epoch(epoch))
-                if self.best_epoch.epoch == epoch:
-                    state = self.network.state_dict()
-                    self.best = {k: v.detach().clone() for k, v in state.items()}
-                if checkpoint is not None and self.team.rank == 0:
-                    self._save(checkpoint)
-                if progress is not None and not progress(self.curve[-1], self.recipe.epochs):
-                    raise Aborted
-            self.network.load_state_dict(self.best)
+    def advance(self) -> Epoch:
+        if not self.history and self._gate_frozen:
+            self._train_gate_alone()
+        entry = self._epoch(self.done + 1)
+        if self._best([*self.history, entry]) is entry:
+            state = self.network.state_dict()
+            self.best = {k: v.detach().clone() for k, v in state.items()}
+        return entry
 
     def _epoch(self, epoch: int) -> Epoch:
         begun = time.perf_counter()
         self.network.train()
-        self._draw_anew(epoch)
-        rows = np.random.default_rng([self.recipe.seed, epoch]).permutation(len(self.train.counts))
+        rank = (self.team.rank,) if self.team.rank else ()
+        torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
+        rows = epoch_order(self.recipe.seed, epoch, len(self.train.counts))
         index = torch.from_numpy(rows).to(self.device)
         told = torch.zeros(4, device=self.device)
         steps = 0
@@ -143,8 +133,7 @@ class Trainer:
             told += self._step(rows[here], index[here], end - begin)
             steps += 1
         loss, of_gate, gate_norm, head_norm = self.team.mean(told / steps).tolist()
-        if not math.isfinite(loss + of_gate + head_norm):
-            raise WorkFailed(f"training came to a loss that is no number in epoch {epoch}")
+        require_finite(loss + of_gate + head_norm, f"epoch {epoch}")
         logits = self.logits(self.tuning)
         label = self.examples.tuning.label
         areas = ranking_areas(logits, label)
@@ -160,11 +149,6 @@ class Trainer:
     def _loss(self, logits: Tensor, label: Tensor) -> Tensor:
         weight = self._on_device.to(logits.device)
         return F.binary_cross_entropy_with_logits(logits, label, pos_weight=weight)
-
-    def _draw_anew(self, epoch: int) -> None:
-        """What an epoch draws hangs on its number; members of a team draw each their own."""
-        rank = (self.team.rank,) if self.team.rank else ()
-        torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
 
     def _step(self, rows: NDArray[np.int64], index: Tensor, batch: int) -> Tensor:
         """One step; loss, gate's loss, norms of the gate's and the head's gradients [4].
@@ -199,32 +183,33 @@ class Trainer:
         logits, row = self.network.gate_logits(tokens, self.train.on_device[index], draws)
         return gate_loss(logits, label[row], self.recipe.gate_loss)
 
-    def _freeze_gate(self, resumed: bool) -> None:
-        """Train the gate alone and freeze it; one from a checkpoint is there already."""
+    @property
+    def _gate_frozen(self) -> bool:
+        return self.network.gate is not None and self.recipe.gate_training == "frozen"
+
+    def _train_gate_alone(self) -> None:
+        """Train the gate by its own loss, and freeze it."""
         gate = self.network.gate
         assert gate is not None
-        if not resumed:
-            own = torch.optim.AdamW(gate.parameters(), lr=self.recipe.rate)
-            gate.train()
-            for epoch in range(self.recipe.gate_epochs):
-                torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
-                order = torch.randperm(len(self.train.counts))
-                for rows in order.split(self.recipe.batch):
-                    # The gate is small: every member of a team does all of it, drawing alike.
-                    index = rows.to(self.device)
-                    tokens = self.train.tokens_of(rows.numpy(), index)
-                    loss = self._gate_loss(tokens, index, self.train.label[index])
-                    own.zero_grad(set_to_none=True)
-                    loss.backward()
-                    self.team.average_gradients(gate.parameters())
-                    own.step()
-        gate.freeze()
-        if not resumed:
-            self.optimizer = self._adamw()
+        own = torch.optim.AdamW(gate.parameters(), lr=self.recipe.rate)
+        gate.train()
+        for epoch in range(self.recipe.gate_epochs):
+            torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
+            order = torch.randperm(len(self.train.counts))
+            for rows in order.split(self.recipe.batch):
+                # The gate is small: every process of a team trains it on all rows, drawing alike.
+                index = rows.to(self.device)
+                tokens = self.train.tokens_of(rows.numpy(), index)
+                loss = self._gate_loss(tokens, index, self.train.label[index])
+                own.zero_grad(set_to_none=True)
+                loss.backward()
+                self.team.average_gradients(gate.parameters())
+                own.step()
+        self._freeze_gate(gate)
 
-    def _steady(self) -> Any:
-        """One thread on a processor; nothing is changed on other devices."""
-        return one_thread() if self.device.type == "cpu" else nullcontext()
+    def _freeze_gate(self, gate: CodeGate) -> None:
+        gate.freeze()
+        self.optimizer = self._adamw()
 
     def _autocast(self) -> Any:
         on = self.device.type == "cuda"
@@ -240,7 +225,7 @@ class Trainer:
         for begin in self.team.share(begins).tolist():
             rows = np.arange(begin, min(begin + EXAMINED, len(found.counts)))
             tokens = found.tokens_of(rows, torch.from_numpy(rows).to(self.device))
-            with self._steady(), self._autocast():
+            with one_thread(self.device), self._autocast():
                 out[begin : begin + len(rows)] = self.network(tokens)[0].float()
         return self.team.total(out).cpu().numpy()
 
@@ -249,7 +234,7 @@ class Trainer:
         """The last layer's real maps [n, heads, 1 + t, 1 + t] of sequences [n, t], in float32."""
         self.network.eval()
         given = torch.from_numpy(tokens).to(self.device)
-        with self._steady():
+        with one_thread(self.device):
             return self.network(given, need_weights=True)[1][-1].cpu().numpy()
 
     @torch.no_grad()
@@ -264,33 +249,26 @@ class Trainer:
         mean = float(np.average(values, weights=counts))
         return mean, math.sqrt(float(np.average((values - mean) ** 2, weights=counts)))
 
-    def _identity(self) -> str:
-        """What a checkpoint must have been made with to be gone on from."""
+    def identity(self) -> Any:
+        # A finished training may be given more epochs.
         recipe = {k: v for k, v in asdict(self.recipe).items() if k != "epochs"}
-        if recipe["choose"] == "best":
-            del recipe["choose"]  # what checkpoints were made with before there was a choice
         data = hashlib.blake2b(digest_size=16)
         for _, part in self.examples.parts:
             data.update(part.tokens.tobytes())
             data.update(part.label.tobytes())
-        return identity_of([asdict(self.config), recipe, data.hexdigest()])
+        return [asdict(self.config), recipe, data.hexdigest()]
 
-    def _save(self, path: Path) -> None:
-        tensors = {f"now.{k}": v for k, v in self.network.state_dict().items()}
-        tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        rows = [list(asdict(one).values()) for one in self.curve]
-        tensors["curve"] = torch.tensor(rows, dtype=torch.float64)
-        save_training(path, self._identity(), tensors, self.optimizer)
+    def save(self, path: Path) -> None:
+        if self.team.rank == 0:
+            super().save(path)
 
-    def _load(self, path: Path) -> None:
-        saved = load_training(path, self._identity())
-        self.curve = [Epoch(int(row[0]), *row[1:]) for row in saved.tensors["curve"].tolist()]
-        self.network.load_state_dict(saved.under("now."))
-        self.best = {k: v.to(self.device) for k, v in saved.under("best.").items()}
-        if self.network.gate is not None and self.recipe.gate_training == "frozen":
-            self.network.gate.requires_grad_(False)
-            self.optimizer = self._adamw()
-        saved.put_back(self.optimizer)
+    def state(self) -> dict[str, Tensor]:
+        return prefixed("best.", self.best)
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.best = {k: v.to(self.device) for k, v in under("best.", state).items()}
+        if self._gate_frozen and self.network.gate is not None:
+            self._freeze_gate(self.network.gate)
 
 
 def _norm(module: torch.nn.Module, like: Tensor) -> Tensor:
@@ -298,7 +276,3 @@ def _norm(module: torch.nn.Module, like: Tensor) -> Tensor:
     if not grads:
         return like.new_zeros(())
     return torch.nn.utils.get_total_norm(grads).detach()
-
-
-def _cuda(device: torch.device) -> list[int]:
-    return [device.index or 0] if device.type == "cuda" else []

@@ -1,8 +1,7 @@
-"""How a gate is trained and what is told of it on the way, without torch."""
+"""How a gate is trained and what its training reports, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,7 +34,7 @@ class PlusRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch came to: mean losses, and AUROC on the pairs that only validate."""
+    """Mean losses of an epoch, and AUROC on the validation pairs."""
 
     epoch: int
     loss: float
@@ -43,9 +42,9 @@ class Epoch:
     validation_auroc: float
 
 
-Progress = Callable[[Epoch, int], bool]
-"""Told after each epoch, with how many there are to be; answers whether to go on."""
+@dataclass(frozen=True, slots=True)
+class PlusStep:
+    """A step of QCCS plus: ``loss`` is the mean of its epoch so far."""
 
-
-class Aborted(Exception):
-    """Training was stopped; what was done is in the checkpoint, if there is one."""
+    step: int
+    loss: float

@@ -15,8 +15,9 @@ from torch import Tensor
 from core.inhibition.needles import Haystacks, Placed, haystacks, place, places
 from core.inhibition.plan import Cell, GateQuality, Measures
 from core.inhibition.records import Batch
-from core.inhibition.trainer import Trainer
+from core.inhibition.trainer import DecoderTrainer
 from core.inhibition.words import LINE
+from core.training.repeatable import one_thread
 
 Floats = NDArray[np.float64]
 TOGETHER = 64
@@ -34,12 +35,14 @@ def stacks_of(plan: Measures) -> dict[int, Haystacks]:
 
 
 @torch.no_grad()
-def measure(trainer: Trainer, plan: Measures, told: Callable[[int, int], None]) -> list[Cell]:
+def measure(
+    trainer: DecoderTrainer, plan: Measures, told: Callable[[int, int], None]
+) -> list[Cell]:
     """Every condition at every depth; ``told`` hears how many of how many are done."""
     stacks, cells = stacks_of(plan), list[Cell]()
     of = len(plan.conditions) * plan.depths
     trainer.network.eval()
-    with trainer.steady():
+    with one_thread(trainer.device):
         for length, count in plan.conditions:
             for at in places(length, plan.depths):
                 placed = place(stacks[length], int(at), count)
@@ -49,7 +52,7 @@ def measure(trainer: Trainer, plan: Measures, told: Callable[[int, int], None]) 
     return cells
 
 
-def _read(trainer: Trainer, placed: Placed) -> tuple[NDArray[np.bool_], Floats]:
+def _read(trainer: DecoderTrainer, placed: Placed) -> tuple[NDArray[np.bool_], Floats]:
     right, mass = list[NDArray[np.bool_]](), list[Floats]()
     for begin in range(0, len(placed.distractor), TOGETHER):
         here = slice(begin, begin + TOGETHER)
@@ -78,7 +81,7 @@ def attended(
 
 
 @torch.no_grad()
-def gate_quality(trainer: Trainer, plan: Measures) -> GateQuality | None:
+def gate_quality(trainer: DecoderTrainer, plan: Measures) -> GateQuality | None:
     """How well a gate finds the evidence among the lines of the base records, the needle at every
     depth in turn; None without a gate."""
     gate = trainer.network.gate

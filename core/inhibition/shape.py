@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -74,7 +74,3 @@ class Stage:
     accuracy: float
     gate_loss: float
     seconds: float
-
-
-Progress = Callable[[Stage, int], bool]
-"""Told after each stage, with how many steps there are to be; answers whether to go on."""

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from core.errors import InputError
 from core.small.recipe import Shape
+from core.training.repeatable import forked_rng
 
 ROTARY_BASE = 1_000_000.0
 """As Qwen2.5's: with fewer turns, most of a head's dimensions can compare over a long record."""
@@ -108,8 +109,7 @@ def make_network(
         eos_token_id=end,
         pad_token_id=pad,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with forked_rng(seed=seed):
         model: Any = Qwen2ForCausalLM(config)
         with torch.no_grad():
             for layer in model.model.layers:

@@ -1,8 +1,7 @@
-"""What a training of the small reader is, in numbers; and what it tells while it goes on."""
+"""How the small reader is trained, and what its training reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -78,18 +77,16 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a training stands: over its last steps the loss, the share of answers right and the
-    guided head's attention to the line that answers; most lines of a lesson, seconds since its
-    beginning and seconds left."""
+    """A stretch of steps up to ``step``.
+
+    ``loss``, ``right``, ``found``: means over the last steps of the loss, the share of answers
+    right and the guided heads' attention to the line that answers. ``lines``: most lines of a
+    lesson. ``seconds`` that the stretch took.
+    """
 
     step: int
-    steps: int
     loss: float
     right: float
     found: float
     lines: int
     seconds: float
-    left: float
-
-
-Progress = Callable[[Step], None]

@@ -1,15 +1,15 @@
-"""Trains the small reader from lessons made as they are needed, a few beside each other.
+"""Trains the small reader on lessons that parallel threads generate as they are needed.
 
-Lesson ``number`` of the recipe's seed is always the same, and the state of a training is saved
-whole; so a training that was cut off goes on exactly, on one machine in float32 to the last bit.
+Lesson ``number`` of the recipe's seed is always the same, so a resumed training equals an
+uninterrupted one; on one machine in float32 to the last bit.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,19 +19,21 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from core.checkpoints import identity_of, load_training, save_training
-from core.errors import DataError, WorkFailed
 from core.small.attending import NAME
 from core.small.batches import beginnings, encode, foretell, right_answers
 from core.small.network import Known, make_network
 from core.small.optimizer import Mixed
-from core.small.recipe import Progress, Recipe, Shape, Step
+from core.small.recipe import Recipe, Shape, Step
 from core.small.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
 from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
 from core.synthetic.lessons.apart import require
 from core.synthetic.lessons.readings import READINGS
 from core.synthetic.lessons.tables import name_words
+from core.training import Progress, require_finite
+from core.training.trainer import Trainer
 
+SAVE_EVERY = 50
+"""Steps from one checkpoint to the next."""
 TOKENIZER_LESSONS = 300
 """Lessons that the tokenizer is trained on, and that are compared with what is examined."""
 
@@ -47,11 +49,18 @@ class _Learnt:
     right: list[bool]
 
 
-class Trainer:
-    """A training of ``shape`` by ``recipe``; raises WorkFailed where lessons are not apart."""
+class ReaderTrainer(Trainer[Any, Step]):
+    """Trains a network of ``shape`` by ``recipe`` in parts of ``save_every`` steps.
 
-    def __init__(self, recipe: Recipe, shape: Shape | None = None) -> None:
-        self.recipe, self.shape = recipe, shape or Shape()
+    Raises WorkFailed where the lessons are not apart from what is examined.
+    """
+
+    entry = Step
+
+    def __init__(
+        self, recipe: Recipe, shape: Shape | None = None, save_every: int = SAVE_EVERY
+    ) -> None:
+        self.recipe, self.shape, self.save_every = recipe, shape or Shape(), save_every
         self.all_kinds = True
         first = [self._lesson(-1 - n, 30, 30) for n in range(TOKENIZER_LESSONS)]
         require(first)
@@ -63,16 +72,16 @@ class Trainer:
             rare = rarity(self.tokenizer, first[:50])
             bracket = self.tokenizer.token_to_id(BRACKET)
             known = Known(rare, dates_of(self.tokenizer), bracket, end)
-        self.model = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
-        self.optimizer = Mixed(self.model, recipe.rate, recipe.decay)
-        self.step, self.lines, self.seconds = 0, recipe.lines[1], 0.0
-        self.all_kinds, self.grown = False, 0
+        network = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
+        optimizer = Mixed(network, recipe.rate, recipe.decay)
+        super().__init__(network, recipe.steps, optimizer)
+        self.lines, self.all_kinds, self.grown = recipe.lines[1], False, 0
         self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)
 
-    def _size(self) -> int:
-        """Lines of the lessons of the next step: of like length, no thread waits long."""
+    def _size(self, step: int) -> int:
+        """Lines of the lessons of a step: of like length, no thread waits long."""
         r = self.recipe
-        rng = np.random.default_rng([r.seed, self.step + 2**41])
+        rng = np.random.default_rng([r.seed, step + 2**41])
         if self.lines >= r.lines[2] and float(rng.random()) < r.long_share:
             return int(rng.integers(r.lines[2], r.long + 1))
         return int(rng.integers(r.lines[0], self.lines + 1))
@@ -112,7 +121,7 @@ class Trainer:
         r = self.recipe
         lesson = encode(self.tokenizer, taught, r.whole)
         with torch.autocast("cpu", torch.bfloat16, enabled=r.half):
-            foretold = foretell(self.model, lesson)
+            foretold = foretell(self.network, lesson)
         each = F.cross_entropy(
             foretold.logits.float(), torch.from_numpy(lesson.wanted), reduction="none"
         )
@@ -121,7 +130,7 @@ class Trainer:
         loss = each.mean() + each[early].mean()
         found = (foretold.found.mean() + foretold.found[:, early].mean()) / 2
         whole = loss - r.guide * (found + foretold.told.mean())
-        gradient = torch.autograd.grad(whole / r.records, list(self.model.parameters()))
+        gradient = torch.autograd.grad(whole / r.records, list(self.network.parameters()))
         share = float(foretold.found.detach()[:, early].exp().mean())
         right = right_answers(foretold.logits.detach(), lesson)
         return _Learnt(gradient, float(loss.detach()), share, right)
@@ -129,115 +138,75 @@ class Trainer:
     def _taught(self, number: int, size: int, lines: int) -> _Learnt:
         return self._learn(self._lesson(number, size, lines))
 
-    def _update(self, pool: ThreadPoolExecutor) -> None:
-        r = self.recipe
-        first = self.step * r.records
-        size = self._size()
-        begun = [pool.submit(self._taught, first + i, size, self.lines) for i in range(r.records)]
+    def _update(self, step: int) -> None:
+        r, size = self.recipe, self._size(step)
+        numbers = range(step * r.records, (step + 1) * r.records)
+        begun = [self._pool.submit(self._taught, number, size, self.lines) for number in numbers]
         learnt = [one.result() for one in begun]
-        if not all(math.isfinite(one.loss) for one in learnt):
-            raise WorkFailed(f"training came to a loss that is no number at step {self.step + 1}")
+        losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
+        loss = require_finite(float(np.mean(losses)), f"step {step + 1}")
         for parameter, *parts in zip(
-            self.model.parameters(), *(one.gradient for one in learnt), strict=True
+            self.network.parameters(), *(one.gradient for one in learnt), strict=True
         ):
             parameter.grad = torch.stack(parts).sum(0)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.clip)
-        self.optimizer.step(self.rate(self.step), pool)
-        self.step += 1
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), r.clip)
+        self.optimizer.step(self.rate(step), self._pool)
         right = [hit for one in learnt for hit in one.right]
-        losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
-        self.judged.append((float(np.mean(losses)), float(np.mean(right)), float(np.mean(found))))
-        self._grow()
+        self.judged.append((loss, float(np.mean(right)), float(np.mean(found))))
+        self._grow(step + 1)
 
-    def _grow(self) -> None:
+    def _grow(self, done: int) -> None:
         """All kinds of facts, and then longer records, once the present ones are learned."""
         r = self.recipe
         learned = len(self.judged) == r.judged and self._mean(1) > r.enough
-        late = self.step - self.grown >= r.patience * (1 if self.all_kinds else 4)
+        late = done - self.grown >= r.patience * (1 if self.all_kinds else 4)
         if not (learned or late) or (self.all_kinds and self.lines >= r.lines[2]):
             return
         if self.all_kinds:
             self.lines = min(self.lines + r.grow, r.lines[2])
-        self.all_kinds, self.grown = True, self.step
+        self.all_kinds, self.grown = True, done
         self.judged.clear()
 
     def _mean(self, column: int) -> float:
         return float(np.mean([row[column] for row in self.judged])) if self.judged else math.nan
 
-    def run(
-        self,
-        checkpoint: Path | None = None,
-        progress: Progress | None = None,
-        every: int = 50,
-        until: int | None = None,
-    ) -> None:
-        """All steps that are left, or those up to ``until``.
-
-        ``checkpoint``: a file to go on from and to keep, every ``every`` steps. Raises WorkFailed
-        for a loss that is no number, DataError for a checkpoint of another training.
-        """
-        if checkpoint is not None and checkpoint.exists():
-            self.load(checkpoint)
-        threads = torch.get_num_threads()
-        # Lessons are learnt at the same time, each by one thread: on one machine the same bits
-        # with any number of threads.
-        torch.set_num_threads(1)
-        pool = ThreadPoolExecutor(self.recipe.threads)
-        self.model.train()
-        self.model.set_attn_implementation(NAME)
-        begun, before = time.perf_counter(), self.seconds
-        first = self.step
-        last = min(self.recipe.steps, until if until is not None else self.recipe.steps)
+    def run(self, progress: Progress[Step] | None = None, checkpoint: Path | None = None) -> None:
+        """Do all steps that are left, with the attention made for lessons."""
+        self.network.set_attn_implementation(NAME)
         try:
-            while self.step < last:
-                self._update(pool)
-                spent = time.perf_counter() - begun
-                self.seconds = before + spent
-                if progress is not None and (self.step % 10 == 0 or self.step == last):
-                    left = spent / (self.step - first) * (self.recipe.steps - self.step)
-                    progress(self._told(left))
-                if checkpoint is not None and (self.step % every == 0 or self.step == last):
-                    self.save(checkpoint)
+            # A step's lessons are learnt at the same time, each by one thread of torch: on one
+            # machine any number of threads gives the same bits.
+            with ThreadPoolExecutor(self.recipe.threads) as self._pool:
+                super().run(progress, checkpoint)
         finally:
-            pool.shutdown()
-            torch.set_num_threads(threads)
-            self.model.eval()
-            self.model.set_attn_implementation("sdpa")
+            self.network.set_attn_implementation("sdpa")
 
-    def _told(self, left: float) -> Step:
+    def advance(self) -> Step:
+        begun = time.perf_counter()
+        last = min(self.done + self.save_every, self.total)
+        for step in range(self.done, last):
+            self._update(step)
         means = (self._mean(0), self._mean(1), self._mean(2))
-        return Step(self.step, self.recipe.steps, *means, self.lines, self.seconds, left)
+        return Step(last, *means, self.lines, time.perf_counter() - begun)
 
-    def _identity(self) -> str:
+    def identity(self) -> Any:
         # More steps or threads may be wanted on the way: while the rate is level, neither changes
         # what a step is.
         free = ("steps", "threads")
         recipe = {k: v for k, v in asdict(self.recipe).items() if k not in free}
-        return identity_of([recipe, asdict(self.shape), self.tokenizer.to_str()])
+        return [recipe, asdict(self.shape), self.tokenizer.to_str()]
 
-    def save(self, path: Path) -> None:
-        """The whole state, in one file, put in place at once."""
-        # Tied weights are one tensor under two names.
-        state = {k: v for k, v in self.model.state_dict().items() if k != "lm_head.weight"}
-        tensors: dict[str, Any] = {f"now.{k}": v for k, v in state.items()}
-        tensors["judged"] = torch.tensor([list(row) for row in self.judged], dtype=torch.float64)
-        told = {
-            "steps": str(self.recipe.steps),
-            "where": json.dumps([self.step, self.lines, self.seconds, self.all_kinds, self.grown]),
+    def state(self) -> dict[str, torch.Tensor]:
+        curriculum = [self.lines, self.all_kinds, self.grown, self.recipe.steps]
+        return {
+            "judged": torch.tensor(list(self.judged), dtype=torch.float64),
+            "curriculum": torch.tensor(curriculum),
         }
-        save_training(path, self._identity(), tensors, self.optimizer, told)
 
-    def load(self, path: Path) -> None:
-        """Go on from a saved state; raises DataError for one of another training."""
-        saved = load_training(path, self._identity())
-        where = json.loads(saved.said["where"])
-        self.step, self.lines, self.seconds, self.all_kinds, self.grown = where
-        if self.rate(self.step) != self.recipe.rate and saved.said.get("steps") != str(
-            self.recipe.steps
-        ):
-            reason = "was left by a training of another length whose rate has begun to change"
-            raise DataError(str(path), None, reason, "delete it to begin anew")
-        self.model.load_state_dict(saved.under("now."), strict=False)
-        saved.put_back(self.optimizer)
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.lines, all_kinds, self.grown, steps = state["curriculum"].tolist()
+        self.all_kinds = bool(all_kinds)
         self.judged.clear()
-        self.judged.extend(tuple(row) for row in saved.tensors["judged"].tolist())
+        self.judged.extend(tuple(row) for row in state["judged"].tolist())
+        if steps != self.recipe.steps and self.rate(self.done) != self.recipe.rate:
+            raise ValueError(f"belongs to a training of {steps} steps whose rate has begun to fall")

@@ -7,7 +7,7 @@ is that of a softmax over the record, half for any evidence sentence, half for e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.errors import WorkFailed
 from core.gate.plus.features import PlusWeights
 from core.gate.plus.model import PlusModel
 from core.gate.plus.words import HASHING, QuestionWords, RecordWords
-from core.gate.recipe import Aborted, PlusRecipe
-from core.gate.threads import one_thread
+from core.gate.recipe import PlusRecipe, PlusStep
+from core.training import require_finite
+from core.training.repeatable import epoch_order, forked_rng
+from core.training.trainer import Trainer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,64 +41,48 @@ def loss_of(scores: Tensor, gold: Tensor) -> Tensor:
     return -0.5 * torch.logsumexp(likely, 0) - 0.5 * likely.mean()
 
 
-def train_plus(
-    examples: Sequence[Example],
-    recipe: PlusRecipe,
-    progress: Callable[[int, int], bool] | None = None,
-) -> tuple[PlusWeights, list[float]]:
-    """Learned weights, and the mean loss of each epoch.
+class PlusTrainer(Trainer[PlusModel, PlusStep]):
+    """Trains QCCS plus step by step; raises WorkFailed for a loss that is not finite."""
 
-    ``progress(steps done, steps)`` answers whether to go on; raises Aborted where it does not,
-    WorkFailed for a loss that is no number.
-    """
-    with one_thread():
-        return _train(examples, recipe, progress)
+    entry = PlusStep
 
+    def __init__(self, examples: Sequence[Example], recipe: PlusRecipe) -> None:
+        with forked_rng(seed=recipe.seed):
+            network = PlusModel(HASHING.buckets, recipe.dim)
+        self.examples, self.recipe = examples, recipe
+        self.epoch_steps = math.ceil(len(examples) / recipe.batch)
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=recipe.rate, weight_decay=recipe.decay, fused=True
+        )
+        super().__init__(network, recipe.epochs * self.epoch_steps, optimizer)
+        self._sum = 0.0
 
-def _train(
-    examples: Sequence[Example],
-    recipe: PlusRecipe,
-    progress: Callable[[int, int], bool] | None,
-) -> tuple[PlusWeights, list[float]]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = PlusModel(HASHING.buckets, recipe.dim)
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, fused=True
-    )
-    steps = recipe.epochs * math.ceil(len(examples) / recipe.batch)
-    done, losses = 0, list[float]()
-    for epoch in range(recipe.epochs):
-        order = np.random.default_rng([recipe.seed, epoch]).permutation(len(examples))
-        total = 0.0
-        for start in range(0, len(order), recipe.batch):
-            warm = min(1.0, (done + 1) / recipe.warm)
-            cosine = max(0.02, 0.5 * (1 + math.cos(math.pi * done / steps)))
-            for group in optimiser.param_groups:
-                group["lr"] = recipe.rate * warm * cosine
-            optimiser.zero_grad()
-            for i in order[start : start + recipe.batch]:
-                one = examples[i]
-                loss = loss_of(model(one.record, one.question), torch.from_numpy(one.gold))
-                (loss / recipe.batch).backward()  # pyright: ignore[reportUnknownMemberType]
-                total += float(loss.detach())
-            optimiser.step()
-            done += 1
-            if progress is not None and not progress(done, steps):
-                raise Aborted
-        losses.append(total / len(examples))
-        if not math.isfinite(losses[-1]):
-            raise WorkFailed(f"training came to a loss that is no number in epoch {epoch + 1}")
-    return _weights(model), losses
+    def advance(self) -> PlusStep:
+        r, step = self.recipe, self.done
+        epoch, number = divmod(step, self.epoch_steps)
+        seen = number * r.batch
+        rows = epoch_order(r.seed, epoch, len(self.examples))[seen : seen + r.batch]
+        warm_up = min(1.0, (step + 1) / r.warm)
+        cosine = max(0.02, 0.5 * (1 + math.cos(math.pi * step / self.total)))
+        self.optimizer.param_groups[0]["lr"] = r.rate * warm_up * cosine
+        self.optimizer.zero_grad()
+        if number == 0:
+            self._sum = 0.0
+        for i in rows:
+            one = self.examples[i]
+            loss = loss_of(self.network(one.record, one.question), torch.from_numpy(one.gold))
+            (loss / r.batch).backward()  # pyright: ignore[reportUnknownMemberType]
+            self._sum += float(loss.detach())
+        self.optimizer.step()
+        mean = require_finite(self._sum / (seen + len(rows)), f"epoch {epoch + 1}")
+        return PlusStep(step + 1, mean)
 
+    def epoch_losses(self) -> list[float]:
+        """The mean loss of each epoch."""
+        return [last.loss for last in self.history[self.epoch_steps - 1 :: self.epoch_steps]]
 
-def _weights(model: PlusModel) -> PlusWeights:
-    def array(tensor: Tensor) -> NDArray[np.float32]:
-        return tensor.detach().numpy().copy()
-
-    return PlusWeights(
-        array(model.embedding.weight),
-        array(model.weight.weight)[:, 0],
-        array(model.idf),
-        array(model.head),
-    )
+    def weights(self) -> PlusWeights:
+        """The learned weights as plain arrays."""
+        model = self.network
+        tables = (model.embedding.weight, model.weight.weight[:, 0], model.idf, model.head)
+        return PlusWeights(*(tensor.detach().numpy().copy() for tensor in tables))

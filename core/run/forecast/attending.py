@@ -206,7 +206,7 @@ def _weights(
 ) -> ModelWeights:
     import torch
 
-    from core.gate.threads import one_thread
+    from core.training.repeatable import one_thread
 
     network, vocabulary = _load(folder, row["item"])
     there = int((codes != 0).sum())

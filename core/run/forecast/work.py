@@ -29,6 +29,7 @@ from core.run.job import Job, Row
 from core.run.rows import digest, number
 from core.run.trainings import Trainings, lasting
 from core.store import Schema
+from core.training import TimeLeft
 from core.types import Cohort
 
 
@@ -78,7 +79,7 @@ class Pass(Trainings[Item]):
     def __init__(self, job: Job) -> None:
         super().__init__(job, items(job.plan.options, job.cohort))
         self._examples: tuple[tuple[str, Split], Examples] | None = None
-        self._epochs, self._seconds = 0, 0.0
+        self._time_left = TimeLeft()
 
     def columns(self, one: Item) -> Row:
         return {
@@ -148,7 +149,7 @@ class Pass(Trainings[Item]):
         from core.ehrshot.encoder import EncoderConfig  # these load torch
         from core.ehrshot.saved import save_model
         from core.ehrshot.together import Training, train_together
-        from core.ehrshot.trainer import Trainer
+        from core.ehrshot.trainer import ForecastTrainer
 
         assert item.seed is not None
         config = EncoderConfig(
@@ -182,7 +183,7 @@ class Pass(Trainings[Item]):
         if devices > 1:  # the checkpoint then has all epochs, and the trainer below takes it up
             given = Training(found, config, recipe, question, texts, device == "cpu")
             train_together(given, devices, checkpoint, told)
-        trainer = Trainer(found, config, recipe, question, texts, device)
+        trainer = ForecastTrainer(found, config, recipe, question, texts, device)
         trainer.run(told, checkpoint)
         logits = trainer.logits(found.held_out)
         shown = stages(logits, trainer.weight)
@@ -194,10 +195,10 @@ class Pass(Trainings[Item]):
         return row | {
             "tuning_auroc": number(best.tuning_auroc),
             "best_epoch": best.epoch,
-            "seconds": sum(one.seconds for one in trainer.curve),
+            "seconds": sum(one.seconds for one in trainer.history),
             "device": str(trainer.device),
             "parameters": sum(p.numel() for p in trainer.network.parameters()),
-            "epochs": epoch_rows(trainer.curve),
+            "epochs": epoch_rows(trainer.history),
             "calibration": calibration_rows(shown, found.held_out.label),
             "gate": None
             if math.isnan(mean)
@@ -206,11 +207,9 @@ class Pass(Trainings[Item]):
         }
 
     def _told(self, item: Item, epoch: Epoch, of: int, later: Sequence[Item]) -> bool:
-        """Tell how far it is and how long the rest may take, by the epochs of this pass."""
-        self._epochs += 1
-        self._seconds += epoch.seconds
+        """Report progress and how long the rest of this pass may take."""
         models = sum(one.variant is not None for one in later)
-        left = (of - epoch.epoch + models * of) * self._seconds / self._epochs
+        left = self._time_left.after(1, epoch.seconds, of - epoch.epoch + models * of)
         self.job.watch(
             f"{item.task}, {item.label}, seed {item.seed}: epoch {epoch.epoch} of {of}, tuning "
             f"AUROC {epoch.tuning_auroc:.3f}; about {lasting(left)} left for this run"

@@ -21,7 +21,7 @@ from core.files import alone, make_folder
 from core.gate.checkpoint import CARD, Gate, save_gate
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
 from core.gate.measures import auroc, fit_temperature, known
-from core.gate.recipe import Progress, Recipe
+from core.gate.recipe import Epoch, Recipe
 from core.gate.shape import GateConfig
 from core.gate.split import Split, split_patients
 from core.loaders.open import open_cohort
@@ -31,6 +31,7 @@ from core.run.gating.rows import curve_rows
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
 from core.text import sentences
+from core.training import Progress
 from core.types import Cohort
 
 HOUSE = "gate-3"
@@ -132,35 +133,27 @@ def train_gate(
     cohort: Cohort,
     protocol: Protocol,
     folder: Path,
-    progress: Progress | None = None,
+    progress: Progress[Epoch] | None = None,
     config: GateConfig | None = None,
     recipe: Recipe | None = None,
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
 
-    ``progress`` is told after each epoch and may stop it (Aborted); a training of the same pairs
-    that was cut off goes on from the checkpoint it left in ``folder``, one of other pairs (the
-    cohort was edited) begins anew. The temperature is fitted on the validation patients. Raises
-    as :func:`lessons` does, and OSError where ``folder`` cannot be written.
+    ``progress`` is called after each epoch and may stop the training (Aborted). A stopped training
+    resumes from the checkpoint in ``folder``, unless the cohort was edited and gives other pairs.
+    The temperature is fitted on the validation patients. Raises as :func:`lessons` does, and
+    OSError where ``folder`` cannot be written.
     """
-    from core.gate.trainer import Trainer  # loads torch
+    from core.gate.trainer import GateTrainer  # loads torch
 
     split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
     drawn = lessons(cohort, protocol)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or Recipe(seed=protocol.seed)
-    trainer = Trainer(config, drawn.train, drawn.validation, recipe)
-    identity = digest(
-        repr(config),
-        repr(recipe),
-        repr(protocol),
-        repr(drawn.split),
-        _content(drawn.train),
-        _content(drawn.validation),
-    )
-    checkpoint = folder / f"training-{identity[:12]}.safetensors"
-    trainer.run(progress, checkpoint)
+    trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
+    identity = digest(repr(trainer.identity()))
+    trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")
     facts: Mapping[str, Any] = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": {
@@ -176,7 +169,7 @@ def train_gate(
                 ("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test),
             )
         },
-        "curve": curve_rows(trainer.curve),
+        "curve": curve_rows(trainer.history),
         "unread_records": len(drawn.unread),
         "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
@@ -188,12 +181,6 @@ def train_gate(
     for left in folder.glob("training-*.safetensors"):  # those of other pairs as well
         left.unlink(missing_ok=True)
     return gate
-
-
-def _content(drawn: Pairs) -> str:
-    """A hash of pairs: their texts, which belong together, and their labels."""
-    rows = np.stack([drawn.question, drawn.sentence, drawn.label.astype(np.int64)])
-    return digest(digest(*drawn.questions), digest(*drawn.sentences), rows.tobytes().hex())
 
 
 def house_cohort() -> Path | None:
@@ -216,7 +203,7 @@ def house_gate_place(protocol: Protocol) -> Path:
     return _house_folder(protocol, _digest(str(demo), state))
 
 
-def house_gate(protocol: Protocol, progress: Progress | None = None) -> Path:
+def house_gate(protocol: Protocol, progress: Progress[Epoch] | None = None) -> Path:
     """The folder of the gate trained on the demo cohort under a protocol, trained if need be.
 
     Where the demo cohort is not in the data folder, it is made anew in a temporary place; the

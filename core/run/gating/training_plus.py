@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from core.files import alone, make_folder
 from core.gate.plus.checkpoint import STEM, Plus, save_plus
 from core.gate.plus.features import PlusWeights, ready, scores
 from core.gate.plus.words import RecordWords, question_words, record_words
-from core.gate.recipe import PlusRecipe
+from core.gate.recipe import PlusRecipe, PlusStep
 from core.loaders.gold import gold_under
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
@@ -29,6 +29,7 @@ from core.run.gating.training import refuse_untrainable, split_of
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
 from core.text import sentences, words
+from core.training import Progress
 from core.types import Cohort
 
 HOUSE = "plus-2"
@@ -37,7 +38,6 @@ HOUSE_PATIENTS, HOUSE_EVENTS, HOUSE_SEED = 160, 250, 9001
 UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
 PLUS_FIELDS = (*UNIT_FIELDS, "seed", "k")
 """What of a protocol the card of a gate trained on a cohort depends on."""
-Told = Callable[[int, int], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def train_plus_gate(
     cohort: Cohort,
     protocol: Protocol,
     folder: Path,
-    progress: Told | None = None,
+    progress: Progress[PlusStep] | None = None,
     recipe: PlusRecipe | None = None,
     every_patient: bool = False,
 ) -> Plus:
@@ -104,7 +104,7 @@ def train_plus_gate(
     where the cohort's tag forbids training, InputError where no evidence could be located,
     OSError where ``folder`` cannot be written.
     """
-    from core.gate.plus.trainer import Example, train_plus  # loads torch
+    from core.gate.plus.trainer import Example, PlusTrainer  # loads torch
 
     refuse_untrainable(cohort)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
@@ -130,13 +130,15 @@ def train_plus_gate(
         )
         for one in asked
     ]
-    weights, losses = train_plus(examples, recipe, progress)
+    trainer = PlusTrainer(examples, recipe)
+    trainer.run(progress)
+    weights = trainer.weights()
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": dict(digests),
         "recipe": dataclasses.asdict(recipe),
         "questions": len(asked),
-        "losses": losses,
+        "losses": trainer.epoch_losses(),
         "versions": versions(),
     }
     if split is not None:
@@ -159,7 +161,7 @@ def house_plus_place(protocol: Protocol) -> Path:
     return settings.cache_folder() / "gates" / digest(HOUSE, fields)[:16]
 
 
-def house_plus(protocol: Protocol, progress: Told | None = None) -> Path:
+def house_plus(protocol: Protocol, progress: Progress[PlusStep] | None = None) -> Path:
     """The folder of the house's QCCS plus, trained if need be."""
     target = house_plus_place(protocol)
     card = target / f"{STEM}.json"

@@ -60,7 +60,7 @@ class Pass(Trainings[Variant]):
         return {"variant": one.name, **{name: getattr(one, name) for name in names}}
 
     def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
-        from core.gate.trainer import Trainer  # loads torch
+        from core.gate.trainer import GateTrainer  # loads torch
 
         base, own = self.job.protocol, one.protocol(self.job.protocol)
         drawn = self._drawn(own)
@@ -73,7 +73,7 @@ class Pass(Trainings[Variant]):
             return True
 
         begun = time.perf_counter()
-        trainer = Trainer(config, drawn.train, drawn.validation, recipe)
+        trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
         trainer.run(told, checkpoint)
         seconds = time.perf_counter() - begun
         temperature = fit_temperature(trainer.logits(drawn.validation), drawn.validation.label)
@@ -94,7 +94,7 @@ class Pass(Trainings[Variant]):
         row |= {
             "seconds": seconds,
             "temperature": temperature,
-            "curve": curve_rows(trainer.curve),
+            "curve": curve_rows(trainer.history),
             # The same draws of patients for every variant.
             "sittings": [
                 sitting_row(salt, answers, base.resamples, np.random.default_rng(base.seed))

@@ -15,6 +15,7 @@ from core.run.job import Job, Row
 from core.run.rows import digest, number
 from core.run.trainings import Trainings, lasting
 from core.store import Schema
+from core.training import TimeLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Pass(Trainings[Item]):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, items(job.plan.options))
-        self._steps, self._seconds, self._examining = 0, 0.0, 0.0
+        self._time_left, self._examining = TimeLeft(), 0.0
 
     def columns(self, one: Item) -> Row:
         return {
@@ -67,10 +68,10 @@ class Pass(Trainings[Item]):
     def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
         from core.inhibition.measure import gate_quality, measure  # these load torch
         from core.inhibition.network import own_parameters, strengths
-        from core.inhibition.trainer import Trainer
+        from core.inhibition.trainer import DecoderTrainer
 
         recipe = recipe_of(self.options, one.variant, one.placement, one.seed)
-        trainer = Trainer(
+        trainer = DecoderTrainer(
             decoder_of(self.options, one.variant), recipe, self.options["device"] or None
         )
         trainer.run(lambda stage, _: self._told(one, stage, recipe, len(later)), checkpoint)
@@ -84,15 +85,15 @@ class Pass(Trainings[Item]):
         gate = gate_quality(trainer, plan)
         self._examining = time.perf_counter() - begun
         own, added = own_parameters(trainer.network)
-        last = trainer.stages[-1]
+        last = trainer.history[-1]
         row |= {
             "parameters": own,
             "added_parameters": added,
             "loss": number(last.loss),
             "training_accuracy": number(last.accuracy),
-            "seconds": sum(stage.seconds for stage in trainer.stages),
+            "seconds": sum(stage.seconds for stage in trainer.history),
             "device": str(trainer.device),
-            "stages": stage_rows(trainer.stages),
+            "stages": stage_rows(trainer.history),
             "strength": strengths(trainer.network),
             "gate": None if gate is None else asdict(gate),
             "cells": cell_rows(cells),
@@ -100,11 +101,11 @@ class Pass(Trainings[Item]):
         }
 
     def _told(self, item: Item, stage: Stage, recipe: Recipe, later: int) -> bool:
-        """Tell how far it is and how long the rest may take, by the steps of this pass."""
-        self._steps += stage.step % recipe.save_every or recipe.save_every
-        self._seconds += stage.seconds
-        steps = recipe.steps - stage.step + later * recipe.steps
-        left = steps * self._seconds / self._steps + (later + 1) * self._examining
+        """Report progress and how long the rest of this pass may take."""
+        steps = stage.step % recipe.save_every or recipe.save_every
+        remaining = recipe.steps - stage.step + later * recipe.steps
+        left = self._time_left.after(steps, stage.seconds, remaining)
+        left += (later + 1) * self._examining
         self.job.watch(
             f"{_named(item)}: step {stage.step} of {recipe.steps}, {100 * stage.accuracy:.0f} % "
             f"right in training; about {lasting(left)} left for this run"

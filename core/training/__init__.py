@@ -1,0 +1,42 @@
+"""The training kit: one loop with checkpoints, seeds, cancellation and progress for every model.
+
+A model's own module subclasses :class:`core.training.trainer.Trainer` and says what one part of its
+training (an epoch, or some steps) does. This file holds what callers need, and loads no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from core.errors import WorkFailed
+
+Entry = TypeVar("Entry")
+Progress = Callable[[Entry, int], bool]
+"""Called after each part with its history entry and the total of epochs or steps; returns whether
+to continue."""
+
+
+class Aborted(Exception):
+    """The progress callback stopped the training; the checkpoint, if one is kept, is up to date."""
+
+
+class TimeLeft:
+    """Estimates remaining seconds from the mean duration of the steps done so far."""
+
+    def __init__(self) -> None:
+        self._steps, self._seconds = 0, 0.0
+
+    def after(self, steps: int, seconds: float, remaining: int) -> float:
+        """Seconds that ``remaining`` steps may take, now that ``steps`` more took ``seconds``."""
+        self._steps += steps
+        self._seconds += seconds
+        return remaining * self._seconds / self._steps
+
+
+def require_finite(loss: float, where: str) -> float:
+    """Return ``loss``; raises WorkFailed, with ``where`` ("epoch 3"), if it is NaN or infinite."""
+    if not math.isfinite(loss):
+        raise WorkFailed(f"training stopped: the loss is NaN or infinite in {where}")
+    return loss

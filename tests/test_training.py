@@ -1,0 +1,128 @@
+"""The training kit: one loop that resumes exactly, stops when told, and refuses bad losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from core.errors import DataError, WorkFailed
+from core.training import Aborted, TimeLeft, require_finite
+from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
+from core.training.trainer import Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    epoch: int
+    loss: float
+    rows: int
+
+
+class LineTrainer(Trainer[nn.Linear, Epoch]):
+    """Fits y = 2x with noise drawn by epoch; ``drawn`` is a state of its own."""
+
+    entry = Epoch
+
+    def __init__(self, total: int = 4, slope: float = 2.0) -> None:
+        with forked_rng(seed=seed_of(1, 0)):
+            network = nn.Linear(1, 1)
+        super().__init__(network, total, torch.optim.AdamW(network.parameters(), lr=0.1))
+        self.slope, self.drawn = slope, torch.zeros(())
+
+    def advance(self) -> Epoch:
+        epoch = self.done + 1
+        torch.manual_seed(seed_of(1, epoch))
+        x = torch.randn(8, 1)
+        self.drawn += x.sum()
+        loss = (self.network(x) - self.slope * x).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return Epoch(epoch, require_finite(float(loss.detach()), f"epoch {epoch}"), len(x))
+
+    def identity(self) -> Any:
+        return [self.slope]
+
+    def state(self) -> dict[str, Tensor]:
+        return {"drawn": self.drawn}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        if float(state["drawn"]) == 0:
+            raise ValueError("nothing was drawn")
+        self.drawn = state["drawn"]
+
+
+def test_a_training_stopped_after_any_part_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    whole, file = LineTrainer(), tmp_path / "line.safetensors"
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    whole.run()
+    assert torch.equal(torch.rand(2), expected)  # the caller's random state is untouched
+    for last in (1, 2, 3):
+        with pytest.raises(Aborted):
+            LineTrainer().run(lambda epoch, of, last=last: epoch.epoch < last and of == 4, file)
+    resumed, seen = LineTrainer(), list[Epoch]()
+    resumed.run(lambda epoch, _: seen.append(epoch) is None, file)
+    assert seen == resumed.history[3:]
+    assert resumed.history == whole.history and type(resumed.history[0].rows) is int
+    assert torch.equal(resumed.network.weight, whole.network.weight)
+    assert torch.equal(resumed.drawn, whole.drawn)
+    longer = LineTrainer(total=5)
+    longer.run(checkpoint=file)
+    assert longer.done == 5 and longer.history[:4] == whole.history
+
+
+def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "line.safetensors"
+    LineTrainer(total=1).run(checkpoint=file)
+    with pytest.raises(DataError, match="other data or another recipe"):
+        LineTrainer(slope=3.0).run(checkpoint=file)
+    empty = LineTrainer()
+    empty.history.append(Epoch(1, 0.5, 8))
+    empty.save(file)
+    with pytest.raises(DataError, match="nothing was drawn"):
+        LineTrainer().run(checkpoint=file)
+    file.write_bytes(b"?" * 40)
+    with pytest.raises(DataError, match="not a checkpoint"):
+        LineTrainer().run(checkpoint=file)
+
+
+def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path: Path) -> None:
+    trainer = LineTrainer(slope=float("nan"))
+    with pytest.raises(WorkFailed, match="NaN or infinite in epoch 1"):
+        trainer.run(checkpoint=tmp_path / "line.safetensors")
+    assert not list(tmp_path.iterdir()) and not trainer.history
+
+
+def test_a_trainer_without_an_identity_keeps_no_checkpoint(tmp_path: Path) -> None:
+    class Plain(LineTrainer):
+        identity = Trainer.identity
+
+    with pytest.raises(TypeError, match="Plain has no identity"):
+        Plain().run(checkpoint=tmp_path / "line.safetensors")
+
+
+def test_time_left_is_the_mean_pace_times_what_remains() -> None:
+    time_left = TimeLeft()
+    assert time_left.after(10, 5.0, 30) == 15.0
+    assert time_left.after(30, 5.0, 8) == 2.0  # 40 steps in 10 s
+
+
+def test_threads_come_back_and_orders_repeat() -> None:
+    before = torch.get_num_threads()
+    with one_thread(torch.device("cpu")):
+        assert torch.get_num_threads() == 1
+    with one_thread(torch.device("meta")):
+        assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before
+    assert sorted(epoch_order(1, 2, 50)) == list(range(50))
+    assert (epoch_order(1, 2, 50) == epoch_order(1, 2, 50)).all()
+    assert (epoch_order(1, 2, 50) != epoch_order(1, 3, 50)).any()
+    assert seed_of(1, 2) != seed_of(2, 1)
