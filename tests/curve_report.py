@@ -87,7 +87,7 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             "n": n, "correct": right, "accuracy": share,
             "wilson_low": None if share is None else max(0.0, share - 0.2),
             "wilson_high": None if share is None else min(1.0, share + 0.2),
-            "unparsed": 0, "failed": 0, "kept": 1.0, "question_survived": 1.0,
+            "unparsed": 0, "failed": 0, "in_prompt": 1.0, "question_survived": 1.0,
         }  # fmt: skip
 
     for named in who:
@@ -113,7 +113,7 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             | {
                 "series": 32, "patients": patients, "middle": 0.7, "edge": 0.8,
                 "difference": -0.1, "ci_low": -0.2, "ci_high": 0.02, "p": 0.2, "p_holm": 0.4,
-                "tests": 2, "left_out": 0, "kept_middle": 1.0, "kept_edge": 1.0,
+                "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
             }
         )  # fmt: skip
         made["verdict"].append(named | {"text": f"{named['label']}: no difference was shown."})

@@ -132,7 +132,7 @@ def test_cells_are_paired_and_every_prompt_holds_its_needle(whole: str):
     heat = tables["heatmap"]
     assert len(heat) == 2 * 2 * 11 * 2
     assert all(row["n"] + row["unparsed"] == 8 for row in heat)
-    assert all(row["kept"] == 1.0 and row["question_survived"] == 1.0 for row in heat)
+    assert all(row["in_prompt"] == 1.0 and row["question_survived"] == 1.0 for row in heat)
     assert all(row["wilson_low"] <= row["accuracy"] <= row["wilson_high"] for row in heat)
     said = rows(whole, "answers")
     series: dict[tuple[object, ...], list[dict[str, object]]] = {}
@@ -289,13 +289,13 @@ def test_a_selection_that_drops_the_needle_is_told_from_a_reader_that_misses_it(
     )
     wait(run)
     told = report(run)["tables"]
-    kept = {(row["label"], row["depth"]): row["kept"] for row in told["heatmap"]}
+    kept = {(row["label"], row["depth"]): row["in_prompt"] for row in told["heatmap"]}
     assert [kept["recency", depth] for depth in (0, 50, 100)] == [0.0, 0.0, 1.0]
     assert {kept["oracle", depth] for depth in DEPTHS} == {1.0}
     # A window that holds a part of the record keeps its latest side.
     assert kept["full window=400", 0] == 0.0 and kept["full window=400", 100] == 1.0
     edge = next(row for row in told["contrast"] if row["label"] == "recency")
-    assert edge["kept_middle"] == 0.0 and edge["kept_edge"] == pytest.approx(1 / 6)
+    assert edge["in_prompt_middle"] == 0.0 and edge["in_prompt_edge"] == pytest.approx(1 / 6)
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Pa
 TOLD = {
     "label": "full", "reader": "r", "judge": "exact", "series": 24, "moving": 9, "patients": 6,
     "middle": 0.5, "edge": 0.75, "difference": -0.25, "ci_low": -0.4, "ci_high": -0.1, "p": 0.01,
-    "p_holm": 0.02, "tests": 2, "left_out": 0, "kept_middle": 1.0, "kept_edge": 1.0,
+    "p_holm": 0.02, "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
 }  # fmt: skip
 
 
@@ -338,7 +338,7 @@ TOLD = {
         ({}, "worse in the middle: 50.0 % right at middle depths, 75.0 % at the edges, difference"),
         ({}, "(95 % interval -40.0 to -10.0), p = .020 after Holm over 2 tests, 24 series of 6"),
         ({"difference": 0.25}, "better in the middle"),
-        ({"kept_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
+        ({"in_prompt_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
         ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
         ({"p_holm": 0.0002}, "p < .001"),
         ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval: fewer than 5 patients)"),

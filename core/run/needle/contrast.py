@@ -29,15 +29,15 @@ def contrasts(said: Sequence[Row], plan: Plan) -> Table:
     """Middle less edge for every arm entry × reader × judge; ``said`` as of needle_rows.
 
     ``moving`` counts series that are right at one depth and wrong at another, ``left_out`` those
-    without a judged item on both sides; all is null where no series has both. ``kept_middle`` and
-    ``kept_edge``: shares of prompts that held the needle.
+    without a judged item on both sides; all is null where no series has both.
+    ``in_prompt_middle`` and ``in_prompt_edge``: shares of prompts that held the needle.
     """
     rows: Table = [
         {
             **named,
             **_tested(own, plan, named["label"], named["reader"], named["judge"]),
-            "kept_middle": _kept(own, True),
-            "kept_edge": _kept(own, False),
+            "in_prompt_middle": _in_prompt(own, True),
+            "in_prompt_edge": _in_prompt(own, False),
         }
         for named, own in of_cells(said, plan)
     ]
@@ -85,7 +85,7 @@ def _tested(own: Sequence[Row], plan: Plan, *name: str) -> Row:
     }
 
 
-def _kept(own: Sequence[Row], middle: bool) -> float | None:
+def _in_prompt(own: Sequence[Row], middle: bool) -> float | None:
     here = [
         float(row["evidence_in_prompt"])
         for row in own
@@ -136,7 +136,7 @@ def in_words(row: Row) -> str:
 
 def _why(row: Row) -> str:
     """Whether the selection or the reading makes the difference."""
-    middle, edge = row["kept_middle"], row["kept_edge"]
+    middle, edge = row["in_prompt_middle"], row["in_prompt_edge"]
     if middle is None or edge is None:
         return ""
     if middle == edge == 1.0:

@@ -68,7 +68,7 @@ def _counted(own: Sequence[Row]) -> Row:
         "wilson_high": share.high if share else None,
         "unparsed": sum(row["outcome"] == "unparsed" for row in own),
         "failed": sum(row["outcome"] == "failed" for row in own),
-        "kept": _share(row["evidence_in_prompt"] for row in own),
+        "in_prompt": _share(row["evidence_in_prompt"] for row in own),
         "question_survived": _share(row["question_survived"] for row in own),
     }
 

@@ -190,7 +190,7 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
             "n": rows["n"],
             "right": rows["correct"],
             "% [95 %]": results.shares(rows, "accuracy", "wilson_low", "wilson_high"),
-            "in prompt": [results.percent(v) for v in rows["kept"]],
+            "in prompt": [results.percent(v) for v in rows["in_prompt"]],
             "unparsed": rows["unparsed"],
             "failed": rows["failed"],
         }
@@ -252,7 +252,7 @@ def marginal_table(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
                 results.interval(a, b)
                 for a, b in zip(rows["wilson_low"], rows["wilson_high"], strict=True)
             ],
-            "in prompt": [results.percent(v) for v in rows["kept"]],
+            "in prompt": [results.percent(v) for v in rows["in_prompt"]],
         }
     )
 
@@ -303,8 +303,8 @@ def contrast_table(rows: pd.DataFrame) -> pd.DataFrame:
             "p (Holm)": [results.p_words(v) for v in rows["p_holm"]],
             "n": rows["series"],
             "patients": rows["patients"],
-            "in prompt: middle": [results.percent(v) for v in rows["kept_middle"]],
-            "at the edge": [results.percent(v) for v in rows["kept_edge"]],
+            "in prompt: middle": [results.percent(v) for v in rows["in_prompt_middle"]],
+            "at the edge": [results.percent(v) for v in rows["in_prompt_edge"]],
             "left out": rows["left_out"],
         }
     )
