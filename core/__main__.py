@@ -147,6 +147,8 @@ def _estimate(told: dict[str, Any]) -> None:
     """What a run will do, before it starts."""
     for name in ("items", "instructions", "records", "calls"):
         print(f"{name}: {told[name]:,}")
+    if told["position"]:
+        print(f"position of evidence: {told['position']}")
     print(f"tokens: about {told['tokens']:,}")
     time = told["time"]
     about = "not known" if time["seconds"] is None else f"about {time['seconds']:,.0f} s"
@@ -263,6 +265,8 @@ def report(call: argparse.Namespace) -> None:
     items = found["items"]
     counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
     print(f"{found['run']}: {found['status']}; {counts}")
+    if found["position"]:
+        print(f"position of evidence: {found['position']['words']}")
     for name, rows in found["tables"].items():
         if rows:
             print(f"\n{name}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core import api
+from core.__main__ import main
 from core.loaders.open import open_cohort
 from core.loaders.position import FEW_EVENTS, resolve_position
 from core.protocol import Protocol, parse
@@ -57,6 +58,18 @@ def test_a_run_on_records_of_one_note_goes_by_tokens_and_says_why(one_note: Path
     (row,) = rows(run, "selections")
     assert (row["order_position"], row["band"]) == (0.0, "90-100")
     assert not any("position" in line for line in told["warnings"]), "it is no change of protocol"
+
+
+def test_the_command_line_says_which_position_before_and_after(one_note: Path, tmp_path, capsys):
+    file = tmp_path / "spec.toml"
+    file.write_text(api.write_toml(spec(one_note)))
+    words = "position of evidence: tokens of the record, as the median record has 1 event"
+    assert main(["run", str(file), "--estimate"]) == 0
+    assert words in capsys.readouterr().out
+    run = start(spec(one_note))
+    wait(run)
+    assert main(["report", run]) == 0
+    assert words in capsys.readouterr().out
 
 
 def test_a_position_that_is_named_stays(one_note: Path):

@@ -47,7 +47,7 @@ RECORD = Record(
     tuple(Event(i, datetime(2020, 1, 1 + i), "note", text=t) for i, t in enumerate(TEXTS)),
     "chance",
 )
-PROTOCOL = parse({"preset": "corrected", "recency": 0})
+PROTOCOL = parse({"preset": "corrected", "recency": 0, "position": "order"})
 EVENT = 3
 
 
