@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api
+from core import api, settings
 from core.protocol import PRESETS, parse
 from core.run.replication.paper import TABLES, paper_rows, read
 from core.run.replication.steps import FAULTS, REPORTING, alone, steps
@@ -122,14 +122,46 @@ def test_every_table_of_the_paper_is_shipped_with_its_source():
     assert counts == [366, 222, 168, 138, 150, 204, 174, 186, 246, 342] and sum(counts) == 2196
 
 
-def test_findings_on_the_released_outcomes_have_counts_and_sources():
+def test_findings_name_the_cell_or_the_document_of_each_figure():
     found = {row["finding"]: row for row in api.findings()}
-    assert all(row["source"] and row["means"] for row in found.values())
-    counted = {name: (row["count"], row["n"]) for name, row in found.items()}
-    assert counted["judged_on_nan"] == ("22", "83")
-    assert counted["qccs_correct_on_nan"] == ("14", "21")
-    assert counted["qccs_correct_with_evidence"] == ("7", "61")
-    assert counted["anemia_test_rows"][0] == "75"
+    assert all(row["means"] and row["paper"] for row in found.values())
+    figures = {name: row["figure"] for name, row in found.items()}
+    assert figures["judged_on_nan"] == "22 of 83"
+    assert figures["qccs_correct_on_nan"] == "14 of 21"
+    assert figures["qccs_correct_with_evidence"] == "7 of 61"
+    assert "11.5 % in place of the 25.3 %" in found["qccs_correct_with_evidence"]["means"]
+    assert figures["continuations"] == "93 to 100 %" and figures["continuations_qccs"] == "23 %"
+    assert figures["dos_rag_equals_bm25"] == "83 of 83"
+    assert figures["salted_hash"] == "34.9 / 39.8 / 33.7 %"
+    assert figures["anemia_test_rows"] == "75 rows"
+    assert "is that of hyponatremia (28.5 %)" in found["prevalence_anemia"]["means"]
+    assert "is that of thrombocytopenia (33.2 %)" in found["prevalence_hyponatremia"]["means"]
+    assert "is that of anemia (69 %)" in found["prevalence_thrombocytopenia"]["means"]
+    null = {row["quantity"]: row["value"] for row in read("clitm_null.csv")}
+    assert f"{null['gap_expected_without_position_effect']} points" in found["curve_gap"]["means"]
+    assert f"p = {null['p_of_gap']}" in found["curve_gap"]["means"]
+    # Every number of a figure stands in a named cell or document, or follows from one that does.
+    for row in found.values():
+        assert row["published"] or row["stated"]
+        assert all(
+            part.endswith(tuple("0123456789")) for part in row["published"].split("; ") if part
+        )
+        assert all("row " in p and "column " in p for p in row["published"].split("; ") if p)
+        assert all(".md (" in part for part in row["stated"].split("; ") if part)
+
+
+def test_a_finding_follows_the_published_table_and_not_a_copied_number(tmp_path, monkeypatch):
+    place = tmp_path / "published"
+    shutil.copytree(settings.published_folder(), place)
+    monkeypatch.setattr(settings, "published_folder", lambda: place)
+    table = place / "stage2_judge_accuracy.csv"
+    table.write_text(table.read_text().replace("overall,83,qccs,25.3", "overall,80,qccs,50.0"))
+    found = {row["finding"]: row for row in api.findings()}
+    assert found["judged_on_nan"]["figure"] == "22 of 80"
+    assert found["qccs_correct_on_nan"]["figure"] == "14 of 40"
+    assert (
+        "row overall/qccs, column accuracy_pct: 50.0" in found["qccs_correct_on_nan"]["published"]
+    )
 
 
 def test_a_fault_alone_that_did_not_act_is_said_and_is_no_bar_of_0(here):

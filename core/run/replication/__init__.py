@@ -8,8 +8,8 @@ from core.run.replication.beside import (
     replication,
     waterfall,
 )
+from core.run.replication.findings import findings
 from core.run.replication.paper import TABLES as PAPER_TABLES
-from core.run.replication.paper import findings
 from core.run.replication.steps import ARMS as PAPER_ARMS
 from core.run.replication.steps import step_specs
 

@@ -160,14 +160,6 @@ def paper_rows() -> list[Row]:
     return [row for table, rows in _ROWS.items() for row in rows(table)]
 
 
-def findings() -> list[Printed]:
-    """What a re-analysis of the paper's released outcomes found.
-
-    ``finding``, ``count`` of ``n`` or ``figure``, ``means`` and ``source``, texts.
-    """
-    return read("findings.csv")
-
-
 def read(name: str) -> list[Printed]:
     """A file of the published figures, as printed."""
     path = settings.published_folder() / name

@@ -111,21 +111,21 @@ def findings() -> None:
     shown = pd.DataFrame(
         {
             "finding": [row["finding"].replace("_", " ") for row in rows],
-            "figure": [row["figure"] or f"{row['count']} of {row['n']}".removesuffix(" of ")
-                       for row in rows],
+            "figure": [row["figure"] for row in rows],
             "what it means": [row["means"] for row in rows],
-            "source": [row["source"] for row in rows],
+            "read or computed from": [row["published"] or "–" for row in rows],
+            "as stated in": [row["stated"] or "–" for row in rows],
+            "in the paper": [row["paper"] for row in rows],
         }
-    )  # fmt: skip
+    )
     tables.table(
         shown, "replication-findings", "Findings on the paper's released outcomes",
         download=pd.DataFrame(rows), height="content",
     )  # fmt: skip
     st.caption(
-        "These are figures about the paper's own run, copied with their sources; none was measured "
-        "by Midchart. Its curve: a gap of 19.3 points between the best and the worst decile is "
-        "expected where position does nothing (p = .27 for the 21.9 points found); n per decile "
-        "and the gap's interval are in the tables below."
+        "These are figures about the paper's own run; none was measured by Midchart. Those under "
+        "'read or computed from' are cells of the paper's tables in data/published; those under "
+        "'as stated in' rest on the released outcomes, which are not shipped."
     )
 
 
