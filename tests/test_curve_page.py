@@ -267,6 +267,7 @@ def _run(monkeypatch, state: str = "done", made=None) -> None:
     now = curve_report.status(state)
     monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
     monkeypatch.setattr(api, "report", lambda run: curve_report.report(run, made))
+    monkeypatch.setattr(api, "review_mark", lambda run: ())
 
 
 def test_needles_show_a_heatmap_for_each_number_of_look_alikes(bare, monkeypatch):

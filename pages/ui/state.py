@@ -7,6 +7,7 @@ instruction.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -132,7 +133,14 @@ def mark_of(run: dict[str, Any]) -> tuple[Any, ...]:
     """Changes whenever a run has something new to say."""
     folder = api.folders()["runs"]
     counts = (run["status"], run["planned"], run["done"], run["failed"])
-    return (folder, *counts, api.review_mark(run["run"]))
+    reviewed = api.review_mark(run["run"]) if run["kind"] in _reviewable() else ()
+    return (folder, *counts, reviewed)
+
+
+@cache
+def _reviewable() -> frozenset[str]:
+    """Names of the kinds of run whose answers people judge."""
+    return frozenset(kind["name"] for kind in api.kinds() if kind["answers"])
 
 
 def report(run: dict[str, Any]) -> dict[str, Any]:
