@@ -27,11 +27,14 @@ from core.run import (
 )
 from core.run.control import _children
 from core.run.kind import KINDS
-from core.run.needle.contrast import in_words
 from core.run.review import add_review, review_cards, reviewers
+from core.run.members import MemberEntry
+from core.run.needle.contrast import contrasts, in_words
+from core.run.needle.tables import _counted
 from core.run.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import members_place, write_cohort
+from tests.stage2_rows import ARMS, plan
 
 ROOT = Path(__file__).parent.parent
 OF_A_JUDGE = ("judge", "p", "p_holm", "ci_low", "ci_high")
@@ -328,8 +331,40 @@ def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Pa
 TOLD = {
     "label": "full", "reader": "r", "judge": "exact", "series": 24, "moving": 9, "patients": 6,
     "middle": 0.5, "edge": 0.75, "difference": -0.25, "ci_low": -0.4, "ci_high": -0.1, "p": 0.01,
-    "p_holm": 0.02, "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
+    "p_holm": 0.02, "p_bound_holm": 0.03, "unscored": 0, "bound_low": -0.25, "bound_high": -0.25,
+    "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
 }  # fmt: skip
+
+
+def test_unscored_items_bound_a_contrast_and_every_cell():
+    """Eight patients, right at the edges and wrong in the middle; then half of them go
+    unparsed, which could be the other way round, and no difference is claimed."""
+    one, strict = (MemberEntry(name, {}, name) for name in ("one", "strict"))
+    made = plan(arms=ARMS[:1], reader_entries=(one,), judge_entries=(strict,))
+    items = [
+        {"label": "bm25", "reader": "one", "judge": "strict", "record": f"p{p}", "needle": "0",
+         "length": 400, "depth": depth, "distractors": 0, "correct": depth != 50,
+         "outcome": "", "evidence_in_prompt": True, "question_survived": True}
+        for p in range(8) for depth in (0, 25, 50, 75, 100)
+    ]  # fmt: skip
+    (sure,) = contrasts(items, made)
+    assert sure["difference"] == -1 == sure["bound_low"] == sure["bound_high"]
+    assert sure["p_holm"] == sure["p_bound_holm"] <= 0.05 and sure["unscored"] == 0
+    assert in_words(sure).count("unscored") == 0
+    for row in items:
+        if int(row["record"][1:]) >= 4:
+            row["correct"], row["outcome"] = None, "unparsed"
+    (torn,) = contrasts(items, made)
+    assert (torn["difference"], torn["series"], torn["unscored"]) == (-1, 4, 20)
+    assert (torn["bound_low"], torn["bound_high"]) == (-1, 0)
+    assert torn["p_holm"] <= 0.05 < torn["p_bound_holm"] == 1
+    assert "no difference between middle and edge is claimed" in in_words(torn)
+    cell = _counted([row for row in items if row["depth"] == 50])
+    assert (cell["n"], cell["accuracy"], cell["unparsed"]) == (4, 0, 4)
+    assert (cell["bound_low"], cell["bound_high"]) == (0, 0.5)
+    assert cell["patient_low"] is None, "four patients give no interval"
+    edge = _counted([row | {"correct": True} for row in items if row["depth"] == 0])
+    assert edge["patient_low"] < edge["accuracy"] == edge["patient_high"] == 1
 
 
 @pytest.mark.parametrize(
@@ -339,6 +374,9 @@ TOLD = {
         ({}, "(95 % interval -40.0 to -10.0), p = .020 after Holm over 2 tests, 24 series of 6"),
         ({"difference": 0.25}, "better in the middle"),
         ({"in_prompt_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
+        ({"p_bound_holm": 0.2, "unscored": 9}, "is claimed, as unscored answers could overturn it"),
+        ({"unscored": 1, "bound_low": -0.3}, " 1 answer unscored: with all of them counted the "),
+        ({"unscored": 3, "bound_low": -0.3}, "lies between -30.0 and -25.0 points."),
         ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
         ({"p_holm": 0.0002}, "p < .001"),
         ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval: fewer than 5 patients)"),

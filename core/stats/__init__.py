@@ -56,6 +56,7 @@ from core.stats.reported import (
     paired_floor,
     reported_interval,
     share_floor,
+    share_interval,
 )
 from core.stats.within import WithinContrast, within_contrast
 
@@ -112,6 +113,7 @@ __all__ = [
     "repeat_agreement",
     "reported_interval",
     "share_floor",
+    "share_interval",
     "smallest_difference",
     "thresholds",
     "wilson_interval",

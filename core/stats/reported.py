@@ -80,6 +80,23 @@ def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Inte
     )
 
 
+def share_interval(
+    right: ArrayLike, clusters: ArrayLike, draws: ArrayLike | None = None, level: float = 0.95
+) -> tuple[float, float] | None:
+    """:func:`reported_interval` of the share of rows that are right.
+
+    ``right`` [rows] of 0 and 1 (or shares), ``clusters`` [rows] labels that sort, ``draws`` as
+    there. None for no row.
+    """
+    values = np.asarray(right, dtype=np.float64)
+    if not values.size:
+        return None
+    _, member = np.unique(np.asarray(clusters), return_inverse=True)
+    sizes = np.bincount(member).astype(np.float64)
+    floor = share_floor(np.bincount(member, weights=values), sizes, level)
+    return reported_interval(draws, len(sizes), floor, level)
+
+
 def clustered_newcombe(
     both: float,
     only_first: float,

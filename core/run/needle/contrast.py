@@ -17,7 +17,7 @@ from core.evidence import is_middle
 from core.run.needle.said import Row, of_cells
 from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
-from core.stats import FEWEST_CLUSTERS, holm_adjust, within_contrast
+from core.stats import FEWEST_CLUSTERS, WithinContrast, holm_adjust, within_contrast
 
 ALPHA = 0.05
 _TESTED = (
@@ -29,8 +29,11 @@ def contrasts(said: Sequence[Row], plan: Plan) -> Table:
     """Middle less edge for every arm entry × reader × judge; ``said`` as of needle_rows.
 
     ``moving`` counts series that are right at one depth and wrong at another, ``left_out`` those
-    without a judged item on both sides; all is null where no series has both.
-    ``in_prompt_middle`` and ``in_prompt_edge``: shares of prompts that held the needle.
+    without a judged item on both sides; all is null where no series has both. ``bound_low`` and
+    ``bound_high``: the difference were all ``unscored`` items wrong in the middle and right at the
+    edges, or the other way round; ``p_bound`` is of the one against the difference seen, 1 where
+    it is 0 or of the other sign. ``in_prompt_middle``
+    and ``in_prompt_edge``: shares of prompts that held the needle.
     """
     rows: Table = [
         {
@@ -43,46 +46,81 @@ def contrasts(said: Sequence[Row], plan: Plan) -> Table:
     ]
     for judge in plan.judges:
         family = [row for row in rows if row["judge"] == judge and row["p"] is not None]
-        for row, p in zip(family, holm_adjust([row["p"] for row in family]), strict=True):
-            row["p_holm"] = float(p)
+        for name in ("p", "p_bound"):
+            adjusted = holm_adjust([row[name] for row in family])
+            for row, p in zip(family, adjusted, strict=True):
+                row[f"{name}_holm"] = float(p)
+        for row in family:
             row["tests"] = len(family)
     return rows
 
 
 def _tested(own: Sequence[Row], plan: Plan, *name: str) -> Row:
-    depths = sorted({row["depth"] for row in own})
-    column = {depth: i for i, depth in enumerate(depths)}
-    series: dict[tuple[Any, ...], list[float]] = {}
-    for row in own:
-        key = (row["record"], row["needle"], row["length"], row["distractors"])
-        values = series.setdefault(key, [float("nan")] * len(depths))
-        if row["correct"] is not None:
-            values[column[row["depth"]]] = float(row["correct"])
-    found = None
-    if series:
-        found = within_contrast(
-            np.array(list(series.values())),
-            [key[0] for key in series],
-            [is_middle(depth / 100) for depth in depths],
-            plan.protocol.resamples,
-            generator(plan, "contrast", *name),
-        )
-    base: Row = {**dict.fromkeys(_TESTED), "p_holm": None, "tests": 0, "left_out": len(series)}
+    series = {(row["record"], row["needle"], row["length"], row["distractors"]) for row in own}
+    found = _contrast(own, plan, None, *name)
+    unscored = sum(row["correct"] is None for row in own)
+    base: Row = {
+        **dict.fromkeys((*_TESTED, "bound_low", "bound_high", "p_bound", "p_holm", "p_bound_holm")),
+        "tests": 0,
+        "left_out": len(series),
+        "unscored": unscored,
+    }
     if found is None:
         return base | {"series": 0, "moving": 0, "patients": 0}
-    moving = sum(len({v for v in values if v == v}) > 1 for values in series.values())
+    low = high = found
+    if unscored:
+        low = _contrast(own, plan, False, *name) or found
+        high = _contrast(own, plan, True, *name) or found
+    against = low if found.difference > 0 else high
+    holds = against.difference * found.difference > 0
+    answers: dict[tuple[Any, ...], set[bool]] = {}
+    for row in own:
+        if row["correct"] is not None:
+            key = (row["record"], row["needle"], row["length"], row["distractors"])
+            answers.setdefault(key, set()).add(row["correct"])
     return base | {
         "series": found.rows,
-        "moving": moving,
+        "moving": sum(len(values) > 1 for values in answers.values()),
         "patients": found.clusters,
         "middle": found.inside,
         "edge": found.outside,
         "difference": found.difference,
         "ci_low": known(found.low),
         "ci_high": known(found.high),
+        "bound_low": low.difference,
+        "bound_high": high.difference,
         "p": found.p_value,
+        "p_bound": against.p_value if holds else 1.0,
         "left_out": len(series) - found.rows,
     }
+
+
+def _contrast(
+    own: Sequence[Row], plan: Plan, middle: bool | None, *name: str
+) -> WithinContrast | None:
+    """Middle less edge of all series, unscored items left out; with ``middle`` given they count as
+    right in the middle and wrong at the edges (True), or the other way round (False)."""
+    depths = sorted({row["depth"] for row in own})
+    column = {depth: i for i, depth in enumerate(depths)}
+    inside = [is_middle(depth / 100) for depth in depths]
+    series: dict[tuple[Any, ...], list[float]] = {}
+    for row in own:
+        key = (row["record"], row["needle"], row["length"], row["distractors"])
+        values = series.setdefault(key, [float("nan")] * len(depths))
+        at, correct = column[row["depth"]], row["correct"]
+        if correct is None and middle is not None:
+            correct = inside[at] == middle
+        if correct is not None:
+            values[at] = float(correct)
+    if not series:
+        return None
+    return within_contrast(
+        np.array(list(series.values())),
+        [key[0] for key in series],
+        inside,
+        plan.protocol.resamples,
+        generator(plan, "contrast", *name),
+    )
 
 
 def _in_prompt(own: Sequence[Row], middle: bool) -> float | None:
@@ -112,25 +150,46 @@ def in_words(row: Row) -> str:
     middle, edge, difference = row["middle"], row["edge"], row["difference"]
     if middle == edge and middle in (0.0, 1.0):
         said = "right at every depth" if middle == 1.0 else "wrong at every depth"
-        return f"{who}: {said} ({counted}), so this run cannot show an effect of position; " + (
-            "try longer records or distractors." if middle == 1.0 else "the task is too hard."
+        why = "try longer records or distractors." if middle == 1.0 else "the task is too hard."
+        return (
+            f"{who}: {said} ({counted}), so this run cannot show an effect of position; {why}"
+            f"{_unscored(row)}"
         )
     if not row["moving"]:
         return (
             f"{who}: no needle's answer changes with its depth; {_percent(middle)} are right at "
             f"every depth, the others at none ({counted}). In this run place made no difference."
+            f"{_unscored(row)}"
         )
     numbers = (
         f"{_percent(middle)} right at middle depths, {_percent(edge)} at the edges, difference "
         f"{100 * difference:+.1f} points{_interval(row)}, p {_p(row['p_holm'])} after Holm over "
         f"{_n(row['tests'], 'test')}, {counted}, {row['moving']} of which change with depth"
     )
+    if row["p_holm"] <= ALPHA < row["p_bound_holm"]:
+        return (
+            f"{who}: no difference between middle and edge is claimed, as unscored answers could "
+            f"overturn it: {numbers}.{_unscored(row)}"
+        )
     if row["p_holm"] <= ALPHA:
         moved = "worse" if difference < 0 else "better"
-        return f"{who}: {moved} in the middle: {numbers}. Only the place changed.{_why(row)}"
+        return (
+            f"{who}: {moved} in the middle: {numbers}. Only the place changed."
+            f"{_why(row)}{_unscored(row)}"
+        )
     return (
         f"{who}: no difference between middle and edge was shown: {numbers}. That is no proof "
-        "that there is none: what the interval holds stays possible."
+        f"that there is none: what the interval holds stays possible.{_unscored(row)}"
+    )
+
+
+def _unscored(row: Row) -> str:
+    """How far the unscored items could move the difference; nothing where all are scored."""
+    if not row["unscored"]:
+        return ""
+    return (
+        f" {_n(row['unscored'], 'answer')} unscored: with all of them counted the difference lies "
+        f"between {100 * row['bound_low']:+.1f} and {100 * row['bound_high']:+.1f} points."
     )
 
 

@@ -22,7 +22,7 @@ from core.run.needle.said import Row, needle_rows, of_cells
 from core.run.plan import Plan
 from core.run.tables.common import Table, generator, known
 from core.run.tables.failures import failures
-from core.stats import clustered_bootstrap, reported_interval, share_floor, wilson_interval
+from core.stats import clustered_bootstrap, share_interval, wilson_interval
 from core.store import RowStore
 
 
@@ -56,16 +56,23 @@ def _share(values: Iterable[Any]) -> float | None:
 
 
 def _counted(own: Sequence[Row]) -> Row:
-    """n judged, number right, share, Wilson; what was not judged; what the prompts held."""
-    judged = [row["correct"] for row in own if row["correct"] is not None]
+    """n judged, number right, share with its interval by patients, Wilson's, and its bounds were
+    all that was not judged wrong or all right; what was not judged; what the prompts held."""
+    known = [row for row in own if row["correct"] is not None]
+    judged = [row["correct"] for row in known]
     n, correct = len(judged), sum(judged)
+    low, high = share_interval(judged, [row["record"] for row in known]) or (None, None)
     share = wilson_interval(correct, n) if n else None
     return {
         "n": n,
         "correct": correct,
         "accuracy": share.estimate if share else None,
+        "patient_low": low,
+        "patient_high": high,
         "wilson_low": share.low if share else None,
         "wilson_high": share.high if share else None,
+        "bound_low": correct / len(own) if own else None,
+        "bound_high": (correct + len(own) - n) / len(own) if own else None,
         "unparsed": sum(row["outcome"] == "unparsed" for row in own),
         "failed": sum(row["outcome"] == "failed" for row in own),
         "in_prompt": _share(row["evidence_in_prompt"] for row in own),
@@ -170,14 +177,8 @@ def _marginal(
 
 def _reported(rows: Sequence[Row], means: NDArray[np.float64]) -> tuple[float | None, float | None]:
     """The reported interval of judged rows at one place; patients are the clusters."""
-    if not rows:
-        return None, None
-    _, member = np.unique([row["record"] for row in rows], return_inverse=True)
-    right, n = (
-        np.bincount(member, weights=of)
-        for of in ([float(row["correct"]) for row in rows], np.ones(len(rows)))
-    )
-    return reported_interval(means, len(n), share_floor(right, n)) or (None, None)
+    right, patients = [row["correct"] for row in rows], [row["record"] for row in rows]
+    return share_interval(right, patients, means) or (None, None)
 
 
 def _facts(said: Sequence[Row], plan: Plan) -> Table:
