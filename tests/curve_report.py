@@ -87,6 +87,9 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             "n": n, "correct": right, "accuracy": share,
             "wilson_low": None if share is None else max(0.0, share - 0.2),
             "wilson_high": None if share is None else min(1.0, share + 0.2),
+            "patient_low": None if share is None else max(0.0, share - 0.3),
+            "patient_high": None if share is None else min(1.0, share + 0.25),
+            "bound_low": share, "bound_high": share,
             "unparsed": 0, "failed": 0, "in_prompt": 1.0, "question_survived": 1.0,
         }  # fmt: skip
 
@@ -113,6 +116,7 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             | {
                 "series": 32, "patients": patients, "middle": 0.7, "edge": 0.8,
                 "difference": -0.1, "ci_low": -0.2, "ci_high": 0.02, "p": 0.2, "p_holm": 0.4,
+                "p_bound_holm": 0.5, "unscored": 0, "bound_low": -0.1, "bound_high": -0.1,
                 "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
             }
         )  # fmt: skip

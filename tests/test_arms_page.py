@@ -95,6 +95,8 @@ def test_overall_has_a_figure_its_numbers_and_what_failed(here):
 
 def test_by_position_tells_intervals_apart(here):
     app = opened(run=here, view="By position", measure="Evidence")
+    assert app.segmented_control(key="interval").value == "patient", "the first choice"
+    app.segmented_control(key="interval").set_value("wilson").run()
     frame = app.dataframe[0].value
     assert list(frame.columns[:2]) == ["arm", "0-10 · n 0"]
     assert frame["overall · n 1"][0] == "100 [21–100] chance 100", "1 of 1, Wilson"
@@ -104,9 +106,9 @@ def test_by_position_tells_intervals_apart(here):
 
 def test_fewer_than_five_patients_give_no_interval_by_patient(here):
     app = opened(run=here)
+    assert set(app.dataframe[0].value["95 %"]) == {"–"}, "by patient comes first"
+    app.segmented_control(key="interval").set_value("wilson").run()
     assert all(len(ends) > 1 for ends in app.dataframe[0].value["95 %"])
-    app.segmented_control(key="interval").set_value("patient").run()
-    assert set(app.dataframe[0].value["95 %"]) == {"–"}
     assert any("fewer than 5 patients give none" in str(one.value) for one in app.caption)
 
 

@@ -34,8 +34,8 @@ OVERALL = {
     "n": 120,
     "patients": 40,
     "accuracy": 0.225,
-    "wilson_low": 0.16,
-    "wilson_high": 0.31,
+    "patient_low": 0.16,
+    "patient_high": 0.31,
     "unparsed": 0,
     "failed": 3,
 }

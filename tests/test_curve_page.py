@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
@@ -352,14 +353,14 @@ def test_a_heatmap_stands_by_depth_and_length_with_empty_cells_empty():
     assert list(cells.x) == ["1,000", "4,000"] and list(cells.y) == ["0 %", "50 %", "100 %"]
     assert cells.z[0][0] == pytest.approx(75) and pd.isna(cells.z[1][1])
     assert cells.text[1][1] == "" and cells.customdata[1][1] == "no answer"
-    assert cells.customdata[0][0] == "75 % [55–95], 6 of 8"
+    assert cells.customdata[0][0] == "75 % [45–100], 6 of 8"
 
 
-def test_with_one_patient_the_bars_are_wilsons():
+def test_with_one_patient_there_are_no_bars():
     rows = pd.DataFrame(curve_report.needles(patients=1)["depths"])
     rows = rows[(rows["label"] == "full") & (rows["judge"] == "exact")]
     first, second = curve_heatmap.marginal(rows, "depth", "depth").data
-    assert list(first.error_y.array) == pytest.approx([20] * 3)
+    assert list(first.y) == pytest.approx([75] * 3) and np.isnan(list(first.error_y.array)).all()
     assert first.marker.symbol != second.marker.symbol and first.line.dash != second.line.dash
 
 

@@ -7,7 +7,7 @@ from pages.ui.home_view import headline
 
 def recall(label: str, hits: int, n: int) -> dict[str, object]:
     share = hits / n
-    bounds = {"wilson_low": share, "wilson_high": share}
+    bounds = {"patient_low": share, "patient_high": share}
     return {
         "label": label, "criterion": "evidence-id", "band": "overall", "n": n, "hits": hits,
         "recall": share, **bounds,
@@ -27,7 +27,7 @@ def test_a_run_without_judges_shows_what_was_kept_of_how_many_questions():
 def test_a_judged_run_shows_accuracy_beside_it():
     row = {
         "label": "bm25", "judge": "exact", "reader": "extractive", "band": "overall", "n": 30,
-        "accuracy": 0.5, "wilson_low": 0.3, "wilson_high": 0.7,
+        "accuracy": 0.5, "patient_low": 0.3, "patient_high": 0.7,
     }  # fmt: skip
     frame, judge = headline({"tables": {"recall": [recall("bm25", 21, 36)], "accuracy": [row]}})
     assert judge == "exact"
@@ -46,7 +46,7 @@ def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_beside_it()
     ]
     row = {
         "label": "full", "judge": "exact", "reader": "qwen", "band": "overall", "n": 36,
-        "accuracy": 0.5, "wilson_low": 0.3, "wilson_high": 0.7,
+        "accuracy": 0.5, "patient_low": 0.3, "patient_high": 0.7,
     }  # fmt: skip
     frame, _ = headline({"tables": {"recall": prompted, "accuracy": [row]}})
     assert list(frame.columns) == ["arm", "evidence in prompt", "prompts cut", "accuracy", "n"]

@@ -120,8 +120,10 @@ def test_the_html_report_needs_nothing_and_escapes_everything(
 
 
 def test_the_estimate_of_an_interval_is_the_column_before_it():
-    columns = ["label", "n", "share", "wilson_low", "wilson_high", "ci_low", "ci_high"]
+    columns = ["label", "n", "bound_low", "bound_high", "share", "wilson_low", "wilson_high"]
     assert interval_columns(columns) == ("share", "wilson_low", "wilson_high")
+    columns += ["patient_low", "patient_high", "ci_low", "ci_high"]
+    assert interval_columns(columns) == ("share", "patient_low", "patient_high")
     assert interval_columns(["share", "n", "ci_low", "ci_high"]) == ("share", "ci_low", "ci_high")
     assert interval_columns(["low", "high"]) is None
     assert interval_columns(["label", "n"]) is None

@@ -19,10 +19,12 @@ from core.run import report, rows, start, status
 from core.run.folder import RunFolder, find_run, make_run, take_lock
 from core.run.planning import plan
 from core.run.spec import parse_spec, read_spec
+from core.run.tables.recall import recall
+from core.run.tables.stage1_facts import EVIDENCE, Stage1Facts
 from core.run.worker import do_run
-from core.stats import wilson_interval
+from core.stats import share_interval
 from core.text import sentences
-from tests import pair_models, run_members
+from tests import pair_models, run_members, stage2_rows
 from tests.reference import pairs as plain
 from tests.run_helpers import read_questions, write_cohort, write_questions
 
@@ -245,8 +247,8 @@ def test_overlap_splits_the_questions_of_both_criteria(run):
         count[False, False],
     )
     assert row["n"] == 11
-    interval = wilson_interval(row["lexical_only"], 11)
-    assert (row["lexical_only_low"], row["lexical_only_high"]) == (interval.low, interval.high)
+    assert row["lexical_only_share"] == row["lexical_only"] / 11
+    assert row["lexical_only_low"] is row["lexical_only_high"] is None, "three patients"
     for one in table(run, "overlap"):
         parts = ("both", "criterion_only", "lexical_only", "neither")
         assert sum(one[name] for name in parts) == one["n"]
@@ -354,7 +356,8 @@ def test_equal_tokens_stand_beside_equal_k(cohort):
         elif "k=all" in label and "recency" not in label:
             assert row["picked_hits"] == row["hits"]
     whole = recalled["recency", "lexical", "overall"]
-    assert whole["hits"] > 0 == whole["picked_recall"] < whole["picked_high"]
+    assert whole["hits"] > 0 == whole["picked_recall"]
+    assert whole["patient_low"] is whole["picked_high"] is None, "three patients give no interval"
     spent = {r["label"]: r["selection_tokens"] for r in table(run, "tokens")}
     assert spent["bm25 k=all tokens=60"] > 45, "a budget is used, not only kept"
     assert {r["label"] for r in table(run, "recall_sweep")} == {"bm25", "bm25 k=1"}
@@ -441,3 +444,31 @@ def test_each_reader_s_own_prompt_is_counted(cohort):
     assert row["reader"] == "test_echo" and row["n"] == 4
     assert row["hits"] == sum(r["evidence_in_prompt"] for r in answers)
     assert row["prompts_cut"] == sum(bool(r["cut"]) for r in answers)
+
+
+def test_recall_has_an_interval_by_patient_from_five_patients_on():
+    """Twelve patients of two questions each, hit alike: the interval is that of twelve, and wider
+    than Wilson's of 24; four patients have none."""
+    made = stage2_rows.plan(arms=stage2_rows.ARMS[:1])
+
+    def of(patients: int) -> dict[str, object]:
+        rows = [
+            {"label": "bm25", "instruction": f"i{p}{q}", "record": f"p{p}", "band": "0-10",
+             "middle": False, "evidence": p % 3 > 0, "evidence_picked": int(p % 3 == 1),
+             "evidence_share": 0.5}
+            for p in range(patients) for q in range(2)
+        ]  # fmt: skip
+        (row,) = [
+            row for row in recall(Stage1Facts(rows, (EVIDENCE,)), made) if row["band"] == "overall"
+        ]
+        return row
+
+    row = of(12)
+    hits = [p % 3 > 0 for p in range(12) for _ in range(2)]
+    patients = [p for p in range(12) for _ in range(2)]
+    assert (row["n"], row["patients"], row["recall"]) == (24, 12, pytest.approx(2 / 3))
+    assert (row["patient_low"], row["patient_high"]) == share_interval(hits, patients)
+    assert row["patient_low"] < row["wilson_low"] < row["recall"] < row["patient_high"]
+    assert row["picked_low"] < row["picked_recall"] == 8 / 24 < row["picked_high"]
+    few = of(4)
+    assert few["patient_low"] is few["picked_high"] is None and few["recall"] == 0.5

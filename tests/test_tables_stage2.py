@@ -16,7 +16,7 @@ from core.run.tables.counting import counted, tally
 from core.run.tables.facts import facts
 from core.run.tables.paired import paired
 from core.run.tables.stage2 import stage2
-from core.stats import mcnemar_exact
+from core.stats import mcnemar_exact, share_interval
 from core.store import RowStore
 from tests.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 
@@ -110,6 +110,14 @@ def test_refusals_stand_apart(tables, rows):
         assert row["answered_correct"] == sum(
             v["outcome"] == "correct" for v in seen if not v["refusal"]
         )
+        patients = [v["record"] for v in seen]
+        expected = share_interval([v["refusal"] for v in seen], patients)
+        assert (row["refused_low"], row["refused_high"]) == pytest.approx(expected)
+        said = [v for v in seen if not v["refusal"]]
+        expected = share_interval(
+            [v["outcome"] == "correct" for v in said], [v["record"] for v in said]
+        )
+        assert (row["answered_low"], row["answered_high"]) == pytest.approx(expected)
 
 
 def test_hits_by_each_criterion_and_what_a_hit_is_worth(tables, rows):
@@ -127,7 +135,15 @@ def test_hits_by_each_criterion_and_what_a_hit_is_worth(tables, rows):
         assert row["correct"] == sum(v["outcome"] == "correct" for v in seen)
     for row in tables["hit_effect"]:
         assert row["difference"] == pytest.approx(row["accuracy_hit"] - row["accuracy_miss"])
-        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+        assert row["difference_low"] < row["difference"] < row["difference_high"]
+        hit, miss = (
+            next(r for r in tables["hit_miss"] if r["hit"] is there and all(
+                r[k] == row[k] for k in ("label", "reader", "judge", "criterion")))
+            for there in (True, False)
+        )  # fmt: skip
+        below = np.hypot(hit["accuracy"] - hit["patient_low"], miss["patient_high"]
+                         - miss["accuracy"])  # fmt: skip
+        assert row["difference_low"] == pytest.approx(max(-1, row["difference"] - below))
 
 
 def test_semantic_hits_are_a_criterion_where_the_run_scored_them(tmp_path, rows):
@@ -341,7 +357,8 @@ def test_kinds_of_failure_are_counted_with_examples_by_key(tables, rows):
         own = [v for v in wrong if answers[v["answer_key"]]["failure_kind"] == row["kind"]]
         assert (row["count"], row["n"]) == (len(own), len(wrong))
         keys = [v["answer_key"] for v in own]
-        assert row["wilson_low"] <= row["share"] <= row["wilson_high"]
+        expected = share_interval([v in own for v in wrong], [v["record"] for v in wrong])
+        assert (row["patient_low"], row["patient_high"]) == pytest.approx(expected)
         shown = row["examples"]
         assert shown == " ".join(sorted(keys)[:3])
 

@@ -82,7 +82,10 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     counted = "answers" if judge else "questions"
     more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
     whose = results.part_words(report)
-    st.caption(f"{told} are 95 % (Wilson). n is the number of {counted}.{more} {whose}")
+    st.caption(
+        f"{told} are 95 %, by patient (none for fewer than 5 patients). n is the number of "
+        f"{counted}.{more} {whose}"
+    )
     navigation.link(
         "arms",
         "Compare these arms",
@@ -103,7 +106,9 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
     recall, criterion = results.evidence(recall, reader)
     column = EVIDENCE.get(criterion, criterion)
     told = recall.to_dict("records")
-    kept = {r["label"]: results.share(r["recall"], r["wilson_low"], r["wilson_high"]) for r in told}
+    kept = {
+        r["label"]: results.share(r["recall"], r["patient_low"], r["patient_high"]) for r in told
+    }
     cut = {r["label"]: results.cut_words(r) for r in told}
     if not report["tables"].get("accuracy"):
         rows = [{"arm": r["label"], column: kept[r["label"]], "n": int(r["n"])} for r in told]
@@ -113,7 +118,7 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
                 "arm": row["label"],
                 column: kept.get(row["label"], "–"),
                 "accuracy": f"{results.percent(row['accuracy'])} "
-                f"[{results.interval(row['wilson_low'], row['wilson_high'])}]",
+                f"[{results.interval(row['patient_low'], row['patient_high'])}]",
                 "n": int(row["n"]),
             }
             for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")

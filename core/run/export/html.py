@@ -106,15 +106,15 @@ def interval_columns(columns: Sequence[str]) -> tuple[str, str, str] | None:
     """Names of a table's first estimate and the ends of its interval; None where it has none.
 
     The estimate is the column before the interval's lower end, n and other intervals left aside.
-    Wilson's interval goes before a resampled one, which has no width where all are alike.
+    An interval by patient goes before others; bounds over unscored items are no interval.
     """
     found: list[tuple[str, str, str]] = []
     for at, low in enumerate(columns):
         high = low.removesuffix("low") + "high"
         before = [c for c in columns[:at] if c != "n" and not c.endswith(("low", "high"))]
-        if low.endswith("low") and high in columns and before:
+        if low.endswith("low") and low != "bound_low" and high in columns and before:
             found.append((before[-1], low, high))
-    return min(found, key=lambda names: names[1] != "wilson_low", default=None)
+    return min(found, key=lambda names: names[1] != "patient_low", default=None)
 
 
 def _naming(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:

@@ -135,12 +135,16 @@ def _stamps(data: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
 
+UNSCORED = ("unscored", "bound_low", "bound_high")
+
+
 def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     """What each fault costs an arm: a row a step.
 
-    ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its Wilson
-    interval; and, but for the first, the paired ``difference`` to the step before with its interval
-    by patients (``low``, ``high``; null where no question changed) and McNemar's ``p``.
+    ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its
+    interval by patient; and, but for the first, the paired ``difference`` to the step before with
+    its interval by patient (``low``, ``high``), how many questions ``changed``, the bounds over
+    ``unscored`` ones (``bound_low``, ``bound_high``) and McNemar's ``p``.
     """
     rows: list[Row] = []
     for run in runs:
@@ -153,8 +157,8 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
         rows.append(
             {
                 "run": run,
-                **{k: share.get(k) for k in ("n", "accuracy", "wilson_low", "wilson_high")},
-                **dict.fromkeys(("difference", "low", "high", "p")),
+                **{k: share.get(k) for k in ("n", "accuracy", "patient_low", "patient_high")},
+                **dict.fromkeys(("difference", "low", "high", "changed", *UNSCORED, "p")),
             }
         )
     for row, (first, second) in zip(rows[1:], pairwise(runs), strict=True):
@@ -164,6 +168,8 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
                     "difference": pair["difference"],
                     "low": pair["patient_low"],
                     "high": pair["patient_high"],
+                    "changed": pair["only_run"] + pair["only_baseline"],
+                    **{name: pair[name] for name in UNSCORED},
                     "p": pair["p"],
                 }
     return rows
@@ -178,7 +184,8 @@ def faults_alone(
     where there is none. ``n`` questions judged in both; ``acted``: questions on which the
     prompt, the answer or what was judged is another text; ``right_here`` and
     ``right_there``: questions right under the fault alone and without it alone; ``difference``
-    with its interval by patients and McNemar's ``p``. ``silent``: why the fault cannot show on
+    with its interval by patients, its bounds over ``unscored`` questions and McNemar's ``p``.
+    ``silent``: why the fault cannot show on
     this arm, cohort or reader; empty where it acted or was not run.
     """
     arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
@@ -188,7 +195,7 @@ def faults_alone(
         run = runs.get(f"only_{fault.name}")
         row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
         row |= dict.fromkeys(("n", "acted", "right_here", "right_there"))
-        row |= {**dict.fromkeys(("difference", "low", "high", "p")), "silent": ""}
+        row |= {**dict.fromkeys(("difference", "low", "high", *UNSCORED, "p")), "silent": ""}
         rows.append(row)
         if fault.arms and arm not in fault.arms:
             row["silent"] = f"concerns the arms {' and '.join(fault.arms)} alone"
@@ -207,6 +214,7 @@ def faults_alone(
                     "difference": pair["difference"],
                     "low": pair["patient_low"],
                     "high": pair["patient_high"],
+                    **{name: pair[name] for name in UNSCORED},
                     "p": pair["p"],
                 }
         if not row["acted"]:
@@ -274,7 +282,7 @@ def beside(published: str | None, corrected: str | None, judge: str) -> list[Row
     """The paper's rows, each with this installation's under either protocol.
 
     To :func:`core.run.replication.paper.paper_rows` come ``published``, ``corrected``, each with
-    ``_low``, ``_high`` (Wilson) and ``_n``; null where the run has no such arm, or is None.
+    ``_low``, ``_high`` (by patient) and ``_n``; null where the run has no such arm, or is None.
     """
     mine = {name: _shares(run, judge) for name, run in
             (("published", published), ("corrected", corrected))}  # fmt: skip
@@ -305,7 +313,7 @@ def _shares(run: str | None, judge: str) -> _Figures:
         for row in tables.get(source.table, ()):
             same = row.get("criterion", source.criterion) == source.criterion
             if row.get("judge", wanted) == wanted and same:
-                figures = (row[source.share], row["wilson_low"], row["wilson_high"], row["n"])
+                figures = (row[source.share], row["patient_low"], row["patient_high"], row["n"])
                 found[name, row["label"], row[source.stratum]] = figures
     return found | _entailed(tables) | _agreeing(tables, judge)
 
@@ -314,7 +322,7 @@ def _entailed(tables: Mapping[str, Any]) -> _Figures:
     """The counterparts of the paper's tables of semantic hits."""
     found: _Figures = {}
     for row in tables.get("recall", ()):
-        figures = (row["recall"], row["wilson_low"], row["wilson_high"], row["n"])
+        figures = (row["recall"], row["patient_low"], row["patient_high"], row["n"])
         name, _, threshold = row["criterion"].partition("@")
         if row["band"] != "overall":
             continue

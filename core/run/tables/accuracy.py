@@ -12,8 +12,7 @@ from core.run.entries import ArmEntry
 from core.run.evidence import UNLOCATED
 from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, Table, cells, entry_columns, intervals
-from core.run.tables.counting import NOTHING, Cell, Counts, counted, share, tally
-from core.stats import wilson_interval
+from core.run.tables.counting import NOTHING, Cell, Counts, counted, share, share_ends, tally
 from core.store import Ask
 
 LOCATED = f"band <> '{UNLOCATED}'"
@@ -101,7 +100,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
 
     A refusal is right by the record where the evidence was not in the prompt
     (``refused_without_evidence``), whatever the judge says of it; ``refused_correct`` is what the
-    judge counts as right. Both ``answered`` and ``refused`` count judged answers alone.
+    judge counts as right. Both ``answered`` and ``refused`` count judged answers alone; intervals
+    are by patient.
     """
     found = tally(
         ask,
@@ -109,6 +109,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
         "WHEN NOT evidence_in_prompt THEN 'blind' ELSE 'unknown' END",
         "correct IS NOT NULL",
     )
+    refused_ends = share_ends(ask, "refusal", "correct IS NOT NULL")
+    right_ends = share_ends(ask, "correct", "correct IS NOT NULL AND NOT refusal")
     rows: Table = []
     for entry, reader, judge in cells(plan):
         cell = (entry.label, reader, judge)
@@ -116,8 +118,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
         refused = {of: found.get((*cell, of), NOTHING) for of in ("seen", "blind", "unknown")}
         not_given = sum(count["n"] for count in refused.values())
         n = gave["n"] + not_given
-        rate = wilson_interval(not_given, n) if n else None
-        right = wilson_interval(gave["correct"], gave["n"]) if gave["n"] else None
+        low, high = refused_ends.get((*cell, "")) or (None, None)
+        right_low, right_high = right_ends.get((*cell, "")) or (None, None)
         rows.append(
             {
                 **entry_columns(entry),
@@ -125,17 +127,17 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "judge": judge,
                 "n": n,
                 "refused": not_given,
-                "refused_share": rate.estimate if rate else None,
-                "refused_low": rate.low if rate else None,
-                "refused_high": rate.high if rate else None,
+                "refused_share": not_given / n if n else None,
+                "refused_low": low,
+                "refused_high": high,
                 "refused_correct": sum(count["correct"] for count in refused.values()),
                 "refused_with_evidence": refused["seen"]["n"],
                 "refused_without_evidence": refused["blind"]["n"],
                 "answered": gave["n"],
                 "answered_correct": gave["correct"],
-                "answered_accuracy": right.estimate if right else None,
-                "answered_low": right.low if right else None,
-                "answered_high": right.high if right else None,
+                "answered_accuracy": gave["correct"] / gave["n"] if gave["n"] else None,
+                "answered_low": right_low,
+                "answered_high": right_high,
             }
         )
     return rows

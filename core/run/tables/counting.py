@@ -62,6 +62,35 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     )
 
 
+def share_ends(
+    ask: Ask, of: str, where: str, stratum: str = "''"
+) -> dict[Cell, tuple[float, float] | None]:
+    """Interval by patient of the share of ``judged`` that is ``of``, among those ``where``.
+
+    All three are SQL; a cell with fewer than 5 patients has None.
+    """
+    rows = ask(
+        f"""
+        WITH patient_cells AS (
+            SELECT label, reader, judge, {stratum} AS stratum, patient,
+                count(*) FILTER ({of}) AS c, count(*) AS n
+            FROM judged WHERE {where} GROUP BY ALL
+        )
+        SELECT label, reader, judge, stratum, sum(c)::DOUBLE AS correct, sum(n)::DOUBLE AS n,
+            count(*) AS clusters, sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS cross,
+            sum(n * n)::DOUBLE AS sizes
+        FROM patient_cells GROUP BY ALL
+        """
+    )
+    names = ("correct", "n", "clusters", "squares", "cross", "sizes")
+    return {
+        cell: reported_interval(
+            None, row["clusters"], clustered_wilson(*(row[name] for name in names))
+        )
+        for cell, row in _by_cell(rows).items()
+    }
+
+
 def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
     return {
         (row["label"], row["reader"], row["judge"], row["stratum"]): row

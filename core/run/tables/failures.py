@@ -10,7 +10,8 @@ from typing import Any
 
 from core.judges.failure import FAILURE_KINDS
 from core.run.plan import Plan
-from core.run.tables.common import Table, cells, entry_columns
+from core.run.tables.common import Table, cells, entry_columns, literal
+from core.run.tables.counting import share_ends
 from core.stats import wilson_interval
 from core.store import Ask, RowStore
 
@@ -47,6 +48,11 @@ def failure_kinds(ask: Ask, plan: Plan) -> Table:
         cell = (row["label"], row["reader"], row["judge"])
         found[cell][row["failure_kind"]] = row
         total[cell] += row["count"]
+    where = "correct = false AND failure_kind IS NOT NULL"
+    ends = {
+        kind: share_ends(ask, f"failure_kind = {literal(kind)}", where)
+        for kind in {kind for kinds in found.values() for kind in kinds}
+    }
     rows: Table = []
     for entry, reader, judge in cells(plan):
         cell = (entry.label, reader, judge)
@@ -55,6 +61,7 @@ def failure_kinds(ask: Ask, plan: Plan) -> Table:
             if row is None:
                 continue
             share = wilson_interval(row["count"], total[cell])
+            low, high = ends[kind].get((*cell, "")) or (None, None)
             rows.append(
                 {
                     **entry_columns(entry),
@@ -64,6 +71,8 @@ def failure_kinds(ask: Ask, plan: Plan) -> Table:
                     "count": row["count"],
                     "n": total[cell],
                     "share": share.estimate,
+                    "patient_low": low,
+                    "patient_high": high,
                     "wilson_low": share.low,
                     "wilson_high": share.high,
                     "examples": " ".join(row["examples"]),

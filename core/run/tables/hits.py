@@ -11,10 +11,11 @@ from typing import Any
 
 from core.run.plan import Plan
 from core.run.tables.common import Table, cells, entry_columns
-from core.run.tables.counting import NOTHING, counted, share, tally
-from core.stats import newcombe_independent, wilson_interval
+from core.run.tables.counting import NOTHING, counted, share, share_ends, tally
+from core.stats import Interval, difference_floor
 from core.store import Ask
 
+LEVEL = 0.95
 CRITERIA = {
     "in prompt": "evidence_in_prompt",
     "evidence-id": "evidence",
@@ -57,19 +58,18 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
 
 
 def hit_effect(rows: Table) -> Table:
-    """What a hit is worth: accuracy given hit minus given miss, with Newcombe's interval.
+    """What a hit is worth: accuracy given hit minus given miss, with an interval by patient.
 
-    Of the rows of :func:`hit_miss`; null where one side has no answer. Questions with a hit are
-    other questions than those without, so the difference is no effect of the hit alone.
+    Of the rows of :func:`hit_miss`; the interval is square-and-add of theirs
+    (:func:`core.stats.difference_floor`), null where one side has fewer than 5 patients. Questions
+    with a hit are other questions than those without, so the difference is no effect of the hit
+    alone.
     """
     table: Table = []
     for hit, miss in zip(rows[::2], rows[1::2], strict=True):
-        both = hit["n"] and miss["n"]
-        found = (
-            newcombe_independent(hit["correct"], hit["n"], miss["correct"], miss["n"])
-            if both
-            else None
-        )
+        both = bool(hit["n"] and miss["n"])
+        known = None not in (hit["patient_low"], miss["patient_low"])
+        found = difference_floor(*map(_interval, (hit, miss))) if known else None
         named = ("arm", "k", "label", "reader", "judge", "criterion")
         table.append(
             {
@@ -78,12 +78,16 @@ def hit_effect(rows: Table) -> Table:
                 "accuracy_hit": hit["accuracy"],
                 "n_miss": miss["n"],
                 "accuracy_miss": miss["accuracy"],
-                "difference": found.estimate if found else None,
+                "difference": hit["accuracy"] - miss["accuracy"] if both else None,
                 "difference_low": found.low if found else None,
                 "difference_high": found.high if found else None,
             }
         )
     return table
+
+
+def _interval(row: dict[str, Any]) -> Interval:
+    return Interval(row["accuracy"], row["patient_low"], row["patient_high"], LEVEL)
 
 
 FAULTS = {
@@ -105,13 +109,14 @@ def faults(ask: Ask, plan: Plan) -> Table:
         found = counted(ask, stratum)
         if not any(cell[3] == "struck" for cell in found):
             continue
+        ends = share_ends(ask, "failure_kind = 'continuation'", "correct IS NOT NULL", stratum)
         carried = tally(ask, stratum, "failure_kind = 'continuation'")
         for entry, reader, judge in cells(plan):
             for where in ("struck", "spared"):
                 cell = (entry.label, reader, judge, where)
                 count = found.get(cell, NOTHING)
                 more = carried.get(cell, NOTHING)["n"]
-                rate = wilson_interval(more, count["n"]) if count["n"] else None
+                low, high = ends.get(cell) or (None, None)
                 row: dict[str, Any] = {
                     **entry_columns(entry),
                     "reader": reader,
@@ -120,9 +125,9 @@ def faults(ask: Ask, plan: Plan) -> Table:
                     "struck": where == "struck",
                     **share(count),
                     "continuations": more,
-                    "continuation_share": rate.estimate if rate else None,
-                    "continuation_low": rate.low if rate else None,
-                    "continuation_high": rate.high if rate else None,
+                    "continuation_share": more / count["n"] if count["n"] else None,
+                    "continuation_low": low,
+                    "continuation_high": high,
                 }
                 rows.append(row)
     return rows

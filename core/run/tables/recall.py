@@ -7,14 +7,14 @@ stands in several rows and is counted once.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.run.entries import ArmEntry
 from core.run.plan import Plan
 from core.run.tables.common import ALL_BANDS, WIDE_BANDS, Table, bands_of, entry_columns, intervals
 from core.run.tables.stage1_facts import CHANCES, IN_PROMPT, LEXICAL, Criterion, Stage1Facts
-from core.stats import wilson_interval
+from core.stats import share_interval
 from core.store import RowStore
 
 
@@ -24,7 +24,8 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     Lexical counts questions with a reference answer, evidence-id those whose evidence was
     located, semantic those that were scored; a selection that failed counts in none. ``hits`` are
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
-    buffer, with their share and its Wilson interval.
+    buffer, with their share. Intervals by patient (``patient_low``, ``picked_low``) are null for
+    fewer than 5 patients (:func:`core.stats.share_interval`).
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks
@@ -52,7 +53,8 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                 count, n = cell.count, cell.count["n"]
                 name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
                 found = intervals(count["hits"], n, plan, "recall", *name)
-                alone = wilson_interval(count["picked"], n) if n else None
+                low, high = cell.interval(cell.hits)
+                picked_low, picked_high = cell.interval(cell.picked)
                 prompted = criterion.name == IN_PROMPT
                 table.append(
                     {
@@ -63,13 +65,16 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                         "n": n,
                         "hits": count["hits"],
                         "recall": found.pop("share"),
+                        "patients": len(set(cell.records)),
+                        "patient_low": low,
+                        "patient_high": high,
                         **found,
                         "chance": cell.mean("chance", n),
                         "evidence_share": cell.mean("evidence_share", count["located"]),
                         "picked_hits": count["picked"],
-                        "picked_recall": alone.estimate if alone else None,
-                        "picked_low": alone.low if alone else None,
-                        "picked_high": alone.high if alone else None,
+                        "picked_recall": count["picked"] / n if n else None,
+                        "picked_low": picked_low,
+                        "picked_high": picked_high,
                         "picked_chance": cell.mean("picked_chance", n),
                         "kept_but_cut": count["kept_but_cut"] if prompted else None,
                         "prompts_cut": count["cut"] if prompted else None,
@@ -88,13 +93,19 @@ class _Cell:
         self.sums: dict[str, float] = dict.fromkeys((*CHANCES, "evidence_share"), 0.0)
         self.unknown: set[str] = set()
         self.cut_at: list[int] = []
+        self.hits: list[bool] = []
+        self.picked: list[bool] = []
+        self.records: list[str] = []
 
     def add(self, row: Mapping[str, Any], criterion: Criterion) -> None:
         """Count a selection for which the criterion is known."""
         column, count = criterion.column, self.count
         count["n"] += 1
-        count["hits"] += int(row[column])
-        count["picked"] += int(bool(row[f"{column}_picked"]))
+        self.hits.append(bool(row[column]))
+        self.picked.append(bool(row[f"{column}_picked"]))
+        self.records.append(row["record"])
+        count["hits"] += self.hits[-1]
+        count["picked"] += self.picked[-1]
         for name in CHANCES:
             # Semantic hits have no such column, runs of an earlier version no such value.
             chance = row.get(f"{column}_{name}")
@@ -112,6 +123,10 @@ class _Cell:
                 count["cut"] += 1
                 self.cut_at.append(row[f"{column}_tokens"])
 
+    def interval(self, hits: Sequence[bool]) -> tuple[float | None, float | None]:
+        """The interval of a share of the counted questions, patients being the clusters."""
+        return share_interval(hits, self.records) or (None, None)
+
     def mean(self, name: str, n: int) -> float | None:
         """Mean of what was added up under a name; None where a value is not known."""
         return self.sums[name] / n if n and name not in self.unknown else None
@@ -128,9 +143,9 @@ def overlap(facts: Stage1Facts, plan: Plan) -> Table:
 
     ``both``, ``criterion_only`` (no word of the answer, yet a hit), ``lexical_only`` (a word of
     the answer, and no hit) and ``neither`` add up to ``n``, the questions for which both are
-    known; the shares of the two that disagree have Wilson's interval.
+    known; the shares of the two that disagree have an interval by patient.
     """
-    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    cells: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     others = [criterion for criterion in facts.criteria if criterion is not LEXICAL]
     names = {(1, 1): "both", (1, 0): "criterion_only", (0, 1): "lexical_only", (0, 0): "neither"}
     for fact in facts.rows:
@@ -138,13 +153,15 @@ def overlap(facts: Stage1Facts, plan: Plan) -> Table:
             hit, word = fact[criterion.column], fact[LEXICAL.column]
             if hit is not None and word is not None:
                 for band in bands_of(fact):
-                    counted[fact["label"], criterion.name, band][names[int(hit), int(word)]] += 1
+                    cell = fact["label"], criterion.name, band
+                    cells[cell].append((names[int(hit), int(word)], fact["record"]))
     table: Table = []
     for entry in plan.arms:
         for criterion in others:
             for band in WIDE_BANDS:
-                count = counted[entry.label, criterion.name, band]
-                n = count.total()
+                found = cells[entry.label, criterion.name, band]
+                count, n = Counter(name for name, _ in found), len(found)
+                records = [record for _, record in found]
                 row: dict[str, Any] = {
                     **entry_columns(entry),
                     "criterion": criterion.name,
@@ -153,12 +170,9 @@ def overlap(facts: Stage1Facts, plan: Plan) -> Table:
                     **{name: count[name] for name in names.values()},
                 }
                 for name in ("criterion_only", "lexical_only"):
-                    share = wilson_interval(count[name], n) if n else None
-                    row |= {
-                        f"{name}_share": share.estimate if share else None,
-                        f"{name}_low": share.low if share else None,
-                        f"{name}_high": share.high if share else None,
-                    }
+                    ends = share_interval([one == name for one, _ in found], records)
+                    row[f"{name}_share"] = count[name] / n if n else None
+                    row[f"{name}_low"], row[f"{name}_high"] = ends or (None, None)
                 table.append(row)
     return table
 

@@ -116,12 +116,12 @@ def _recall(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
         if "@" not in name
     }
     theme.show(
-        charts_arms.by_k(frames, "recall", "wilson_low", "wilson_high", f"hit, {arm}"),
+        charts_arms.by_k(frames, "recall", "patient_low", "patient_high", f"hit, {arm}"),
         f"Lines: how often {arm} gives the evidence over k, by {len(frames)} criteria.",
         "recall_sweep",
     )
     tables.table(
-        results.wide(rows, "criterion", "recall", "wilson_low", "wilson_high"),
+        results.wide(rows, "criterion", "recall", "patient_low", "patient_high"),
         f"{chosen.name}-{arm}-k-kept",
         f"Evidence of {arm} over k",
         download=rows,

@@ -48,7 +48,7 @@ def _kinds(chosen: Chosen, frame: pd.DataFrame) -> None:
     )
     tables.table(
         results.wide(
-            frame.assign(kind=frame["kind"]), "kind", "share", "wilson_low", "wilson_high"
+            frame.assign(kind=frame["kind"]), "kind", "share", "patient_low", "patient_high"
         )[["arm"]].assign(**_cells(frame, kinds)),
         f"{chosen.name}-failure-kinds",
         "Wrong answers of each arm by kind of failure: count, share and interval",
@@ -56,7 +56,8 @@ def _kinds(chosen: Chosen, frame: pd.DataFrame) -> None:
         height="content",
     )
     st.caption(
-        "Of the answers judged wrong. Kinds are told by rules on words, tried in this order: "
+        "Of the answers judged wrong; 95 % intervals by patient. Kinds go by rules on words, in "
+        "this order: "
         + "; ".join(f"**{kind}** {words}" for kind, words in RULES.items())
         + ". A rule on words cannot see meaning: counts to start reading from."
     )
@@ -74,7 +75,7 @@ def _cells(frame: pd.DataFrame, kinds: list[str]) -> dict[str, list[str]]:
                 "0"
                 if row is None
                 else f"{int(row['count'])} = {100 * row['share']:.0f} % "
-                f"[{results.interval(row['wilson_low'], row['wilson_high'])}]"
+                f"[{results.interval(row['patient_low'], row['patient_high'])}]"
             )
     return cells
 
@@ -112,7 +113,7 @@ def _faults(chosen: Chosen) -> None:
             "fault": frame["fault"],
             "answers": ["struck" if struck else "spared" for struck in frame["struck"]],
             "n": frame["n"],
-            "accuracy": results.shares(frame, "accuracy", "wilson_low", "wilson_high"),
+            "accuracy": results.shares(frame, "accuracy", "patient_low", "patient_high"),
             "carry the record on": results.shares(
                 frame, "continuation_share", "continuation_low", "continuation_high"
             ),

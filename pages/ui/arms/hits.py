@@ -34,9 +34,9 @@ def hits(chosen: Chosen) -> None:
         )
         method = pick(
             "95 % interval",
-            ["wilson", "patient"],
+            ["patient", "wilson"],
             "hit_interval",
-            {"wilson": "Wilson", "patient": "by patient"},
+            {"patient": "by patient", "wilson": "Wilson, questions independent"},
         )
     rows = results.where(frame, criterion=criterion)
     low, high = f"{method}_low", f"{method}_high"
@@ -64,7 +64,8 @@ def hits(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Each cell: per cent [95 % interval] n; the difference with Newcombe's interval. Questions "
-        "whose evidence an arm finds are other questions than those it misses, so the difference "
+        "Each cell: per cent [95 % interval] n; the difference with an interval by patient (none "
+        "for fewer than 5 patients). Questions whose evidence an arm finds are other questions "
+        "than those it misses, so the difference "
         f"is not the effect of finding it alone. {WARNING.get(criterion, '')}"
     )

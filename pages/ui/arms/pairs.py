@@ -12,7 +12,7 @@ from pages.ui.shared import forest as charts_forest
 from pages.ui.shared import results, tables, theme
 from pages.ui.shared.plain import plain
 
-INTERVALS = {"difference": "Newcombe", "patient": "by patient"}
+INTERVALS = {"patient": "by patient", "difference": "Newcombe, questions independent"}
 P_COLUMNS = {
     "difference (points)": st.column_config.NumberColumn(format="%+.1f"),
     "p": st.column_config.NumberColumn(format="%.2g"),

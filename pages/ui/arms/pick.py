@@ -134,7 +134,7 @@ def seen(chosen: Chosen) -> None:
     share = "accuracy" if chosen.judge else "recall"
     with st.expander("Patients on whom a gate of this run was trained"):
         tables.table(
-            results.numbers(frame, share, "wilson_low", "wilson_high"),
+            results.numbers(frame, share, "patient_low", "patient_high"),
             f"{chosen.name}-seen",
             "Each arm on the patients that a gate of this run has seen: share, interval, n",
             download=frame,

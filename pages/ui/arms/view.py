@@ -18,14 +18,14 @@ from pages.ui.shared.plain import plain
 MOST_LINES = 4
 """Lines that one band chart can hold and still be told apart."""
 INTERVALS = {
-    "wilson": ("Wilson", "wilson_low", "wilson_high"),
     "patient": ("by patient", "patient_low", "patient_high"),
-    "percentile": ("bootstrap", "ci_low", "ci_high"),
+    "wilson": ("Wilson, questions independent", "wilson_low", "wilson_high"),
+    "percentile": ("bootstrap of questions", "ci_low", "ci_high"),
 }
 """Intervals to choose from: name, and the columns of their ends."""
 HELP = (
-    "Wilson: every question counts as another patient's. By patient: a patient's questions belong "
-    "together, so the interval is wider where patients differ; fewer than 5 patients give none. "
+    "By patient: a patient's questions belong together, so the interval is wider where patients "
+    "differ; fewer than 5 patients give none. Wilson takes every question as independent. "
     "Bootstrap: percentile bootstrap of questions, widened to hold Wilson's interval (under the "
     "published protocol the paper's own, without width where none or all are right)."
 )

@@ -57,7 +57,7 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         return f"No answer under {name} has been judged yet."
     right = f"{results.percent(own['accuracy'])} right"
     if not pairs:
-        ends = results.interval(own["wilson_low"], own["wilson_high"])
+        ends = results.interval(own["patient_low"], own["patient_high"])
         return f"{name}: {right} [{ends}] of {own['n']:,} questions."
     better = [r for r in pairs if r["verdict"] == "better"]
     worse = [r for r in pairs if r["verdict"] == "worse"]
@@ -154,7 +154,7 @@ def kept(tables: Mapping[str, Any]) -> str:
     if not fair:
         return "No selection of this run can be told right or wrong yet."
     best, last = (pick(fair, key=lambda r: r["recall"]) for pick in (max, min))
-    ends = results.interval(best["wilson_low"], best["wilson_high"])
+    ends = results.interval(best["patient_low"], best["patient_high"])
     words = (
         f"{results.label(best['label'])} keeps the evidence of {results.percent(best['recall'])} "
         f"[{ends}] of {best['n']:,} questions, the most of {len(fair)} arms, {where}"

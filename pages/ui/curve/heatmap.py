@@ -20,7 +20,7 @@ def heatmap(rows: pd.DataFrame) -> go.Figure:
     """Depth down, length to the right.
 
     ``rows`` has ``depth`` (per cent), ``length`` (tokens), ``n``, ``correct``, ``accuracy`` and
-    its Wilson interval; a cell without answers stays empty.
+    its interval by patient; a cell without answers stays empty.
     """
     lengths, depths = sorted(set(rows["length"])), sorted(set(rows["depth"]))
     cells = {(row["length"], row["depth"]): row for row in rows.to_dict("records")}
@@ -75,15 +75,17 @@ def _share(row: dict[str, object] | None) -> float | None:
 def _told(row: dict[str, object] | None) -> str:
     if row is None or not row["n"]:
         return "no answer"
-    ends = results.interval(row["wilson_low"], row["wilson_high"])
-    return f"{results.percent(row['accuracy'])} [{ends}], {row['correct']} of {row['n']}"
+    ends = results.interval(row["patient_low"], row["patient_high"])
+    words = f"{results.percent(row['accuracy'])} [{ends}], {row['correct']} of {row['n']}"
+    out = int(row["unparsed"]) + int(row["failed"])  # pyright: ignore[reportArgumentType]
+    return f"{words}, {out} unscored" if out else words
 
 
 def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
     """Share told right over ``axis`` (depth or length), a line a number of look-alikes.
 
     ``rows`` has the axis, ``distractors``, ``n``, ``accuracy``, ``ci_low``, ``ci_high`` (by
-    patient; null with one) and their Wilson ends. Values of the axis stand at equal distances.
+    patient; null for fewer than 5). Values of the axis stand at equal distances.
     """
     figure = go.Figure()
     values = sorted(set(rows[axis]))
@@ -94,8 +96,7 @@ def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
         own = rows[(rows["distractors"] == count) & rows["accuracy"].notna()].sort_values(axis)
         colour = colours[place % len(colours)]
         middle = 100 * own["accuracy"].astype(float)
-        low = 100 * own["ci_low"].astype(float).fillna(own["wilson_low"].astype(float))
-        high = 100 * own["ci_high"].astype(float).fillna(own["wilson_high"].astype(float))
+        low, high = (100 * own[name].astype(float) for name in ("ci_low", "ci_high"))
         shift = 0.09 * (place - (len(counts) - 1) / 2)
         figure.add_trace(
             go.Scatter(

@@ -145,7 +145,8 @@ def cells(
     facets(rows, who)
     st.caption(
         f"{plain(who)}. Each cell: per cent told right; its n and 95 % interval "
-        f"(Wilson) on hover and in the table. {ABOUT[depth]}"
+        "by patient (none for fewer than 5 patients) on hover and in the table. "
+        f"{ABOUT[depth]}"
     )
     with st.expander("The heatmap as a table"):
         tables.table(
@@ -189,7 +190,11 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
             "look-alikes": rows["distractors"],
             "n": rows["n"],
             "right": rows["correct"],
-            "% [95 %]": results.shares(rows, "accuracy", "wilson_low", "wilson_high"),
+            "% [95 %, by patient]": results.shares(rows, "accuracy", "patient_low", "patient_high"),
+            "unscored wrong–right": [
+                results.interval(a, b)
+                for a, b in zip(rows["bound_low"], rows["bound_high"], strict=True)
+            ],
             "in prompt": [results.percent(v) for v in rows["in_prompt"]],
             "unparsed": rows["unparsed"],
             "failed": rows["failed"],
@@ -226,9 +231,8 @@ def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str], dep
                     height="content",
                 )
     st.caption(
-        "Bars: 95 % interval, patients drawn anew (Wilson where there is one patient); it has no "
-        "width where all patients are alike. The number at a line's end: look-alikes, notes on "
-        "the same thing with another day and value."
+        "Bars: 95 % interval by patient; fewer than 5 patients give none. The number at a "
+        "line's end: look-alikes, notes on the same thing with another day and value."
     )
 
 
@@ -248,7 +252,7 @@ def marginal_table(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
             "n": rows["n"],
             "patients": rows["patients"],
             "% [95 %, by patient]": results.shares(rows, "accuracy", "ci_low", "ci_high"),
-            "Wilson": [
+            "Wilson, items independent": [
                 results.interval(a, b)
                 for a, b in zip(rows["wilson_low"], rows["wilson_high"], strict=True)
             ],
@@ -285,7 +289,8 @@ def contrast(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) 
     )
     st.caption(
         "n: facts in a record at one length, each seen at middle depths (30–70 %) and at the "
-        "others. p by permutation within patients, Holm over the arms and readers of a judge."
+        "others. p by permutation within patients, Holm over the arms and readers of a judge. A "
+        "difference that unscored (failed or unparsed) answers could overturn is not claimed."
     )
 
 
@@ -306,6 +311,11 @@ def contrast_table(rows: pd.DataFrame) -> pd.DataFrame:
             "in prompt: middle": [results.percent(v) for v in rows["in_prompt_middle"]],
             "at the edge": [results.percent(v) for v in rows["in_prompt_edge"]],
             "left out": rows["left_out"],
+            "unscored": rows["unscored"],
+            "unscored against–for, points": [
+                "–" if pd.isna(a) else f"{results.plus(100 * a, 1)} to {results.plus(100 * b, 1)}"
+                for a, b in zip(rows["bound_low"], rows["bound_high"], strict=True)
+            ],
         }
     )
 
@@ -321,7 +331,9 @@ def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> 
                     "fact": own["fact"],
                     "look-alikes": own["distractors"],
                     "n": own["n"],
-                    "% [95 %]": results.shares(own, "accuracy", "wilson_low", "wilson_high"),
+                    "% [95 %, by patient]": results.shares(
+                        own, "accuracy", "patient_low", "patient_high"
+                    ),
                 }
             )
             tables.table(shown, f"{run['run']}-facts", "Share told right by kind of fact",

@@ -50,7 +50,7 @@ def waterfall(steps: Sequence[dict[str, Any]]) -> go.Figure:
             mode="markers",
             cliponaxis=False,
             marker={"color": colours[0], "size": 10, "symbol": "circle"},
-            error_x=_bars(steps, before, ("wilson_low", "wilson_high"), colours[0]),
+            error_x=_bars(steps, before, ("patient_low", "patient_high"), colours[0]),
             text=[f"{marks.safe(row['title'])}: {marks.safe(said(row))}" for row in steps],
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
@@ -122,7 +122,8 @@ def alone_said(row: dict[str, Any]) -> str:
     if not changed:
         return f"{acted}; no verdict changed"
     words = results.signed(row["difference"], row["low"], row["high"], 1)
-    return f"{acted}; {changed:,} verdicts changed, {words} points, {results.p_words(row['p'])}"
+    words += f" points, {results.p_words(row['p'])}{unscored(row)}"
+    return f"{acted}; {changed:,} verdicts changed, {words}"
 
 
 def _bars(
@@ -156,7 +157,7 @@ def _tick(row: dict[str, Any], faint: str) -> str:
 
 def share(row: dict[str, Any]) -> str:
     """A step's accuracy with its interval and n."""
-    words = results.share(row["accuracy"], row["wilson_low"], row["wilson_high"])
+    words = results.share(row["accuracy"], row["patient_low"], row["patient_high"])
     return f"{words} n {int(row['n'] or 0):,}"
 
 
@@ -164,10 +165,18 @@ def change(row: dict[str, Any]) -> str:
     """What a step changed, in points; nothing for the first."""
     if row["difference"] is None:
         return ""
-    if row["low"] is None:
+    if not row["changed"] and not row["unscored"]:
         return "no question changed"
     words = results.signed(row["difference"], row["low"], row["high"], 1)
-    return f"{words}, {results.p_words(row['p'])}"
+    return f"{words}, {results.p_words(row['p'])}{unscored(row)}"
+
+
+def unscored(row: dict[str, Any]) -> str:
+    """Between which differences the unscored questions leave it; nothing where there are none."""
+    if not row["unscored"]:
+        return ""
+    low, high = (results.plus(100 * row[name], 1) for name in ("bound_low", "bound_high"))
+    return f", {row['unscored']} unscored: {low} to {high}"
 
 
 def said(row: dict[str, Any]) -> str:

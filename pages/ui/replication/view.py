@@ -44,15 +44,15 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
     theme.show(figure, _alt(rows, label), "replication_waterfall")
     st.caption(
         "From the top: the published protocol, then one fault less in each row. Marker: share of "
-        "answers right with its Wilson interval. Bar and numbers: change against the row above on "
-        "the same questions, its interval by patients, McNemar's p. A fault can do more or less "
+        "answers right with its interval by patient. Bar and numbers: change against the row above "
+        "on the same questions, its interval by patient, McNemar's p. A fault can do more or less "
         "where others are already gone, and hide a later one; below each is alone."
     )
     shown = pd.DataFrame(
         {
             "step": [row["title"] for row in rows],
             "answers right": [
-                results.share(r["accuracy"], r["wilson_low"], r["wilson_high"]) for r in rows
+                results.share(r["accuracy"], r["patient_low"], r["patient_high"]) for r in rows
             ],
             "n": [row["n"] for row in rows],
             "change, points": [
