@@ -27,17 +27,17 @@ from core.run import (
 )
 from core.run.control import _children
 from core.run.kind import KINDS
-from core.run.review import add_review, review_cards, reviewers
 from core.run.members import MemberEntry
 from core.run.needle.contrast import contrasts, in_words
 from core.run.needle.tables import _counted
+from core.run.review import add_review, review_cards, reviewers
 from core.run.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import members_place, write_cohort
 from tests.stage2_rows import ARMS, plan
 
 ROOT = Path(__file__).parent.parent
-OF_A_JUDGE = ("judge", "p", "p_holm", "ci_low", "ci_high")
+OF_A_JUDGE = ("judge", "p", "p_holm", "p_bound", "p_bound_holm", "ci_low", "ci_high")
 """Columns that differ between judges with the same verdicts: the name, and what is drawn by it."""
 VARYING = ("time", "seconds", "selection_seconds")
 DEPTHS = list(range(0, 101, 10))
