@@ -108,8 +108,8 @@ def test_grades_are_those_of_the_readings():
 
 def test_labels_grade_the_reading_a_minute_later():
     patient = make_patient(patient_rng(1, 0), 300)
-    for k, lab in enumerate(codes.LABS):
-        mine = patient.code == codes.FIRST_LAB + k
+    for k, lab in enumerate(codes.labs()):
+        mine = patient.code == codes.first("lab") + k
         at, read = patient.time[mine][1:], patient.tenths[mine][1:]
         assert (at - 1 == patient.asked).all()
         assert ((read < lab.edges[0] * 10) == (patient.grade[:, k] >= 1)).all() or not lab.low

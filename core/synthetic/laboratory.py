@@ -119,14 +119,14 @@ def make_laboratory(
     _prepare(out)
     writer = EhrshotLayout(out) if layout == "ehrshot" else MedsLayout(out)
     splits = split_of_patients(patients, seed)
-    counts = {lab.task: [0, 0] for lab in codes.LABS}
+    counts = {lab.task: [0, 0] for lab in codes.labs()}
     done = events = 0
     for split, numbers, made in _blocks(splits, events_per_patient, seed, layout):
         writer.add(Block(split, [FIRST_ID + i for i in numbers], made))
         done += len(made)
         for patient in made:
             events += len(patient.time)
-            for k, lab in enumerate(codes.LABS):
+            for k, lab in enumerate(codes.labs()):
                 counts[lab.task][0] += len(patient.asked)
                 counts[lab.task][1] += int((patient.grade[:, k] >= 1).sum())
         if progress is not None:

@@ -82,7 +82,7 @@ class EhrshotLayout:
 
     def __init__(self, out: Path) -> None:
         self.root = out / "EHRSHOT_ASSETS"
-        for folder in ("data", "splits", *(f"benchmark/{lab.task}" for lab in codes.LABS)):
+        for folder in ("data", "splits", *(f"benchmark/{lab.task}" for lab in codes.labs())):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
         known = codes.vocabulary()
         self._codes = [c.code for c in known]
@@ -91,7 +91,7 @@ class EhrshotLayout:
         self._no_unit = np.array([not c.unit for c in known])
         self._values = [f"{i // 10}.{i % 10}" for i in range(MOST_TENTHS + 1)] + list(codes.WORDS)
         self._events: Any = None
-        self._labels: list[Any] = [None] * len(codes.LABS)
+        self._labels: list[Any] = [None] * len(codes.labs())
 
     def _write(self, writer: Any, path: Path, table: Any) -> Any:
         if writer is None:
@@ -120,7 +120,7 @@ class EhrshotLayout:
             }
         )
         self._events = self._write(self._events, self.root / "data" / "ehrshot.csv", table)
-        for k, lab in enumerate(codes.LABS):
+        for k, lab in enumerate(codes.labs()):
             ids, asked, grade = block.labels(k)
             path = self.root / "benchmark" / lab.task / "labeled_patients.csv"
             kinds = _words(np.zeros(len(ids), np.int32), ["categorical"])
@@ -160,7 +160,7 @@ class MedsLayout:
         self._known = known
         self._number: dict[str, int] = dict.fromkeys(SPLITS, 0)
         for folder in (*(f"data/{s}" for s in SPLITS), "metadata",
-                       *(f"labels/{lab.task}" for lab in codes.LABS)):  # fmt: skip
+                       *(f"labels/{lab.task}" for lab in codes.labs())):  # fmt: skip
             (out / folder).mkdir(parents=True, exist_ok=True)
 
     def add(self, block: Block) -> None:
@@ -186,7 +186,7 @@ class MedsLayout:
             }
         )
         _parquet(table, self.root / "data" / block.split / f"{number}.parquet")
-        for k, lab in enumerate(codes.LABS):
+        for k, lab in enumerate(codes.labs()):
             ids, asked, grade = block.labels(k)
             table = pa.table(
                 {

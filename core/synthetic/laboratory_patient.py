@@ -54,11 +54,11 @@ def normal(rng: np.random.Generator, *shape: int) -> NDArray[np.float64]:
 
 def _states(rng: np.random.Generator, ill: NDArray[np.bool_], panels: int) -> NDArray[np.bool_]:
     """Whether the patient is on each drug at each panel, bool [panels, drugs]."""
-    draws = rng.random((panels, len(codes.DRUGS)))
+    draws = rng.random((panels, len(codes.drugs())))
+    keys = frozenset(c.key for c, has in zip(codes.conditions(), ill, strict=True) if has)
     on = np.zeros(draws.shape, bool)
-    for j, drug in enumerate(codes.DRUGS):
-        wanted = not drug.given_for or any(ill[c] for c in drug.given_for)
-        start = drug.share * (1.0 if wanted else codes.UNLIKELY)
+    for j, drug in enumerate(codes.drugs()):
+        start = drug.share * (1.0 if drug.is_wanted(keys) else codes.UNLIKELY)
         now = False
         for i, draw in enumerate(draws[:, j].tolist()):
             now = draw >= drug.stop if now else draw < start
@@ -71,17 +71,17 @@ def _levels(
 ) -> NDArray[np.float64]:
     """The labs at each panel before the noise of reading them, float [panels, labs]."""
     panels = len(on)
-    targets = np.zeros((panels, len(codes.LABS)))
-    for j, drug in enumerate(codes.DRUGS):  # one addition at a time: no library's order of sums
+    targets = np.zeros((panels, len(codes.labs())))
+    for j, drug in enumerate(codes.drugs()):  # one addition at a time: no library's order of sums
         targets += on[:, j, None] * np.array(drug.effects)
-    worse = 0.5 + rng.random(len(codes.CONDITIONS))
-    steps = normal(rng, panels, len(codes.LABS))
-    luck = normal(rng, len(codes.LABS))
-    slope = normal(rng, len(codes.LABS))
-    found = np.empty((panels, len(codes.LABS)))
-    for k, lab in enumerate(codes.LABS):
+    worse = 0.5 + rng.random(len(codes.conditions()))
+    steps = normal(rng, panels, len(codes.labs()))
+    luck = normal(rng, len(codes.labs()))
+    slope = normal(rng, len(codes.labs()))
+    found = np.empty((panels, len(codes.labs())))
+    for k, lab in enumerate(codes.labs()):
         level = lab.level + lab.between * float(luck[k])
-        for c, condition in enumerate(codes.CONDITIONS):
+        for c, condition in enumerate(codes.conditions()):
             if ill[c]:
                 level += condition.effects[k] * float(worse[c])
         built = drift = 0.0
@@ -95,10 +95,11 @@ def _levels(
 def grades(tenths: NDArray[np.int32]) -> NDArray[np.int8]:
     """0 normal to 3 severe, int8 [panels, 5], from readings in tenths."""
     graded = np.zeros(tenths.shape, np.int8)
-    for k, lab in enumerate(codes.LABS):
-        for edge in lab.edges:
+    for k, lab in enumerate(codes.labs()):
+        for edge in (lab.mild, lab.moderate, lab.severe):
             bound = round(edge * 10)
-            graded[:, k] += tenths[:, k] < bound if lab.low else tenths[:, k] > bound
+            low = lab.abnormal == "low"
+            graded[:, k] += tenths[:, k] < bound if low else tenths[:, k] > bound
     return graded
 
 
@@ -107,13 +108,13 @@ def make_patient(rng: np.random.Generator, events: int) -> LabPatient:
     share = 0.5 + float(rng.random())
     wanted = int(events * share)
     panels = max(4, min(int(PANELS * share), wanted // 12))
-    ill = rng.random(len(codes.CONDITIONS)) < np.array([c.share for c in codes.CONDITIONS])
+    ill = rng.random(len(codes.conditions())) < np.array([c.share for c in codes.conditions()])
     on = _states(rng, ill, panels)
     reading = _levels(rng, ill, on)
-    noise = normal(rng, panels, len(codes.LABS))
+    noise = normal(rng, panels, len(codes.labs()))
     tenths = np.empty(reading.shape, np.int32)
-    for k, lab in enumerate(codes.LABS):
-        value = np.maximum(reading[:, k] + lab.noise * noise[:, k], lab.edges[2] * 0.4)
+    for k, lab in enumerate(codes.labs()):
+        value = np.maximum(reading[:, k] + lab.noise * noise[:, k], lab.severe * 0.4)
         tenths[:, k] = np.floor(value * 10.0 + 0.5)
     gaps = np.where(
         rng.random(panels) < 0.6,
@@ -159,29 +160,30 @@ def _panels(
     inpatient = gaps < 3 * DAY
     lasts = np.where(inpatient, 20 * 60, 60)
     parts = [_events(at - 120, np.where(inpatient, 3, 4), visit=number, lasts=lasts)]
-    for k in range(len(codes.LABS)):
-        parts.append(_events(at, codes.FIRST_LAB + k, tenths=tenths[:, k], visit=number))
+    for k in range(len(codes.labs())):
+        parts.append(_events(at, codes.first("lab") + k, tenths=tenths[:, k], visit=number))
     given = rng.integers(5, 600, on.shape)
-    for j in range(len(codes.DRUGS)):
+    for j in range(len(codes.drugs())):
         mine = np.flatnonzero(on[:, j])
-        parts.append(_events(at[mine] - given[mine, j], codes.FIRST_DRUG + j, visit=mine))
-    coded = rng.random((panels, len(codes.CONDITIONS))) < 0.18
-    first = rng.integers(0, max(1, panels // 3), len(codes.CONDITIONS))
+        parts.append(_events(at[mine] - given[mine, j], codes.first("drug") + j, visit=mine))
+    coded = rng.random((panels, len(codes.conditions()))) < 0.18
+    first = rng.integers(0, max(1, panels // 3), len(codes.conditions()))
     for c in np.flatnonzero(ill).tolist():
         mine = np.flatnonzero(coded[:, c] | (number == first[c]))
         mine = mine[mine >= first[c]]
-        parts.append(_events(at[mine] - 90, codes.FIRST_CONDITION + c, visit=mine))
-    draws = normal(rng, panels, len(codes.OTHER_LABS))
-    seen = rng.random((panels, len(codes.OTHER_LABS))) < 0.5
-    for i, (_, _, _, level, spread) in enumerate(codes.OTHER_LABS):
+        parts.append(_events(at[mine] - 90, codes.first("condition") + c, visit=mine))
+    draws = normal(rng, panels, len(codes.other_labs()))
+    seen = rng.random((panels, len(codes.other_labs()))) < 0.5
+    # Whether each condition and each drug is in force, by panel.
+    causes = {c.key: np.full(panels, has) for c, has in zip(codes.conditions(), ill, strict=True)}
+    causes |= {drug.key: on[:, j] for j, drug in enumerate(codes.drugs())}
+    for i, lab in enumerate(codes.other_labs()):
         mine = np.flatnonzero(seen[:, i])
-        moved = np.zeros(len(mine))
-        if i == 0 and ill[0]:
-            moved = moved + 12.0
-        if i == 1:
-            moved = moved - 35.0 * on[mine, 0]
-        value = np.maximum(np.floor(level + spread * draws[mine, i] + moved), 1)
-        parts.append(_events(at[mine] + 1, codes.FIRST_OTHER + i, tenths=value, visit=mine))
+        value = lab.level + lab.spread * draws[mine, i]
+        if lab.shifted_by is not None:
+            value = value + lab.shift * causes[lab.shifted_by][mine]
+        value = np.maximum(np.floor(value), 1)
+        parts.append(_events(at[mine] + 1, codes.first("other") + i, tenths=value, visit=mine))
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
@@ -193,20 +195,20 @@ def _filler(
     which = rng.integers(0, len(at), n)
     time = at[which] + rng.integers(-720, 360, n)
     u = rng.random(n)
-    code = codes.FIRST_FILLER + np.floor(u * u * u * codes.FILLER).astype(np.int64)
-    tenths = np.where((code - codes.FIRST_FILLER) % 4 == 2, rng.integers(1, 2000, n), NONE)
+    code = codes.first("filler") + np.floor(u * u * u * codes.FILLER).astype(np.int64)
+    tenths = np.where((code - codes.first("filler")) % 4 == 2, rng.integers(1, 2000, n), NONE)
     word = np.full(n, NONE)
     mine = np.flatnonzero(ill)
     if len(mine):
         care = rng.random(n) < 0.12
         of = mine[rng.integers(0, len(mine), n)] * codes.OF_CONDITION
-        cared = codes.FIRST_CARE + of + rng.integers(0, codes.OF_CONDITION, n)
+        cared = codes.first("care") + of + rng.integers(0, codes.OF_CONDITION, n)
         code, tenths = np.where(care, cared, code), np.where(care, NONE, tenths)
     said = rng.random(n) < 0.01
     kind = rng.integers(0, len(codes.TEXTS), n)
     sizes = np.array([len(words) for *_, words in codes.TEXTS])
     first = np.cumsum(sizes) - sizes
     chosen = first[kind] + np.floor(rng.random(n) * sizes[kind]).astype(np.int64)
-    code, word = np.where(said, codes.FIRST_TEXT + kind, code), np.where(said, chosen, word)
+    code, word = np.where(said, codes.first("text") + kind, code), np.where(said, chosen, word)
     tenths = np.where(said, NONE, tenths)
     return _events(time, code, tenths=tenths, word=word, visit=which)
