@@ -16,7 +16,7 @@ from core.loaders.open import open_cohort
 from core.packing import NOT_DOCUMENTED, build_prompt, said
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
-from core.synthetic.lessons import KINDS, LessonPlan, lesson
+from core.synthetic.lessons import LessonPlan, kinds, lesson
 from core.synthetic.lessons.apart import require, shared
 from core.synthetic.lessons.haste import loosely, telling
 from core.synthetic.lessons.tables import names, topics
@@ -89,7 +89,7 @@ def test_what_is_withheld_has_its_rivals_and_no_evidence() -> None:
 
 def test_near_lines_stand_beside_a_story_and_answer_nothing() -> None:
     topic = next(one for one in topics() if one.near)
-    plan = LessonPlan(lines=(12, 12), kinds=(topic.kind,), near=1.0, withheld=0.0, distractors=0)
+    plan = LessonPlan(lines=(12, 12), kinds=(topic.key,), near=1.0, withheld=0.0, distractors=0)
     pattern = re.compile("|".join(re.sub(r"\\\{.*?\\\}", ".+", re.escape(n)) for n in topic.near))
     for number in range(20):
         made = lesson(9, number, plan)
@@ -248,4 +248,4 @@ def test_a_plan_that_cannot_be_met_is_refused() -> None:
     for plan in (LessonPlan(lines=(3, 9)), LessonPlan(lines=(9, 8)), LessonPlan(kinds=("x",))):
         with pytest.raises(InputError, match="lessons"):
             lesson(1, 1, plan)
-    assert {"lab", "dose", "present", "latest"} <= set(KINDS)
+    assert {"lab", "dose", "present", "latest"} <= set(kinds())

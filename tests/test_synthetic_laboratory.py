@@ -112,7 +112,8 @@ def test_labels_grade_the_reading_a_minute_later():
         mine = patient.code == codes.first("lab") + k
         at, read = patient.time[mine][1:], patient.tenths[mine][1:]
         assert (at - 1 == patient.asked).all()
-        assert ((read < lab.edges[0] * 10) == (patient.grade[:, k] >= 1)).all() or not lab.low
+        abnormal = read < lab.mild * 10 if lab.abnormal == "low" else read > lab.mild * 10
+        assert (abnormal == (patient.grade[:, k] >= 1)).all()
     assert (np.diff(patient.time) >= 0).all()
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from core.errors import DataError, UnknownName
+from core.synthetic import laboratory_codes
 from core.synthetic.cohort import make_clinical
 from core.synthetic.laboratory import make_laboratory
 from core.synthetic.lessons import LessonPlan, lesson
+from core.synthetic.lessons.tables import Topic
 from core.synthetic.letters import LETTERS, MIXED
 from core.synthetic.library import Facts
 from core.synthetic.medicine import Analyte, Disease, DoseRow, EpisodeKind, Risk
@@ -54,6 +56,8 @@ KINDS: dict[str, Any] = {
     "risks.tsv": Risk,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
+    "laboratory_drugs.tsv": laboratory_codes.Drug,
+    "../lessons/topics.yaml": tuple[Topic, ...],
 }
 
 
@@ -86,6 +90,9 @@ KINDS: dict[str, Any] = {
         ("doses.tsv", "lisinopril\t5 mg", "lisinoprol\t5 mg", "Did you mean lisinopril", ""),
         ("analytes.tsv", "\tspread", "\tspred", "rename it to 'spread'", "na\t"),
         ("analytes.tsv", "cl\t2075-0", "na\t2075-0", "key 'na' is repeated", ""),
+        ("laboratory_drugs.tsv", "\tHeart failure\t", "\tHeart failing\t", "Heart failure", ""),
+        ("../lessons/topics.yaml", "key: dye", "key: dye\n  agian: true", "'agian'", "agian"),
+        ("../lessons/topics.yaml", "{y} gave {him} {z}", "{y} gave {hem} {z}", "slot 'hem'", ""),
     ],
 )
 def test_a_misfit_is_an_error_with_file_line_and_remedy(
@@ -93,7 +100,7 @@ def test_a_misfit_is_an_error_with_file_line_and_remedy(
 ):
     """``at`` is in the line that the error names: by default what was misspelt."""
     text = (DATA / name).read_text("utf-8").replace(old, new, 1)
-    path = tmp_path / name
+    path = tmp_path / Path(name).name
     path.write_text(text, "utf-8")
     with pytest.raises(DataError) as error:
         (read_tsv if name.endswith("tsv") else read_yaml)(KINDS[name], path)

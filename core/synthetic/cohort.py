@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from core.errors import InputError
+from core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
 from core.synthetic.events import build_events
-from core.synthetic.folder import TAG, data_use, is_synthetic, spawned, write_texts
 from core.synthetic.letters import NOTES, Dress
 from core.synthetic.medalign_xml import write_record
 from core.synthetic.model import Encounter, Item, Patient

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from core.synthetic.common import chance
 from core.synthetic.medicine import (
     analytes,
     diseases,
@@ -21,7 +22,6 @@ from core.synthetic.medicine import (
     written,
 )
 from core.synthetic.model import Encounter, Item, Note, Patient
-from core.synthetic.patient import chance
 from core.synthetic.trajectory import active, creatinine, measure
 
 NOTE_CODES = {

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from core.synthetic.common import pick
 from core.synthetic.medicine import AnalyteKey, analytes, dose, drugs
 from core.synthetic.model import Course, Fact, Item, Note, Patient, Statement, Step
 from core.synthetic.notes_parts import Writer
-from core.synthetic.patient import pick
 from core.synthetic.reference import DATA, STRICT, read_tsv
 
 InStretch = Callable[[int], bool]

@@ -15,7 +15,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.synthetic import laboratory_codes as codes
-from core.synthetic.folder import TAG, data_use, is_synthetic, spawned, write_texts
+from core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
 from core.synthetic.laboratory_patient import LabPatient, make_patient
 
 LayoutName = Literal["ehrshot", "meds"]

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.medicine import PERSON_SLOTS, Reason, local, slots_of
 from core.synthetic.model import Block, Encounter, Fact, Item, Note, Patient, Piece
 from core.synthetic.notes_parts import day, signature
-from core.synthetic.patient import chance, pick
 from core.synthetic.reference import DATA, STRICT, Key, read_yaml
 
 LONG = 100

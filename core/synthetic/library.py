@@ -16,9 +16,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.medicine import PERSON_SLOTS, Reason, diseases, slots_of
 from core.synthetic.model import DOMAINS, Domain, Fact, Item, Note, Patient, Statement
-from core.synthetic.patient import chance, pick
 from core.synthetic.reference import DATA, STRICT, Key, read_yaml
 from core.synthetic.trajectory import active
 

@@ -85,7 +85,9 @@ def local(prefix: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _DrugRow:
+class DrugRow:
+    """A drug without its dose steps; see :class:`Drug`."""
+
     __pydantic_config__ = STRICT
     key: str
     brand: str
@@ -95,8 +97,8 @@ class _DrugRow:
 
 
 @cache
-def _drug_rows() -> dict[str, _DrugRow]:
-    return {row.key: row for row in read_tsv(_DrugRow, DATA / "drugs.tsv")}
+def _drug_rows() -> dict[str, DrugRow]:
+    return {row.key: row for row in read_tsv(DrugRow, DATA / "drugs.tsv")}
 
 
 DrugKey = Annotated[str, Key("drug", _drug_rows)]
@@ -162,12 +164,13 @@ EffectKey = Annotated[str, Key("analyte or egfr%", lambda: {*analytes(), "egfr%"
 """An analyte, or ``egfr%`` for a share of the filtration."""
 
 
-_SLOT = re.compile(r"\{(\w*)\}")
+SLOT = re.compile(r"\{(\w*)\}")
+"""A name in braces, as templates have them."""
 
 
 def slots_of(template: str) -> list[str]:
     """The names in braces of a template."""
-    return _SLOT.findall(template)
+    return SLOT.findall(template)
 
 
 PERSON_SLOTS = frozenset(["He", "he", "His", "his", "him", "himself", "Name", "man", "spouse"])

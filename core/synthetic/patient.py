@@ -5,14 +5,14 @@ Everything later (labs, notes, questions) reads these facts; none of it is parse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.medicine import (
     Disease,
     DiseaseKey,
@@ -24,8 +24,6 @@ from core.synthetic.medicine import (
 )
 from core.synthetic.model import Course, Episode, Patient, Step
 from core.synthetic.reference import DATA, STRICT, read_yaml
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +56,6 @@ class People:
 def people() -> People:
     """The table of names, families and personas."""
     return read_yaml(People, DATA / "people.yaml")
-
-
-def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
-    """One of ``options``."""
-    return options[int(rng.integers(len(options)))]
-
-
-def chance(rng: np.random.Generator, share: float) -> bool:
-    """True with probability ``share``."""
-    return float(rng.random()) < share
 
 
 _CLASS = {"acei": "ras", "arb": "ras", "warfarin": "anticoagulant", "doac": "anticoagulant"}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import WorkFailed
+from core.synthetic.common import chance, pick
 from core.synthetic.events import note_slot, number
 from core.synthetic.facts_timed import InStretch, drug_facts, lab_facts
 from core.synthetic.letters import (
@@ -44,9 +45,8 @@ from core.synthetic.model import (
     Piece,
     Statement,
 )
-from core.synthetic.notes_other import write_notes
+from core.synthetic.notes import write_notes
 from core.synthetic.notes_parts import Writer, day
-from core.synthetic.patient import chance
 from core.synthetic.render import render
 from core.synthetic.schedule import extra_call
 from core.synthetic.trajectory import active
@@ -152,7 +152,7 @@ def _choose(w: Writer, flat: list[Item], slot: Slot, used: set[str], in_notes: b
     if in_notes:
         timed = [f for f in timed if all(s.item is None for s in f.statements)]
     if timed and chance(rng, 0.85):
-        return timed[int(rng.integers(len(timed)))]
+        return pick(rng, timed)
     hosts = [i for i in flat if is_open(i)]
     here = [i for i in hosts if near(i.order)]
     # Long notes are where statements get lost, so they are the likelier hosts.
@@ -162,7 +162,7 @@ def _choose(w: Writer, flat: list[Item], slot: Slot, used: set[str], in_notes: b
         if fact is not None:
             return fact
     if timed:
-        return timed[int(rng.integers(len(timed)))]
+        return pick(rng, timed)
     raise WorkFailed(f"synthetic record {w.p.id}: no {slot.domain} fact fits decile {slot.decile}")
 
 
@@ -209,7 +209,7 @@ def _plant(rng: np.random.Generator, fact: Fact, j: int, flat: list[Item]) -> No
     hosts = [i for i in flat if is_open(i) and id(i.note) not in own]
     for section, text in fact.noise:
         if hosts and not any(text == s.text for s in fact.statements):
-            host = hosts[int(rng.integers(len(hosts)))]
+            host = pick(rng, hosts)
             assert host.note is not None
             _insert(rng, host.note, section, Piece(text))
     for statement in fact.statements:

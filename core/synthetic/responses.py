@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.synthetic.common import pick
 from core.synthetic.model import Fact
 
 
@@ -74,17 +75,17 @@ def respond(rng: np.random.Generator, fact: Fact, position: float, others: list[
     said: list[Said] = []
     for model in MODELS:
         if float(rng.random()) < model.accuracy(position):
-            frame = _RIGHT[int(rng.integers(len(_RIGHT)))]
+            frame = pick(rng, _RIGHT)
             said.append(Said(model.name, frame.replace("{a}", fact.answer), True))
             continue
         wrong = [x for x in fact.wrong if x and x != fact.answer]
         turn = float(rng.random())
         if turn < 0.55 and wrong:
-            text = wrong[int(rng.integers(len(wrong)))]
+            text = pick(rng, wrong)
         elif turn < 0.75 and others:
-            text = others[int(rng.integers(len(others)))]
+            text = pick(rng, others)
         else:
-            text = _REFUSALS[int(rng.integers(len(_REFUSALS)))]
+            text = pick(rng, _REFUSALS)
         said.append(Said(model.name, text, False))
     return said
 

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.medicine import diseases, drugs
 from core.synthetic.model import Course, Encounter, Patient, Step
-from core.synthetic.patient import chance, class_of, marketed, pick
+from core.synthetic.patient import class_of, marketed
 from core.synthetic.trajectory import active, delivered, true_egfr
 
 

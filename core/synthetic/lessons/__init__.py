@@ -6,14 +6,14 @@ their own: none of an examined cohort (``apart.shared`` tells, and training refu
 
 from __future__ import annotations
 
-from core.synthetic.lessons.making import KINDS, lesson, make_lesson
+from core.synthetic.lessons.making import kinds, lesson, make_lesson
 from core.synthetic.lessons.model import Lesson, LessonPlan, LessonQuestion
 
 __all__ = [
-    "KINDS",
     "Lesson",
     "LessonPlan",
     "LessonQuestion",
+    "kinds",
     "lesson",
     "make_lesson",
 ]

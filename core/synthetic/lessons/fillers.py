@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.synthetic.common import pick
 from core.synthetic.lessons.haste import hastily, soup
 from core.synthetic.lessons.readings import listed, take_drug, take_test, value
 from core.synthetic.lessons.stories import ANY_DAY, worded
 from core.synthetic.lessons.tables import Topic, fillers, topics
-from core.synthetic.lessons.words import Person, made_word, pick, scraps, upper
+from core.synthetic.lessons.words import Person, made_word, scraps, upper
 
 
 def filler(rng: np.random.Generator, p: Person) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.lessons.tables import lexicon
-from core.synthetic.lessons.words import chance, made_word, pick, upper
+from core.synthetic.lessons.words import made_word, upper
 
 _FRAMES = (
     "According to the chart, {}",

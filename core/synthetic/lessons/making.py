@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import cache
 
 import numpy as np
 
 from core.errors import InputError
 from core.packing import NOT_DOCUMENTED, said
+from core.synthetic.common import chance, pick
 from core.synthetic.lessons.fillers import filler
 from core.synthetic.lessons.haste import loosely
 from core.synthetic.lessons.model import Drawn, Lesson, LessonPlan, LessonQuestion
 from core.synthetic.lessons.readings import DRAWN, READINGS, Days
 from core.synthetic.lessons.stories import story
 from core.synthetic.lessons.tables import topics
-from core.synthetic.lessons.words import Person, chance, pick
+from core.synthetic.lessons.words import Person
 
-KINDS: tuple[str, ...] = (*READINGS, *(topic.kind for topic in topics()))
-"""Every kind of fact a lesson can ask for."""
 READING_SHARE = 0.35
 """Share of facts with a value (a reading); the others are told in a sentence."""
 MEDICINES = 3
@@ -30,6 +30,12 @@ MEDICINES = 3
 EARLY_FIRST = 0.7
 """Share of records with a latest note in which the lines before it take facts first: in what the
 application gives, the evidence stands there."""
+
+
+@cache
+def kinds() -> tuple[str, ...]:
+    """Every kind of fact a lesson can ask for."""
+    return (*READINGS, *(topic.key for topic in topics()))
 
 
 def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
@@ -43,7 +49,7 @@ def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
 def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
     """A lesson drawn by ``rng``; raises InputError for a plan that cannot be met."""
     low, high = plan.lines
-    unknown = sorted(set(plan.kinds) - set(KINDS))
+    unknown = sorted(set(plan.kinds).difference(kinds()))
     if low < 4 or high < low or plan.asked < 1 or plan.distractors < 0 or unknown:
         raise InputError(
             "lessons: lines from 4, fewest first; asked ≥ 1; distractors ≥ 0"
@@ -165,7 +171,7 @@ def _draw(
 ) -> Drawn | None:
     """A fact of a kind that may come: a reading or a medicine's story under another name again, any
     other story once a record."""
-    tales = [t for t in topics() if t.kind not in told and (not plan.kinds or t.kind in plan.kinds)]
+    tales = [t for t in topics() if t.key not in told and (not plan.kinds or t.key in plan.kinds)]
     tales += [t for t in tales if t.of_drug for _ in range(MEDICINES - 1)]
     readings = [k for k in DRAWN if not plan.kinds or k in plan.kinds]
     if readings and (not tales or chance(rng, READING_SHARE)):
@@ -174,7 +180,7 @@ def _draw(
         return None
     topic = pick(rng, tales)
     if not topic.of_drug:
-        told.add(topic.kind)
+        told.add(topic.key)
     return story(rng, topic, p, days, plan.made_up)
 
 

@@ -19,7 +19,7 @@ class LessonPlan:
     another date or value a fact has. asked: questions a lesson has. absent: share of questions
     whose answer the record does not give. facts: share of the lines that facts and their
     distractors take. kinds: names of kinds to ask of (empty: all; see
-    ``lesson.KINDS``). made_up: share of names that exist nowhere. near: share of facts told in a
+    ``lessons.kinds``). made_up: share of names that exist nowhere. near: share of facts told in a
     sentence beside which stands another on their subject that answers nothing. withheld: share of
     facts of which only that stands in the record, and distractors that answer nothing. latest:
     share of records that are some earlier lines and the whole of one latest note.

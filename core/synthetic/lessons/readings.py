@@ -7,17 +7,16 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.lessons.haste import cue, soup, telling
 from core.synthetic.lessons.model import Drawn
 from core.synthetic.lessons.tables import Test, names, wordings
 from core.synthetic.lessons.words import (
     Person,
-    chance,
     made_drug,
     made_test,
     made_word,
     near_day,
-    pick,
     scraps,
     upper,
     written,

@@ -6,18 +6,12 @@ from datetime import date
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.lessons.haste import hastily
 from core.synthetic.lessons.model import Drawn
 from core.synthetic.lessons.readings import Days, echoed, listed, take_drug
 from core.synthetic.lessons.tables import Topic, fillers, names, topics
-from core.synthetic.lessons.words import (
-    Person,
-    chance,
-    made_word,
-    pick,
-    upper,
-    written,
-)
+from core.synthetic.lessons.words import Person, made_word, upper, written
 
 ANY_DAY = date(2015, 6, 15)
 """The day of a line that tells of none."""
@@ -93,7 +87,7 @@ def story(rng: np.random.Generator, topic: Topic, p: Person, days: Days, made_up
         asks += tuple(echoed(rng, says) for _ in range(len(asks) // 8))
     differing = tuple(other for other in others if other != says)
     near = tuple(upper(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
-    return Drawn(topic.kind, says, asks, differing, topic.again, not topic.again, near, beside)
+    return Drawn(topic.key, says, asks, differing, topic.again, not topic.again, near, beside)
 
 
 def _beside(
@@ -111,7 +105,7 @@ def _beside(
     if chance(rng, LISTED):
         found.append(listed(rng, *(pair if chance(rng, 0.7) else pair[:1] * 2)))
     if chance(rng, CHANGED):
-        other = pick(rng, [t for t in topics() if t.of_drug and t.kind != topic.kind])
+        other = pick(rng, [t for t in topics() if t.of_drug and t.key != topic.key])
         like = pick(rng, other.says).format_map(worded(rng, p, other, day, made_up, pair))
         found.append(hastily(rng, upper(like)))
     return tuple(found)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-_SLOT = re.compile(r"\{[^{}]*\}")
+from core.synthetic.medicine import SLOT, slots_of
+from core.synthetic.reference import STRICT, Key, read_yaml
+
+_HERE = Path(__file__).parent
+_PERSON = ("He", "he", "His", "his", "him", "Name", "man")
+_READING = (*_PERSON, "thing", "Thing", "v", "u", "d", "f", "w", "cue")
+_TOPIC = (
+    *_PERSON, "drug", "brand", "lay", "v", "w", "v2", "y", "yy", "my", "d", "n", "rel", "first",
+    "town", "clinic", "often", "long", "why", "word", "x", "z",
+)  # fmt: skip
+"""What wordings of a value, and of a topic, may name in braces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,7 @@ class Test:
     result); ``fine`` whether they have two decimals.
     """
 
+    __pydantic_config__ = STRICT
     name: str
     spoken: tuple[str, ...]
     unit: str
@@ -33,6 +43,7 @@ class Names:
     something is taken, examinations, signs and exposures, people and places; and the parts that
     made-up names are put together from."""
 
+    __pydantic_config__ = STRICT
     tests: tuple[Test, ...]
     drugs: tuple[tuple[str, str], ...]
     lay: dict[str, str]
@@ -54,49 +65,54 @@ class Names:
     sign_words: tuple[str, ...]
 
 
+Wording = Annotated[str, Key("slot", lambda: _READING, slots_of)]
+"""How a value is said or asked for."""
+Telling = Annotated[str, Key("slot", lambda: _TOPIC, slots_of)]
+"""How something is told, or asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """What can be told: sentences, questions for it, questions whether it is so, and its lists.
 
     ``near`` are lines on the same subject that answer nothing. ``again``: it is a finding that
-    comes again, and the latest is asked for. ``of_drug``: it tells of a medicine.
+    comes again, and the latest is asked for.
     """
 
-    kind: str = ""
-    says: tuple[str, ...] = ()
-    asks: tuple[str, ...] = ()
-    polar: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
-    x: tuple[str, ...] = ("",)
-    z: tuple[str, ...] = ("",)
+    __pydantic_config__ = STRICT
+    key: str = ""
+    says: tuple[Telling, ...] = ()
+    asks: tuple[Telling, ...] = ()
+    polar: tuple[Telling, ...] = ()
+    near: tuple[Telling, ...] = ()
+    x: tuple[Telling, ...] = ("",)
+    z: tuple[Telling, ...] = ("",)
     again: bool = False
-    of_drug: bool = False
+
+    @property
+    def of_drug(self) -> bool:
+        """Whether it tells of a medicine."""
+        return self.key in _of_drug()
 
 
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((Path(__file__).parent / name).read_text("utf-8"))
+@cache
+def topics() -> tuple[Topic, ...]:
+    """What can be told in a sentence (``topics.yaml``)."""
+    return read_yaml(tuple[Topic, ...], _HERE / "topics.yaml")
 
 
-@lru_cache(maxsize=1)
+@cache
+def _of_drug() -> frozenset[str]:
+    return frozenset(one.key for one in topics() if any("{drug}" in say for say in one.says))
+
+
+@cache
 def names() -> Names:
-    """The names of ``names.toml``."""
-    rows = _read("names.toml")
-    tests = tuple(
-        Test(
-            row["name"],
-            tuple(row["spoken"]),
-            row["unit"],
-            (row["range"][0], row["range"][1]),
-            row.get("fine", False),
-        )
-        for row in rows.pop("test")
-    )
-    drugs = tuple((first, second) for first, second in rows.pop("drugs"))
-    lay: dict[str, str] = rows.pop("lay")
-    return Names(tests, drugs, lay, **{key: tuple(row) for key, row in rows.items()})
+    """The names of ``names.yaml``."""
+    return read_yaml(Names, _HERE / "names.yaml")
 
 
-@lru_cache(maxsize=1)
+@cache
 def name_words() -> tuple[str, ...]:
     """Every word, in lower case, that a real medicine's or test's names are made of."""
     told = [name for pair in names().drugs for name in pair]
@@ -104,35 +120,25 @@ def name_words() -> tuple[str, ...]:
     return tuple(sorted({word for name in told for word in re.findall(r"[a-z]{2,}", name.lower())}))
 
 
-@lru_cache(maxsize=1)
+@cache
 def wordings() -> dict[str, tuple[str, ...]]:
-    """How a value is said and asked for, by sort (``readings.toml``)."""
-    return {sort: tuple(rows) for sort, rows in _read("readings.toml").items()}
+    """How a value is said and asked for, by sort (``readings.yaml``)."""
+    return read_yaml(dict[str, tuple[Wording, ...]], _HERE / "readings.yaml")
 
 
-@lru_cache(maxsize=1)
+@cache
 def fillers() -> dict[str, tuple[str, ...]]:
-    """Lines that answer nothing, headings, panels, reasons (``filler.toml``)."""
-    return {sort: tuple(rows) for sort, rows in _read("filler.toml").items()}
+    """Lines that answer nothing, headings, panels, reasons (``filler.yaml``)."""
+    return read_yaml(dict[str, tuple[Telling, ...]], _HERE / "filler.yaml")
 
 
-@lru_cache(maxsize=1)
+@cache
 def lexicon() -> tuple[str, ...]:
     """Every word of the tables, of three letters or more."""
     texts = [text for rows in fillers().values() for text in rows]
     texts += [text for one in topics() for text in (*one.says, *one.near, *one.x, *one.z)]
     texts += [name for pair in names().drugs for name in pair]
     found = {
-        word for text in texts for word in re.findall(r"[a-z]{3,}", _SLOT.sub("", text).lower())
+        word for text in texts for word in re.findall(r"[a-z]{3,}", SLOT.sub("", text).lower())
     }
     return tuple(sorted(found))
-
-
-@lru_cache(maxsize=1)
-def topics() -> tuple[Topic, ...]:
-    """What can be told in a sentence (``topics.toml``)."""
-    found: list[Topic] = []
-    for row in _read("topics.toml")["topic"]:
-        rows: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-        found.append(Topic(**rows, of_drug=any("{drug}" in say for say in rows["says"])))
-    return tuple(found)

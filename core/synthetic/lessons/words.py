@@ -12,19 +12,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from core.synthetic.common import chance, pick
 from core.synthetic.lessons.tables import lexicon, names
 
 T = TypeVar("T")
-
-
-def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
-    """One of ``options``."""
-    return options[int(rng.integers(len(options)))]
-
-
-def chance(rng: np.random.Generator, share: float) -> bool:
-    """True with probability ``share``."""
-    return float(rng.random()) < share
 
 
 def upper(text: str) -> str:

@@ -1,13 +1,15 @@
-"""What the synthetic cohorts on disk have in common: their generators, their tag, their bytes."""
+"""What the synthetic cohorts have in common: random draws, the data-use tag, their bytes."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 TAG = "midchart.toml"
 
 
@@ -17,6 +19,16 @@ def spawned(seed: int, *key: int) -> np.random.Generator:
     Each part has its own, so that parts can be made in any order, or apart, with the same bytes.
     """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
+    """One of ``options``."""
+    return options[int(rng.integers(len(options)))]
+
+
+def chance(rng: np.random.Generator, share: float) -> bool:
+    """True with probability ``share``."""
+    return float(rng.random()) < share
 
 
 def is_synthetic(folder: Path) -> bool:
