@@ -46,7 +46,8 @@ def home(tmp_path, monkeypatch):
 def shown(monkeypatch, tables, state: str = "done") -> None:
     now = status(state)
     report = {"run": RUN, "name": "inhibition", "kind": "inhibition", "status": state,
-              "protocol": "corrected", "items": {"planned": 12, "done": 12, "failed": 0},
+              "protocol": "corrected", "position": None,
+              "items": {"planned": 12, "done": 12, "failed": 0},
               "warnings": ["3 seeds: few"], "tables": tables}  # fmt: skip
     monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
     monkeypatch.setattr(api, "report", lambda run: report)
