@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api, settings
+from core import api, settings, weights
 from core.protocol import PRESETS, parse
 from core.run.replication.paper import TABLES, paper_rows, read
 from core.run.replication.steps import FAULTS, REPORTING, alone, steps
-from tests import app_data
+from pages.ui.replication import begin
+from tests import app_data, compressors, pair_models
+from tests.claude_server import ClaudeFake
+from tests.openai_server import OpenAIFake
 
 ROOT = Path(__file__).parent.parent
 NAMES = [step.name for step in steps()]
@@ -184,7 +187,7 @@ def test_runs_are_found_by_what_they_ran(here):
     cohort, done, only = here
     found = api.replication(cohort, "extractive")
     assert {row["name"]: row["run"] for row in found["alone"] if row["run"]} == only
-    assert api.readers_of(cohort) == ["extractive"]
+    assert api.readers_of(cohort) == {"extractive": "extractive"}
     assert {row["name"]: row["run"] for row in found["steps"] if row["run"]} == done
     assert [run for run in found["runs"] if run] == list(done.values())
     assert all(row["run"] is None for row in api.replication(cohort, "qwen")["steps"])
@@ -300,6 +303,68 @@ def test_the_runs_may_hold_any_reader_and_judge(tmp_path, monkeypatch):
     assert queued[0]["arms"] == ["bm25", "shortest"]
     app.text_area(key="replication_with").set_value("judge = 1").run()
     assert "judge" in app.error[0].value
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A cohort, and tiny models of every arm that needs weights of its own."""
+    for variable in ("DATA", "CACHE", "MODELS"):
+        monkeypatch.setenv(f"MIDCHART_{variable}", str(tmp_path / variable.lower()))
+    monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted")
+    pair_models.bert(tmp_path / "models" / weights.RELEVANCE)
+    compressors.xlm_roberta(
+        tmp_path / "models" / "llmlingua-2-xlm-roberta-large-meetingbank", longest=64
+    )
+    return app_data.make_cohort(tmp_path / "data")
+
+
+def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_every_arm(tiny):
+    """On stub servers of this machine: the first step and the last are run whole."""
+    arms = [arm for arm in api.PAPER_ARMS if arm not in ("qccs", "qccs_plus")]
+    with OpenAIFake(window=8192) as site, ClaudeFake() as claude:
+        reader = {"name": "served", "url": f"{site.url}/v1", "model": "tiny"}
+        judges = [
+            {"name": "claude", "base_url": claude.url},
+            {"name": "claude", "base_url": claude.url, "model": "claude-sonnet-4-6"},
+            {"name": "blind", "base_url": claude.url},
+            {"name": "served", "url": f"{site.url}/v1", "model": "tiny"},
+        ]
+        specs = api.step_specs(str(tiny), arms, reader, judges)
+        done = {}
+        for name in (NAMES[0], NAMES[-1]):
+            done[name] = api.start(specs[name])
+            api.wait(done[name])
+            now, answers = api.status(done[name]), api.rows(done[name], "answers")
+            assert now["done"] + now["failed"] == now["planned"]
+            lost = {(a["label"], a["instruction"], a["reason"]) for a in answers if a["reason"]}
+            assert {label for label, _, _ in lost} <= {"oracle"}, lost
+            verdicts = api.rows(done[name], "verdicts")
+            failed = {v["instruction"] for v in verdicts if v["status"] == "failed"}
+            assert failed == {"q2", "q3"}, "they have no evidence for a judge that sees it"
+            assert len({v["judge"] for v in verdicts if v["outcome"] == "correct"}) == 4
+        label = next(iter(api.readers_of(tiny)))
+        assert begin.specs(tiny.name, label)["published"]["readers"] == [reader]
+        answered = {row["label"] for row in api.rows(done[NAMES[-1]], "answers")}
+        assert {"map_reduce", "llmlingua2", "cross_encoder", "bm25_temporal"} <= {
+            one.split(" ")[0] for one in answered
+        }
+    found = api.replication(tiny, label, arms, judges)
+    assert {
+        row["name"]: row["run"] for row in (*found["steps"], *found["alone"]) if row["run"]
+    } == done
+    names = api.arms_and_judges(done[NAMES[-1]])[1]
+    first, _, blind, served = names
+    assert (blind.split(" ")[0], served.split(" ")[0]) == ("blind", "served")
+    rows = {
+        (row["table"], row["label"], row["what"]): row
+        for row in api.beside(done[NAMES[0]], done[NAMES[-1]], first)
+    }
+    for table, what in (
+        ("stage2", "overall"), ("judge_agreement", "second judge"), ("blind_judge", "blind"),
+        ("blind_judge", "agreement"),
+    ):  # fmt: skip
+        assert rows[table, "bm25", what]["corrected_n"], (table, what)
 
 
 def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):

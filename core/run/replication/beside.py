@@ -80,15 +80,18 @@ def _name(entry: Any) -> str:
     return entry if isinstance(entry, str) else entry["name"]
 
 
-def readers_of(data: str | Path) -> list[str]:
-    """Labels of the readers that alone read a run of answers on a cohort, newest run first."""
-    found: dict[str, None] = {}
+def readers_of(data: str | Path) -> dict[str, Any]:
+    """The readers that alone read a run of answers on a cohort, newest run first: label → the name
+    or table that a spec names it by."""
+    found: dict[str, Any] = {}
     for now in status():
         if now["kind"] == "answers":
             plan = find_run(now["run"]).plan()
-            if Path(plan.data) == Path(data) and len(plan.readers) == 1:
-                found[plan.readers[0]] = None
-    return list(found)
+            if Path(plan.data) == Path(data) and len(plan.reader_entries) == 1:
+                (entry,) = plan.reader_entries
+                table = {"name": entry.name, **entry.options}
+                found.setdefault(entry.label, table if entry.options else entry.name)
+    return found
 
 
 def _arm(entry: Any) -> tuple[str, int | None]:

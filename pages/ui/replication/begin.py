@@ -37,15 +37,17 @@ def readers(cohort: str) -> list[str]:
 def specs(cohort: str, reader: str, text: str = "") -> dict[str, dict[str, Any]]:
     """The runs of a replication by the name of their step.
 
-    With the arms that are here and the judges of the demo, unless ``text`` (TOML) names reader,
-    judges, arms or allow_hosts as a spec does. Raises SpecError for a text that is no TOML.
+    With the installed arms and the judges of the demo, unless ``text`` (TOML) names reader,
+    judges, arms or allow_hosts as a spec does. An arm that works with a reader is among them where
+    the reader writes. Raises SpecError for a text that is no TOML, UnknownName for a reader that
+    is none.
     """
-    fit = {name for name, _, problem in state.members("arm") if not problem}
+    path = api.open_data(cohort).path
     usual = {
-        "reader": reader,
-        "arms": [a for a in api.PAPER_ARMS if (a if isinstance(a, str) else a["name"]) in fit],
+        "reader": api.readers_of(path).get(reader, reader),
         "judges": tomllib.loads(SPEC.read_text(encoding="utf-8"))["judges"],
         "allow_hosts": [],
+        "arms": [],
     }
     try:
         given = tomllib.loads(text)
@@ -55,9 +57,12 @@ def specs(cohort: str, reader: str, text: str = "") -> dict[str, dict[str, Any]]
     if wrong:
         raise SpecError(f"unknown field {wrong[0]!r}. Valid: {', '.join(usual)}")
     one = usual | given
-    return api.step_specs(
-        api.open_data(cohort).path, one["arms"], one["reader"], one["judges"], one["allow_hosts"]
-    )
+    if "arms" not in given:
+        writes = not api.only_quotes(_name(one["reader"]))
+        cards = api.members("arm")
+        fit = {card.name for card in cards if card.installed and (writes or not card.problem)}
+        one["arms"] = [arm for arm in api.PAPER_ARMS if _name(arm) in fit]
+    return api.step_specs(path, one["arms"], one["reader"], one["judges"], one["allow_hosts"])
 
 
 def chosen(reader: str) -> str:

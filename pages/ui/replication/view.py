@@ -115,7 +115,7 @@ def findings() -> None:
             "what it means": [row["means"] for row in rows],
             "read or computed from": [row["published"] or "–" for row in rows],
             "as stated in": [row["stated"] or "–" for row in rows],
-            "in the paper": [row["paper"] for row in rows],
+            "where in the paper": [row["paper"] for row in rows],
         }
     )
     tables.table(
