@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from core import api
 from pages.ui import guard, state
 from pages.ui.arms.pick import pick
 from pages.ui.curve import view as curve_view
@@ -26,6 +27,8 @@ with guard.readable("These runs cannot be read"):
     found = state.replication(cohort, reader, wanted)
     there = [run for run in found["runs"] if run]
     published, corrected = found["runs"][0], found["runs"][-1]
+    others = api.other_runs(api.open_data(cohort).path)
+    behind = tuple(run["run"] for run in others.values() if run)
     if not there:
         with st.container(border=True):
             st.subheader("No replication yet", anchor=False)
@@ -35,7 +38,7 @@ with guard.readable("These runs cannot be read"):
                 "fault's effect can be seen by itself, on the same questions."
             )
             begin.begin(cohort, reader, found)
-        view.beside(state.beside(None, None, ""))
+        view.beside(state.beside(None, None, "", behind), others)
         view.findings()
     else:
         arms, judges = state.arms_and_judges(there[-1])
@@ -45,13 +48,13 @@ with guard.readable("These runs cannot be read"):
             shown = {arm: results.label(arm) for arm in order}
             arm = pick("Arm", order, "arm", shown)
             judge = pick("Judge", judges, "judge")
-        rows = state.beside(published, corrected, judge)
+        rows = state.beside(published, corrected, judge, behind)
         said = view.verdict(rows, arm, reader, judge)
         if said:
             st.markdown(said)
         view.waterfall(found, arm, judge)
         view.alone(found, corrected, arm, judge)
-        view.beside(rows)
+        view.beside(rows, others)
         view.findings()
         with st.expander("The runs behind this", expanded=len(there) < len(found["runs"])):
             begin.begin(cohort, reader, found)

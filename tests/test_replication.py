@@ -7,18 +7,23 @@ import itertools
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api, settings, weights
 from core.protocol import PRESETS, parse
+from core.run.gating import tables as gate_tables
+from core.run.replication import elsewhere
 from core.run.replication.paper import TABLES, paper_rows, read
 from core.run.replication.steps import FAULTS, REPORTING, alone, steps
 from pages.ui.replication import begin
-from tests import app_data, compressors, pair_models
+from tests import app_data, compressors, forecast_report, pair_models
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
+from tests.run_helpers import write_cohort
+from tests.test_run_curve import write_responses
 
 ROOT = Path(__file__).parent.parent
 NAMES = [step.name for step in steps()]
@@ -252,6 +257,106 @@ def test_the_paper_s_rows_stand_beside_ours(here):
     assert rows["k_sweep", "bm25 k=1", "overall"]["published"] is not None
     assert rows["stage2", "qccs", "overall"]["corrected"] is None, "no such arm in these runs"
     assert all(row["published"] is None for row in api.beside(None, last, "token_overlap"))
+
+
+@pytest.fixture(scope="module")
+def curved(tmp_path_factory):
+    """A cohort with responses and its finished curve run."""
+    home = tmp_path_factory.mktemp("replication-curve")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(home / "data"))
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        cohort = write_cohort(home / "data" / "cohorts" / "tiny", records=12, events=31)
+        write_responses(cohort)
+        spec = {"kind": "curve", "data": str(cohort), "name": "my *curve*"}
+        run = api.start({**spec, "protocol": {"resamples": 200}})
+        api.wait(run)
+    return home, cohort, run
+
+
+@pytest.fixture
+def curve_here(curved, monkeypatch):
+    home, cohort, run = curved
+    monkeypatch.setenv("MIDCHART_DATA", str(home / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(home / "cache"))
+    return cohort, run
+
+
+def test_a_finished_curve_run_stands_beside_the_paper_s_curve(curve_here):
+    cohort, run = curve_here
+    found = api.other_runs(cohort)
+    assert found["Curve"]["run"] == run and found["Gate"] is found["Forecast"] is None
+    rows = {
+        (row["table"], row["label"], row["what"]): row for row in api.beside(None, None, "", [run])
+    }
+    tables = api.report(run)["tables"]
+    for one in tables["curve"]:
+        if one["stratum"] == "all":
+            decile = f"{100 * one['low']:.0f}-{100 * one['high']:.0f} %"
+            mine = rows["clitm_curve", "six models", decile]
+            assert (mine["corrected"], mine["corrected_n"]) == (one["accuracy"], one["n"])
+            assert mine["value"] is not None and mine["published"] is None
+    (whole,) = [row for row in tables["summary"] if row["stratum"] == "all"]
+    gap = rows["clitm_summary", "the paper's curve", "peak to trough gap"]
+    assert (gap["value"], gap["corrected"]) == (21.9, 100 * whole["gap"])
+    edge = rows["clitm_summary", "the paper's curve", "middle vs edge gap"]
+    assert edge["corrected"] == pytest.approx(100 * (whole["edge"] - whole["middle"]))
+    p = rows["clitm_summary", "re-analysis", "p of gap"]
+    assert (p["value"], p["corrected"]) == (0.27, whole["gap_p"])
+
+
+def test_figures_of_gates_and_attentions_are_those_of_the_paper_s_cells(monkeypatch):
+    """Every figure of such a run has a place in a table of the paper."""
+    cells = {(row["table"], row["label"], row["what"]) for row in paper_rows()}
+    gate = gate_tables.published([])
+    for row in gate:
+        row |= {"recall": 0.5, "low": 0.4, "high": 0.6, "n": 7}
+    forecast = forecast_report.tables()
+    focal = {**forecast["summary"][2], "variant": "gated_differential loss=focal"}
+    forecast["summary"].append(focal)
+    for kind, made, all_of in (
+        ("gate", {"published": gate}, {"gate_ablation", "query_ablation"}),
+        ("forecast", forecast, {"ehrshot_attention", "ehrshot_focal", "ehrshot_sparse"}),
+    ):
+        plan = SimpleNamespace(kind=kind)
+        monkeypatch.setattr(elsewhere, "find_run", lambda run, p=plan: Holder(p))
+        monkeypatch.setattr(elsewhere, "report", lambda run, m=made: {"tables": m})
+        found = elsewhere.figures("any")
+        # The paper prints no AUROC in validation of its gated attention.
+        spare = {what.partition(", ")[2] for _, _, what in found.keys() - cells}
+        assert spare <= {"AUROC in validation"}
+        assert {table for table, _, _ in found} == all_of
+    assert found["ehrshot_attention", "qccs differential", "anemia, AUROC"][0] == 0.712
+    assert found["ehrshot_focal", "qccs focal", "anemia, AUROC"][0] == focal["auroc_mean"]
+    assert found["ehrshot_focal", "gate mean", "anemia, gate"][0] == focal["gate_mean"]
+    assert found["ehrshot_focal", "positive labels", "anemia, prevalence as printed"][0] == 0.69
+    assert found["ehrshot_sparse", "sparsemax", "anemia, mean sparsity"][0] == 0.4
+    gates = {key for key in cells if key[0] == "gate_ablation"}
+    monkeypatch.setattr(elsewhere, "report", lambda run: {"tables": {"published": gate}})
+    monkeypatch.setattr(elsewhere, "find_run", lambda run: Holder(SimpleNamespace(kind="gate")))
+    assert gates <= elsewhere.figures("any").keys()
+
+
+@dataclasses.dataclass
+class Holder:
+    """A run's folder that has a plan and nothing else."""
+
+    held: object
+
+    def plan(self):
+        return self.held
+
+
+def test_the_page_shows_the_figures_of_a_finished_run_or_where_one_is_made(curve_here):
+    _, run = curve_here
+    app = opened(table=api.PAPER_TABLES["clitm_curve"].title)
+    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
+    assert (frame["corrected, here"] != "–").any()
+    assert run in words(app) and "my \\*curve\\*" in words(app)
+    app = opened(table=api.PAPER_TABLES["gate_ablation"].title)
+    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
+    assert (frame["corrected, here"] == "–").all() and (frame["in the paper"] != "–").all()
+    assert "No finished run of this installation holds these figures" in words(app)
 
 
 def opened(**query: str) -> AppTest:

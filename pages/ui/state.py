@@ -253,14 +253,20 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _beside(
-    published: str | None, corrected: str | None, judge: str, mark: tuple[Any, ...]
+    published: str | None,
+    corrected: str | None,
+    judge: str,
+    others: tuple[str, ...],
+    mark: tuple[Any, ...],
 ) -> list[dict[str, Any]]:
-    return api.beside(published, corrected, judge)
+    return api.beside(published, corrected, judge, others)
 
 
-def beside(published: str | None, corrected: str | None, judge: str) -> list[dict[str, Any]]:
-    """The paper's rows beside those of two finished runs."""
-    return _beside(published, corrected, judge, _mark(published, corrected))
+def beside(
+    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """The paper's rows beside those of two finished runs, and of others of other kinds."""
+    return _beside(published, corrected, judge, others, _mark(published, corrected, *others))
 
 
 @st.cache_data(max_entries=16, show_spinner="Pairing each fault with the corrected run")

@@ -8,6 +8,7 @@ from core.run.replication.beside import (
     replication,
     waterfall,
 )
+from core.run.replication.elsewhere import other_runs
 from core.run.replication.findings import findings
 from core.run.replication.paper import TABLES as PAPER_TABLES
 from core.run.replication.steps import ARMS as PAPER_ARMS
@@ -20,6 +21,7 @@ __all__ = [
     "beside",
     "faults_alone",
     "findings",
+    "other_runs",
     "readers_of",
     "replication",
     "step_specs",

@@ -21,6 +21,7 @@ from core.run.folder import find_run
 from core.run.opening import digest_of
 from core.run.parts import counted_store
 from core.run.plan import Plan
+from core.run.replication.elsewhere import Figure, Figures, column_of, figures
 from core.run.replication.paper import paper_rows
 from core.run.replication.steps import ARMS, FAULTS, Step, alone, steps
 from core.run.report import report
@@ -281,14 +282,19 @@ LARGER = "14B"
 """What the label of a reader holds whose figures belong to the paper's table of the 14B reader."""
 
 
-def beside(published: str | None, corrected: str | None, judge: str) -> list[Row]:
+def beside(
+    published: str | None, corrected: str | None, judge: str, others: Sequence[str] = ()
+) -> list[Row]:
     """The paper's rows, each with this installation's under either protocol.
 
     To :func:`core.run.replication.paper.paper_rows` come ``published``, ``corrected``, each with
     ``_low``, ``_high`` (by patient) and ``_n``; null where the run has no such arm, or is None.
+    ``others``: runs of a curve, gate or forecast, for the tables of these; each stands under the
+    protocol that it ran under.
     """
-    mine = {name: _shares(run, judge) for name, run in
-            (("published", published), ("corrected", corrected))}  # fmt: skip
+    mine = {"published": _shares(published, judge), "corrected": _shares(corrected, judge)}
+    for run in others:
+        mine[column_of(run)] |= figures(run)
     rows: list[Row] = []
     for row in paper_rows():
         for name, shares in mine.items():
@@ -299,16 +305,13 @@ def beside(published: str | None, corrected: str | None, judge: str) -> list[Row
     return rows
 
 
-_Figures = dict[tuple[str, str, str], tuple[Any, ...]]
-
-
-def _shares(run: str | None, judge: str) -> _Figures:
+def _shares(run: str | None, judge: str) -> Figures:
     """(table, label, what) → share, its interval and n, of a finished run."""
     if run is None:
         return {}
     tables = report(run)["tables"]
     larger = any(LARGER in reader for reader in find_run(run).plan().readers)
-    found: _Figures = {}
+    found: Figures = {}
     for name, source in FROM.items():
         if name == "reader_14b" and not larger:
             continue
@@ -316,14 +319,14 @@ def _shares(run: str | None, judge: str) -> _Figures:
         for row in tables.get(source.table, ()):
             same = row.get("criterion", source.criterion) == source.criterion
             if row.get("judge", wanted) == wanted and same:
-                figures = (row[source.share], row["patient_low"], row["patient_high"], row["n"])
-                found[name, row["label"], row[source.stratum]] = figures
+                share = (row[source.share], row["patient_low"], row["patient_high"], row["n"])
+                found[name, row["label"], row[source.stratum]] = share
     return found | _entailed(tables) | _agreeing(tables, judge)
 
 
-def _entailed(tables: Mapping[str, Any]) -> _Figures:
+def _entailed(tables: Mapping[str, Any]) -> Figures:
     """The counterparts of the paper's tables of semantic hits."""
-    found: _Figures = {}
+    found: Figures = {}
     for row in tables.get("recall", ()):
         figures = (row["recall"], row["patient_low"], row["patient_high"], row["n"])
         name, _, threshold = row["criterion"].partition("@")
@@ -344,13 +347,13 @@ def _entailed(tables: Mapping[str, Any]) -> _Figures:
     return found
 
 
-def _agreeing(tables: Mapping[str, Any], judge: str) -> _Figures:
+def _agreeing(tables: Mapping[str, Any], judge: str) -> Figures:
     """The counterparts of the paper's tables of two judges: the chosen one with another.
 
     The other is blind in the table of the blind judge, and sees the evidence in that of two
     judges; with several, the first of the spec.
     """
-    found: _Figures = {}
+    found: Figures = {}
     for row in tables.get("judges", ()):
         pair = (row["first"], row["second"])
         if judge not in pair or not row["n"]:
@@ -364,7 +367,7 @@ def _agreeing(tables: Mapping[str, Any], judge: str) -> _Figures:
         table = "blind_judge" if blind else "judge_agreement"
         names = ("sees the evidence", "blind") if blind else ("first judge", "second judge")
         measure, what = ("raw", "agreement") if blind else ("kappa", "Cohen's kappa")
-        figures: dict[str, tuple[Any, ...]] = {
+        figures: dict[str, Figure] = {
             names[0]: (yes[mine], None, None, n),
             names[1]: (yes[1 - mine], None, None, n),
             what: (row[measure], row[f"{measure}_low"], row[f"{measure}_high"], n),

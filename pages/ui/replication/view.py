@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui import state
+from pages.ui import navigation, state
 from pages.ui.arms.pick import pick
 from pages.ui.replication import charts
 from pages.ui.shared import results, tables, theme
@@ -159,8 +161,11 @@ def verdict(rows: list[dict[str, Any]], label: str, reader: str, judge: str) -> 
     )
 
 
-def beside(rows: list[dict[str, Any]]) -> None:
-    """One table of the paper at a time: a picture for one of its columns, and all its numbers."""
+def beside(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any] | None]) -> None:
+    """One table of the paper at a time: a picture for one of its columns, and all its numbers.
+
+    ``others``: page → the finished run of its kind, for tables that no run of answers holds.
+    """
     st.subheader("The paper's tables, beside this installation's", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         here = dict.fromkeys(row["table"] for row in rows)
@@ -193,15 +198,37 @@ def beside(rows: list[dict[str, Any]]) -> None:
     )  # fmt: skip
     tables.table(shown, f"replication-{table}", told, download=pd.DataFrame(mine))
     if paper.ours == "runs":
-        where = "This installation's figures are of the runs behind this page; a dash means that "
-        where += "they hold no such arm, judge, reader or semantic hits."
+        where = (
+            "This installation's figures are of the runs behind this page; a dash means that they "
+            "hold no such arm, judge, reader or semantic hits. The paper's answers were those of "
+            "Qwen2.5-7B on MedAlign, judged by Claude; ours are of the reader, cohort and judge "
+            "named above. So levels differ; what should repeat is which arm wins, by how much, and "
+            "what the faults do."
+        )
     else:
-        where = f"This installation's figures of this table are on the page {paper.ours}."
-    st.caption(
-        f"Source: {plain(paper.source)} (data/published/{paper.file}). {where} "
-        "The paper's answers were those of Qwen2.5-7B on MedAlign, judged by Claude; ours are of "
-        "the reader, cohort and judge named above. So levels differ; what should repeat is which "
-        "arm wins, by how much, and what the faults do."
+        where = _elsewhere(paper.ours, others[paper.ours])
+    st.caption(f"Source: {plain(paper.source)} (data/published/{paper.file}). {where}")
+    if paper.ours != "runs":
+        run = others[paper.ours]
+        navigation.link(
+            paper.ours.lower(),
+            f"Open the page {paper.ours}" if run else f"Start such a run on the page {paper.ours}",
+            icon=":material/arrow_forward:",
+            query_params={"run": run["run"]} if run else {},
+        )
+
+
+def _elsewhere(page: str, run: dict[str, Any] | None) -> str:
+    """Which run this installation's figures are of, where no run of answers holds them."""
+    if run is None:
+        return (
+            f"No finished run of this installation holds these figures; the page {page} makes one."
+        )
+    return (
+        f"This installation's figures are of the finished run {plain(run['name'])} "
+        f"({run['run']}) on {plain(Path(run['data']).name)}, under the protocol whose column they "
+        "stand in; a dash means that it holds none. The paper's cohort was MedAlign or EHRSHOT, so "
+        "levels differ."
     )
 
 
