@@ -6,9 +6,8 @@ import dataclasses
 from pathlib import Path
 
 from core.gate.checkpoint import Gate
+from core.gate.config import GateConfig, Recipe
 from core.gate.examples import hashing_of
-from core.gate.recipe import Recipe
-from core.gate.shape import GateConfig
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run.gating.training import train_gate

@@ -8,11 +8,11 @@ import numpy as np
 
 from core import settings
 from core.gate.checkpoint import CARD, Gate, save_gate
+from core.gate.config import GateConfig, expected_shapes
 from core.gate.examples import hashing_of
 from core.gate.plus.checkpoint import STEM, Plus, save_plus
 from core.gate.plus.features import FEATURES, PlusWeights
 from core.gate.plus.words import HASHING
-from core.gate.shape import GateConfig, expected_shapes
 from core.gate.split import Split
 from core.protocol import Protocol
 

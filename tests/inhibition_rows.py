@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from core.inhibition.plan import PARTS
+from core.inhibition.config import PARTS
 from core.protocol import Protocol
 from core.run.inhibition.rows import MODELS
 from core.run.inhibition.spec import read_options

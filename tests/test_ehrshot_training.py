@@ -12,9 +12,9 @@ import torch
 
 from core.attention import ATTENTIONS
 from core.ehrshot.baselines import BASELINES, counts, fit
-from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.exam import calibration_bins, pr_points, roc_points, sparsity
 from core.ehrshot.examples import Examples, chosen_rows
+from core.ehrshot.network import EncoderConfig
 from core.ehrshot.recipe import Recipe, collapsed
 from core.ehrshot.saved import load_model, save_model
 from core.ehrshot.tokens import UNKNOWN, learn_vocabulary

@@ -16,8 +16,8 @@ from core.__main__ import main
 from core.door import training as door
 from core.errors import InputError
 from core.gate.checkpoint import Gate
+from core.gate.config import Epoch, PlusRecipe, Recipe
 from core.gate.plus.checkpoint import Plus
-from core.gate.recipe import Epoch, PlusRecipe, Recipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import report, status

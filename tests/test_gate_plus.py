@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from core import api
 from core.errors import DataError, DataUseError
+from core.gate.config import PlusRecipe
 from core.gate.plus.checkpoint import load_plus, save_plus
 from core.gate.plus.explanation import explain
 from core.gate.plus.features import FEATURES, PlusWeights, features, ready, scores
 from core.gate.plus.model import PlusModel
 from core.gate.plus.trainer import Example, PlusTrainer
 from core.gate.plus.words import HASHING, question_words, record_words
-from core.gate.recipe import PlusRecipe
 from core.run.gating.training import split_of
 from core.run.gating.training_plus import asked_of, recall, train_plus_gate
 from tests.gates import random_plus

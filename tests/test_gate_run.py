@@ -18,10 +18,9 @@ from core.arms import ARMS
 from core.errors import DataUseError, SpecError, UnknownName, WorkFailed
 from core.evidence import gold_sentence_ids, lexical_hits
 from core.gate.checkpoint import Gate
+from core.gate.config import GateConfig, Recipe
 from core.gate.examples import hashing_of
-from core.gate.recipe import Recipe
 from core.gate.scorer import Scorer
-from core.gate.shape import GateConfig
 from core.gate.split import Split
 from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort

@@ -16,11 +16,11 @@ from scipy.stats import pearsonr
 
 from core.errors import DataError
 from core.gate.checkpoint import Gate, load_gate, save_gate
+from core.gate.config import LAYERS, GateConfig
 from core.gate.explanation import explain
 from core.gate.model import GateModel
 from core.gate.ngrams import Hashing
 from core.gate.scorer import Scorer, product
-from core.gate.shape import LAYERS, GateConfig
 from core.protocol import Protocol
 from core.text import sentences
 from core.types import Cohort

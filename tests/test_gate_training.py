@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from core.errors import WorkFailed
+from core.gate.config import GateConfig, Recipe, expected_shapes
 from core.gate.examples import Pairs
 from core.gate.measures import (
     auroc,
@@ -20,8 +21,6 @@ from core.gate.measures import (
     score_gap,
 )
 from core.gate.model import GateModel
-from core.gate.recipe import Recipe
-from core.gate.shape import GateConfig, expected_shapes
 from core.gate.stepper import loss_of, slope_of
 from core.gate.trainer import GateTrainer
 from core.stats import clustered_auroc

@@ -9,16 +9,23 @@ import pytest
 import torch
 
 from core.errors import DataError
+from core.inhibition.config import DecoderConfig, Measures, Recipe
 from core.inhibition.decoder import Decoder
-from core.inhibition.gate import LineGate, gate_of_places
 from core.inhibition.measure import measure
 from core.inhibition.needles import haystacks, place, places
-from core.inhibition.network import Network, own_parameters
-from core.inhibition.plan import Measures
-from core.inhibition.records import ask, draw_batch, draw_lines, edge_lines, seen_by, tokens_of
-from core.inhibition.shape import DecoderConfig, Recipe
+from core.inhibition.network import LineGate, Network, gate_of_places, own_parameters
+from core.inhibition.records import (
+    LINE,
+    QUESTION,
+    VOCABULARY,
+    ask,
+    draw_batch,
+    draw_lines,
+    edge_lines,
+    seen_by,
+    tokens_of,
+)
 from core.inhibition.trainer import DecoderTrainer, batch_of, labels_of
-from core.inhibition.words import LINE, QUESTION, VOCABULARY
 from core.stats import crossed_bootstrap
 from core.training import Aborted
 

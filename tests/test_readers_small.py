@@ -15,10 +15,10 @@ from core.packing import HEAD, NOT_DOCUMENTED, TAIL, quoted, said, undated
 from core.protocol import Protocol
 from core.readers import READERS, small
 from core.readers.small import REFUSAL, Small, answerable
-from core.small.shipping import verify
 from core.synthetic.lessons import LessonPlan, lesson
 from core.text import words
 from core.types import Answer, ContextLine, Prompt
+from tests.shipped import made_with
 
 SHIPPED = Path(weights.__file__).parent / weights.MODELS[weights.SMALL].shipped
 
@@ -54,7 +54,7 @@ def test_the_shipped_weights_are_the_ones_named() -> None:
     found = weights.locate(weights.SMALL)
     assert found.how == "program"
     assert weights.fingerprint(found) == weights.MODELS[weights.SMALL].sha256
-    made = verify(SHIPPED)
+    made = made_with(SHIPPED)
     assert made["steps"] > 1000
     files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
     assert set(files) == {

@@ -61,7 +61,7 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
 
 def seconds_of(name: str, found: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from core.ehrshot.encoder import EncoderConfig
+    from core.ehrshot.network import EncoderConfig
     from core.ehrshot.recipe import Recipe
     from core.ehrshot.trainer import ForecastTrainer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from core import settings
 from core.door.cohorts import cohort_key, open_data
-from core.gate.recipe import Epoch, PlusStep
+from core.gate.config import Epoch, PlusStep
 from core.protocol import Protocol, parse
 from core.run.folder import writing
 from core.run.gating.training import PROTOCOL_FIELDS, train_gate

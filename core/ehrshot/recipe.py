@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FOCAL_GAMMA = 2.0
-FOCAL_MOST = 20.0
-"""Largest positive weight of the focal loss (the paper's appendix, focal)."""
-
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]
 Choose = Literal["best", "last"]

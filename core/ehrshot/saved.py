@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.ehrshot.encoder import EncoderConfig
-from core.ehrshot.network import Network
+from core.ehrshot.network import EncoderConfig, Network
 from core.ehrshot.tokens import Vocabulary
 from core.ehrshot.trainer import ForecastTrainer
 from core.errors import DataError

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.attention.parts.gate import CodeGate, gate_loss
-from core.ehrshot.encoder import EncoderConfig
 from core.ehrshot.examples import Examples, Part
-from core.ehrshot.network import DRAWN_EVENTS, Network, event_counts
+from core.ehrshot.network import DRAWN_EVENTS, EncoderConfig, Network, event_counts
 from core.ehrshot.recipe import Epoch, Recipe
-from core.ehrshot.team import Team, alone
 from core.stats.ranking import ranking_areas
 from core.training import Progress, require_finite
 from core.training.checkpoint import prefixed, under
+from core.training.distributed import ProcessGroup, single_process
 from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
 from core.training.trainer import Trainer
 
@@ -55,8 +54,8 @@ class ForecastTrainer(Trainer[Network, Epoch]):
     """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
 
     ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts`` are what
-    a gate reads of the task and of each token. ``team``: the processes that train it together
-    (:mod:`core.ehrshot.together`), each with such a trainer; by default this one alone.
+    a gate reads of the task and of each token. ``group``: the processes that train it
+    together, each with such a trainer; by default this one alone.
     """
 
     entry = Epoch
@@ -70,14 +69,14 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         question: str = "",
         texts: tuple[str, ...] = (),
         device: str | None = None,
-        team: Team | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
         self.examples, self.config, self.recipe = found, config, recipe
         self.question, self.texts = question, texts
-        self.team = team or alone(device)
+        self.group = group or single_process(device)
         with forked_rng(seed=seed_of(recipe.seed, 0)):
             network = Network(config, question, texts, recipe.gate_training)
-        super().__init__(network.to(self.team.device), recipe.epochs, device=self.team.device)
+        super().__init__(network.to(self.group.device), recipe.epochs, device=self.group.device)
         self.train = _Resident(found.train, self.device)
         self.tuning = _Resident(found.tuning, self.device)
         self.weight = (len(found.train) - found.train.positive) / found.train.positive
@@ -121,7 +120,7 @@ class ForecastTrainer(Trainer[Network, Epoch]):
     def _epoch(self, epoch: int) -> Epoch:
         begun = time.perf_counter()
         self.network.train()
-        rank = (self.team.rank,) if self.team.rank else ()
+        rank = (self.group.rank,) if self.group.rank else ()
         torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
         rows = epoch_order(self.recipe.seed, epoch, len(self.train.counts))
         index = torch.from_numpy(rows).to(self.device)
@@ -129,10 +128,10 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         steps = 0
         for begin in range(0, len(rows), self.recipe.batch):
             end = min(begin + self.recipe.batch, len(rows))
-            here = slice(begin + self.team.rank, end, self.team.size)
+            here = slice(begin + self.group.rank, end, self.group.size)
             told += self._step(rows[here], index[here], end - begin)
             steps += 1
-        loss, of_gate, gate_norm, head_norm = self.team.mean(told / steps).tolist()
+        loss, of_gate, gate_norm, head_norm = self.group.mean(told / steps).tolist()
         require_finite(loss + of_gate + head_norm, f"epoch {epoch}")
         logits = self.logits(self.tuning)
         label = self.examples.tuning.label
@@ -164,12 +163,12 @@ class ForecastTrainer(Trainer[Network, Epoch]):
             with self._autocast():
                 logits, _ = self.network(tokens)
             # Means over a share; over all shares they must come to the mean over the batch.
-            part = len(rows) * self.team.size / batch
+            part = len(rows) * self.group.size / batch
             loss = self._loss(logits.float(), label) * part
             if learns:
                 of_gate = self._gate_loss(tokens, index, label) * part
             (loss + of_gate).backward()
-        self.team.average_gradients(self.network.parameters())
+        self.group.average_gradients(self.network.parameters())
         head = _norm(self.network.encoder.head, loss)
         own = _norm(gate, loss) if gate is not None and learns else loss.new_zeros(())
         if self.recipe.clip:
@@ -197,13 +196,13 @@ class ForecastTrainer(Trainer[Network, Epoch]):
             torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
             order = torch.randperm(len(self.train.counts))
             for rows in order.split(self.recipe.batch):
-                # The gate is small: every process of a team trains it on all rows, drawing alike.
+                # The gate is small: every process trains it on all rows, drawing alike.
                 index = rows.to(self.device)
                 tokens = self.train.tokens_of(rows.numpy(), index)
                 loss = self._gate_loss(tokens, index, self.train.label[index])
                 own.zero_grad(set_to_none=True)
                 loss.backward()
-                self.team.average_gradients(gate.parameters())
+                self.group.average_gradients(gate.parameters())
                 own.step()
         self._freeze_gate(gate)
 
@@ -222,12 +221,12 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         self.network.eval()
         out = torch.zeros(len(found.counts), device=self.device)
         begins = np.arange(0, len(found.counts), EXAMINED)
-        for begin in self.team.share(begins).tolist():
+        for begin in self.group.share(begins).tolist():
             rows = np.arange(begin, min(begin + EXAMINED, len(found.counts)))
             tokens = found.tokens_of(rows, torch.from_numpy(rows).to(self.device))
             with one_thread(self.device), self._autocast():
                 out[begin : begin + len(rows)] = self.network(tokens)[0].float()
-        return self.team.total(out).cpu().numpy()
+        return self.group.total(out).cpu().numpy()
 
     @torch.no_grad()
     def last_maps(self, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -259,7 +258,7 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         return [asdict(self.config), recipe, data.hexdigest()]
 
     def save(self, path: Path) -> None:
-        if self.team.rank == 0:
+        if self.group.rank == 0:
             super().save(path)
 
     def state(self) -> dict[str, Tensor]:

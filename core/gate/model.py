@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from core.gate.shape import GateConfig, widths
+from core.gate.config import GateConfig, widths
 
 
 class GateModel(nn.Module):

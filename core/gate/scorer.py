@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.gate.checkpoint import Gate
+from core.gate.config import LAYERS
 from core.gate.ngrams import Bags, Hashing, bags
-from core.gate.shape import LAYERS
 
 DECIMALS = 6
 Floats = NDArray[np.float64]

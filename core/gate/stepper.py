@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 from torch import Tensor
 
+from core.gate.config import FOCAL_GAMMA, Recipe
 from core.gate.examples import Pairs
 from core.gate.model import GateModel, linear_layers
 from core.gate.ngrams import bags
-from core.gate.recipe import FOCAL_GAMMA, Recipe
 
 AHEAD = 64
 """Batches whose n-grams are laid out at once: bounds memory, changes no result."""

@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.gate.config import Epoch, GateConfig, Recipe
 from core.gate.examples import Pairs
 from core.gate.measures import auroc
 from core.gate.model import GateModel
 from core.gate.ngrams import bags
-from core.gate.recipe import Epoch, Recipe
-from core.gate.shape import GateConfig
 from core.gate.stepper import Stepper, loss_of
 from core.training import require_finite
 from core.training.repeatable import epoch_order, forked_rng, seed_of

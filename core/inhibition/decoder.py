@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from core.attention import ATTENTIONS
 from core.attention.parts.base import AttentionModule, Keys, Shape
-from core.inhibition.shape import DecoderConfig
+from core.inhibition.config import DecoderConfig
 
 EPSILON = 1e-6
 SPREAD = 0.02

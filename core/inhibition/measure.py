@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.inhibition.config import Cell, GateQuality, Measures
 from core.inhibition.needles import Haystacks, Placed, haystacks, place, places
-from core.inhibition.plan import Cell, GateQuality, Measures
-from core.inhibition.records import Batch
+from core.inhibition.records import LINE, Batch
 from core.inhibition.trainer import DecoderTrainer
-from core.inhibition.words import LINE
 from core.training.repeatable import one_thread
 
 Floats = NDArray[np.float64]

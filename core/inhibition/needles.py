@@ -12,8 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.inhibition.records import NEW_VISIT, Batch, Ints, Lines, ask, dates, draw_lines
-from core.inhibition.words import VOCABULARY, Vocabulary
+from core.inhibition.records import (
+    NEW_VISIT,
+    VOCABULARY,
+    Batch,
+    Ints,
+    Lines,
+    Vocabulary,
+    ask,
+    dates,
+    draw_lines,
+)
 
 TRIES = 1000
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.attention.parts.gate import gate_loss
+from core.inhibition.config import DecoderConfig, Recipe, Stage
 from core.inhibition.decoder import slow_parameters
 from core.inhibition.network import Network, Told
 from core.inhibition.records import Batch, draw_batch
-from core.inhibition.shape import DecoderConfig, Recipe, Stage
 from core.training import require_finite
 from core.training.repeatable import forked_rng
 from core.training.trainer import Trainer

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from core.errors import DataError
 from core.files import replacing
 from core.small.recipe import Recipe, Shape
 from core.small.tokens import save_tokenizer
@@ -42,18 +41,3 @@ def ship(model: Any, tokenizer: Any, shape: Shape, recipe: Recipe, steps: int, f
     with replacing(weights) as fresh:
         save_file(half, fresh, metadata={"format": "pt", "made": json.dumps(made), **told})
     return hashlib.sha256(weights.read_bytes()).hexdigest()
-
-
-def verify(folder: Path) -> dict[str, Any]:
-    """How a shipped reader was made; raises DataError where a file beside it is another's."""
-    from safetensors import safe_open
-
-    with safe_open(folder / "model.safetensors", "pt") as file:
-        told: dict[str, str] = file.metadata() or {}
-    for name in HASHED:
-        path = folder / name
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != told.get(name):
-            raise DataError(
-                str(path), None, "is not the file the weights came with", "restore the folder"
-            )
-    return json.loads(told["made"])

@@ -143,13 +143,6 @@ def save_tokenizer(tokenizer: Any, folder: Path, window: int) -> None:
         fresh.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a folder, as the reader loads it."""
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
-
-
 def ids(tokenizer: Any, text: str) -> Ids:
     """Token ids of ``text``, as the reader encodes a prompt."""
     return np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)

@@ -116,10 +116,10 @@ class ReaderTrainer(Trainer[Any, Step]):
         falls = max(r.steps * r.falling, 1.0)
         return r.rate * max(min((r.steps - step) / falls, 1.0), r.least)
 
-    def _learn(self, taught: Lesson) -> _Learnt:
-        """What one lesson teaches; lessons of a step are learnt beside each other."""
+    def _learn(self, number: int, size: int, lines: int) -> _Learnt:
+        """Gradient and outcome of a lesson; those of a step are computed in parallel."""
         r = self.recipe
-        lesson = encode(self.tokenizer, taught, r.whole)
+        lesson = encode(self.tokenizer, self._lesson(number, size, lines), r.whole)
         with torch.autocast("cpu", torch.bfloat16, enabled=r.half):
             foretold = foretell(self.network, lesson)
         each = F.cross_entropy(
@@ -135,13 +135,10 @@ class ReaderTrainer(Trainer[Any, Step]):
         right = right_answers(foretold.logits.detach(), lesson)
         return _Learnt(gradient, float(loss.detach()), share, right)
 
-    def _taught(self, number: int, size: int, lines: int) -> _Learnt:
-        return self._learn(self._lesson(number, size, lines))
-
     def _update(self, step: int) -> None:
         r, size = self.recipe, self._size(step)
         numbers = range(step * r.records, (step + 1) * r.records)
-        begun = [self._pool.submit(self._taught, number, size, self.lines) for number in numbers]
+        begun = [self._pool.submit(self._learn, number, size, self.lines) for number in numbers]
         learnt = [one.result() for one in begun]
         losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
         loss = require_finite(float(np.mean(losses)), f"step {step + 1}")

@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from core.gate.config import FOCAL_GAMMA, GateConfig
 from core.gate.model import GateModel
 from core.gate.ngrams import bags
-from core.gate.recipe import FOCAL_GAMMA
-from core.gate.shape import GateConfig
 
 GREATEST_WEIGHT = 20.0
 """Where the focal loss's weight of positives is capped (paper, equation (focal))."""

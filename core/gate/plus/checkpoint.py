@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataError
-from core.gate.arrays import load_arrays, save_arrays
+from core.gate.checkpoint import load_arrays, save_arrays
 from core.gate.plus.features import FEATURES, PlusWeights
 from core.gate.plus.words import HASHING
 

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.gate.config import PlusRecipe, PlusStep
 from core.gate.plus.features import PlusWeights
 from core.gate.plus.model import PlusModel
 from core.gate.plus.words import HASHING, QuestionWords, RecordWords
-from core.gate.recipe import PlusRecipe, PlusStep
 from core.training import require_finite
 from core.training.repeatable import epoch_order, forked_rng
 from core.training.trainer import Trainer

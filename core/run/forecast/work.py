@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -146,10 +147,10 @@ class Pass(Trainings[Item]):
         checkpoint: Path,
         later: Sequence[Item],
     ) -> Row:
-        from core.ehrshot.encoder import EncoderConfig  # these load torch
+        from core.ehrshot.network import EncoderConfig  # these load torch
         from core.ehrshot.saved import save_model
-        from core.ehrshot.together import Training, train_together
         from core.ehrshot.trainer import ForecastTrainer
+        from core.training.distributed import train_distributed
 
         assert item.seed is not None
         config = EncoderConfig(
@@ -180,10 +181,10 @@ class Pass(Trainings[Item]):
             return self._told(item, epoch, of, later)
 
         devices = self.options.get("devices", 1)
-        if devices > 1:  # the checkpoint then has all epochs, and the trainer below takes it up
-            given = Training(found, config, recipe, question, texts, device == "cpu")
-            train_together(given, devices, checkpoint, told)
-        trainer = ForecastTrainer(found, config, recipe, question, texts, device)
+        make = partial(ForecastTrainer, found, config, recipe, question, texts, device)
+        if devices > 1:  # the checkpoint then has all epochs, from which the trainer below resumes
+            train_distributed(make, devices, checkpoint, told, device == "cpu")
+        trainer = make()
         trainer.run(told, checkpoint)
         logits = trainer.logits(found.held_out)
         shown = stages(logits, trainer.weight)

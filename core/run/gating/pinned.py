@@ -20,7 +20,7 @@ from typing import Any
 from core.errors import DataError, InputError
 from core.files import alone, replacing
 from core.gate import checkpoint
-from core.gate.arrays import load_arrays
+from core.gate.checkpoint import load_arrays
 from core.gate.plus import checkpoint as plus
 from core.protocol import Protocol
 from core.run.entries import ArmEntry

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from core.gate.config import Epoch
 from core.gate.measures import (
     Floats,
     expected_calibration_error,
@@ -18,7 +19,6 @@ from core.gate.measures import (
     reliability,
     score_gap,
 )
-from core.gate.recipe import Epoch
 from core.run.gating.exam import Answers
 from core.stats import clustered_auroc, wilson_interval
 from core.store import Schema

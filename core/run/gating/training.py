@@ -19,10 +19,9 @@ from core import settings
 from core.errors import DataUseError, InputError
 from core.files import alone, make_folder
 from core.gate.checkpoint import CARD, Gate, save_gate
+from core.gate.config import Epoch, GateConfig, Recipe
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
 from core.gate.measures import auroc, fit_temperature, known
-from core.gate.recipe import Epoch, Recipe
-from core.gate.shape import GateConfig
 from core.gate.split import Split, split_patients
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

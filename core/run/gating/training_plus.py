@@ -17,10 +17,10 @@ from core import settings
 from core.errors import InputError
 from core.evidence import gold_sentence_ids
 from core.files import alone, make_folder
+from core.gate.config import PlusRecipe, PlusStep
 from core.gate.plus.checkpoint import STEM, Plus, save_plus
 from core.gate.plus.features import PlusWeights, ready, scores
 from core.gate.plus.words import RecordWords, question_words, record_words
-from core.gate.recipe import PlusRecipe, PlusStep
 from core.loaders.gold import gold_under
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
+from core.gate.config import GateConfig, Head, Recipe
 from core.gate.examples import hashing_of
-from core.gate.recipe import Recipe
-from core.gate.shape import GateConfig, Head
 from core.protocol import Protocol
 
 GROUPS = ("ablation", "query", "loss", "faults")

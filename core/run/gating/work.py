@@ -14,9 +14,9 @@ import numpy as np
 from core.errors import WorkFailed
 from core.files import replacing
 from core.gate.checkpoint import Gate
+from core.gate.config import Epoch
 from core.gate.examples import Pairs, hashing_of
 from core.gate.measures import fit_temperature
-from core.gate.recipe import Epoch
 from core.gate.scorer import Scorer
 from core.gate.split import Split
 from core.protocol import Protocol

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.inhibition.plan import Measures
+from core.inhibition.config import Measures
 from core.protocol import Protocol
 from core.run.inhibition.spec import REFERENCE
 from core.stats import CrossedBootstrap, crossed_bootstrap

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from core.inhibition.plan import PARTS, Cell
-from core.inhibition.shape import Stage
+from core.inhibition.config import PARTS, Cell, Stage
 from core.run.rows import number
 from core.store import Schema
 
@@ -42,8 +41,8 @@ MODELS: Schema = {
 ``training_accuracy``: of the last stage. ``strength``: λ of each layer of a variant that subtracts,
 as learned, mean over heads. ``cells``: right or not, record by record, of the same
 records for every model. ``attended``: mean over heads of the answering token's attention to a part
-(:data:`core.inhibition.plan.PARTS`), by depth (mean over records) and by record (mean over depths);
-layers are counted from 1."""
+(:data:`core.inhibition.config.PARTS`), by depth (mean over records) and by record (mean over
+depths); layers are counted from 1."""
 DIGITS = 5
 
 

@@ -12,9 +12,8 @@ from typing import Any, cast
 
 from core.attention import ATTENTIONS
 from core.errors import SpecError, UnknownName
-from core.inhibition.plan import Measures
-from core.inhibition.shape import LABELS, PLACEMENTS, DecoderConfig, Recipe
-from core.inhibition.words import VOCABULARY
+from core.inhibition.config import LABELS, PLACEMENTS, DecoderConfig, Measures, Recipe
+from core.inhibition.records import VOCABULARY
 
 USUAL = (
     "softmax", "differential", "gated_differential", "gated_softmax",

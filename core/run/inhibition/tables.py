@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.inhibition.plan import PARTS
+from core.inhibition.config import PARTS
 from core.protocol import Protocol
 from core.run.inhibition.contrasts import Answers, answers_of, contrasts
 from core.run.inhibition.spec import controls_of, measures_of

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.inhibition.shape import Recipe, Stage
+from core.inhibition.config import Recipe, Stage
 from core.run.inhibition.rows import MODELS, attended_rows, cell_rows, stage_rows
 from core.run.inhibition.spec import decoder_of, measures_of, recipe_of
 from core.run.job import Job, Row

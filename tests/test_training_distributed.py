@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from core.ehrshot.encoder import EncoderConfig
+from core.ehrshot.network import EncoderConfig
 from core.ehrshot.recipe import Epoch, Recipe
-from core.ehrshot.together import Training, train_together
 from core.ehrshot.trainer import ForecastTrainer
 from core.errors import WorkFailed
+from core.training.distributed import train_distributed
 from tests.forecasts import LENGTH, made
 
 # 101 labels leave a last batch of one, of which one of two processes has none.
@@ -23,20 +24,21 @@ CONFIG = EncoderConfig(
 )  # fmt: skip
 
 
-def training(epochs: int, cpu: bool = True) -> Training:
-    return Training(FOUND, CONFIG, Recipe(epochs=epochs, batch=20, seed=5), "", (), cpu)
+def training(epochs: int) -> partial[ForecastTrainer]:
+    return partial(ForecastTrainer, FOUND, CONFIG, Recipe(epochs=epochs, batch=20, seed=5), "", ())
 
 
 def by_one(epochs: int) -> ForecastTrainer:
-    given = training(epochs)
-    return ForecastTrainer(FOUND, CONFIG, given.recipe, device="cpu")
+    return training(epochs)("cpu")
 
 
 @pytest.mark.slow
 def test_two_processes_come_to_what_one_does_and_are_told_of(tmp_path: Path) -> None:
     told: list[Epoch] = []
     path = tmp_path / "training" / "c.safetensors"
-    train_together(training(2), 2, path, lambda epoch, of: told.append(epoch) is None and of == 2)
+    train_distributed(
+        training(2), 2, path, lambda epoch, of: told.append(epoch) is None and of == 2, cpu=True
+    )
     theirs = by_one(2)
     theirs.run(checkpoint=path)
     whole = by_one(2)
@@ -53,5 +55,5 @@ def test_two_processes_come_to_what_one_does_and_are_told_of(tmp_path: Path) -> 
 
 def test_more_devices_than_there_are_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(WorkFailed, match="needs as many GPUs") as told:
-        train_together(training(1, cpu=False), 99, tmp_path / "c.safetensors")
+        train_distributed(training(1), 99, tmp_path / "c.safetensors")
     assert "\n" not in str(told.value)

@@ -1,0 +1,22 @@
+"""How a shipped reader was made, as its weights file says, and whether its files belong to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from core.small.shipping import HASHED
+
+
+def made_with(folder: Path) -> dict[str, Any]:
+    """Recipe, shape and steps; fails where a file is not the one the weights were saved with."""
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        metadata = file.metadata()
+    for name in HASHED:
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        assert digest == metadata[name], name
+    return json.loads(metadata["made"])
