@@ -16,7 +16,7 @@ from core.synthetic.lessons import LessonPlan, lesson
 from core.synthetic.lessons.tables import Topic
 from core.synthetic.letters import LETTERS, MIXED
 from core.synthetic.library import Facts
-from core.synthetic.medicine import Analyte, Disease, DoseRow, EpisodeKind, Risk
+from core.synthetic.medicine import Analyte, Disease, DoseRow, DrugRow, EpisodeKind, Risk
 from core.synthetic.patient import People
 from core.synthetic.reference import DATA, read_tsv, read_yaml
 from core.synthetic.trajectory import effect
@@ -54,6 +54,7 @@ KINDS: dict[str, Any] = {
     "facts_social.yaml": Facts,
     "facts_diagnosis.yaml": Facts,
     "risks.tsv": Risk,
+    "drugs.tsv": DrugRow,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
     "laboratory_drugs.tsv": laboratory_codes.Drug,
@@ -87,6 +88,7 @@ KINDS: dict[str, Any] = {
         ("facts_social.yaml", "section: social", "section: socail", "'socail'", ""),
         ("risks.tsv", "hfref\tchf", "hfreff\tchf", "unknown condition 'hfreff'", ""),
         ("risks.tsv", "hfref\tchf\t0.9", "hfref\tchf", "2 cells", ""),
+        ("drugs.tsv", "Lipitor\tstatin", "Lipitor\tstatn", "Did you mean statin", ""),
         ("doses.tsv", "lisinopril\t5 mg", "lisinoprol\t5 mg", "Did you mean lisinopril", ""),
         ("analytes.tsv", "\tspread", "\tspred", "rename it to 'spread'", "na\t"),
         ("analytes.tsv", "cl\t2075-0", "na\t2075-0", "key 'na' is repeated", ""),

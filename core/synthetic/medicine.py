@@ -85,13 +85,46 @@ def local(prefix: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class DrugGroup:
+    """An effect class of drugs. A patient takes one at a time of it, or of ``one_of``, a wider
+    class, unless ``several``. In full effect it lowers hemoglobin A1c and systolic pressure by
+    ``a1c_drop`` (points) and ``sbp_drop`` (mmHg) and LDL by the share ``ldl_drop``, and raises
+    potassium by ``k_rise`` (mmol/L); what else a class does is in
+    :mod:`core.synthetic.trajectory`."""
+
+    __pydantic_config__ = STRICT
+    key: str
+    meaning: str
+    one_of: str = ""
+    several: bool = False
+    a1c_drop: float = 0.0
+    ldl_drop: float = 0.0
+    sbp_drop: float = 0.0
+    k_rise: float = 0.0
+
+
+@cache
+def drug_groups() -> dict[str, DrugGroup]:
+    """All effect classes by key."""
+    return {row.key: row for row in read_tsv(DrugGroup, DATA / "drug_groups.tsv")}
+
+
+@cache
+def group_effects(
+    name: Literal["a1c_drop", "ldl_drop", "sbp_drop", "k_rise"],
+) -> tuple[tuple[str, float], ...]:
+    """The effect classes that have this effect, and its size."""
+    return tuple((key, size) for key, row in drug_groups().items() if (size := getattr(row, name)))
+
+
+@dataclass(frozen=True, slots=True)
 class DrugRow:
     """A drug without its dose steps; see :class:`Drug`."""
 
     __pydantic_config__ = STRICT
     key: str
     brand: str
-    group: str
+    group: Annotated[str, Key("effect class", drug_groups)]
     lay: str
     marketed: int = 0
 
@@ -119,8 +152,8 @@ class DoseRow:
 class Drug:
     """A drug: its names, what a lay person calls it (``lay``), and its dose steps.
 
-    ``steps`` are (dose as prescribed, product name, code), from the lowest. ``group`` is the effect
-    class that :mod:`core.synthetic.trajectory` knows. ``marketed`` is the first whole year in which
+    ``steps`` are (dose as prescribed, product name, code), from the lowest. ``group`` is its effect
+    class. ``marketed`` is the first whole year in which
     it could be prescribed in the United States (0: always).
     """
 
@@ -147,12 +180,6 @@ def drugs() -> dict[str, Drug]:
         key: Drug(row.key, row.brand, row.group, row.lay, row.marketed, tuple(steps[key]))
         for key, row in _drug_rows().items()
     }
-
-
-@cache
-def drug_groups() -> frozenset[str]:
-    """The effect classes of all drugs."""
-    return frozenset(drug.group for drug in drugs().values())
 
 
 def dose(key: str, step: int) -> str:

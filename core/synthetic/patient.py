@@ -18,6 +18,7 @@ from core.synthetic.medicine import (
     DiseaseKey,
     Plan,
     diseases,
+    drug_groups,
     drugs,
     episodes,
     risks,
@@ -58,13 +59,10 @@ def people() -> People:
     return read_yaml(People, DATA / "people.yaml")
 
 
-_CLASS = {"acei": "ras", "arb": "ras", "warfarin": "anticoagulant", "doac": "anticoagulant"}
-
-
 def class_of(drug: str) -> str:
     """The class of which a patient takes one member at a time."""
-    group = drugs()[drug].group
-    return _CLASS.get(group, group)
+    group = drug_groups()[drugs()[drug].group]
+    return group.one_of or group.key
 
 
 def marketed(drug: str, when: datetime) -> bool:
@@ -117,7 +115,8 @@ def _treat(rng: np.random.Generator, p: Patient) -> None:
         for plan in disease.plans:
             group = class_of(plan.drug)
             # One pill of a class at a time: nobody is on two statins or two blood thinners.
-            clash = plan.drug in taken or (group in groups and group not in ("asm", "insulin"))
+            several = drug_groups()[drugs()[plan.drug].group].several
+            clash = plan.drug in taken or (group in groups and not several)
             if not chance(rng, plan.share) or clash:
                 continue
             onset = max(p.diseases[key], p.first - timedelta(days=200))

@@ -189,7 +189,7 @@ def _timed(w: Writer, flat: list[Item], near: InStretch, slot: Slot) -> list[Fac
 
 
 def _insert(rng: np.random.Generator, note: Note, section: str, piece: Piece) -> None:
-    for kind in _PLACES.get(section, ("hpi",)):
+    for kind in _PLACES[section]:
         block = next((b for b in note.blocks if b.kind == kind), None)
         if block is not None:
             low = 0 if block.style == "list" or len(block.pieces) < 2 else 1

@@ -14,13 +14,8 @@ from datetime import datetime
 import numpy as np
 
 from core.errors import UnknownName
-from core.synthetic.medicine import analytes, drug_groups, drugs
+from core.synthetic.medicine import analytes, drug_groups, drugs, group_effects
 from core.synthetic.model import Patient
-
-_A1C = {"metformin": 1.1, "su": 0.9, "dpp4": 0.6, "sglt2": 0.7, "insulin": 1.3, "glp1": 1.1}
-_LDL = {"statin": 0.40, "ezetimibe": 0.18}
-_SBP = {"acei": 9, "arb": 9, "ccb": 9, "thiazide": 8, "beta": 6, "mra": 6, "loop": 3}
-_K = {"acei": 0.35, "arb": 0.3, "mra": 0.5, "loop": -0.35, "thiazide": -0.4}
 
 
 def draw_base(rng: np.random.Generator, p: Patient) -> None:
@@ -46,7 +41,7 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     is larger at higher dose steps.
     """
     if group not in drug_groups():
-        raise UnknownName("effect class of drugs", group, drug_groups())
+        raise UnknownName("effect class", group, drug_groups())
     total = 0.0
     for course in p.courses:
         if drugs()[course.drug].group != group:
@@ -132,7 +127,7 @@ def _glycemia(p: Patient, when: datetime) -> float:
     if "t2dm" in p.diseases and p.diseases["t2dm"] <= when:
         years = (when - p.diseases["t2dm"]).days / 365.25
         value = p.base["a1c_untreated"] + p.base["a1c_drift"] * years
-        for group, drop in _A1C.items():
+        for group, drop in group_effects("a1c_drop"):
             value -= drop * effect(p, group, when, 75)
         return max(value, 6.1)
     # Nobody is diagnosed out of the blue: sugars drift up over the years before.
@@ -153,7 +148,7 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
         case "bun":
             return base + max(60 - egfr, 0) * 0.55 + 4 * effect(p, "loop", when, 5)
         case "k":
-            shift = sum(size * effect(p, group, when, 6) for group, size in _K.items())
+            shift = sum(size * effect(p, group, when, 6) for group, size in group_effects("k_rise"))
             return base + shift + max(45 - egfr, 0) * 0.016
         case "co2":
             return base - max(35 - egfr, 0) * 0.16 + effect(p, "loop", when, 5)
@@ -185,7 +180,7 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base + (p.base["tsh_untreated"] - base) * max(1 - treated, 0)
         case "ldl":
             kept = 1.0
-            for group, share in _LDL.items():
+            for group, share in group_effects("ldl_drop"):
                 kept *= 1 - share * effect(p, group, when, 21)
             return base * kept
         case "plt":
@@ -213,7 +208,9 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base + (34 if key == "crp" else 42) * max(1 - calm, 0.1)
         case "sbp" | "dbp":
             high = 26 if p.has("htn", when) else 0
-            drop = sum(size * effect(p, group, when, 14) for group, size in _SBP.items())
+            drop = sum(
+                size * effect(p, group, when, 14) for group, size in group_effects("sbp_drop")
+            )
             low = 14 if p.has("cirrhosis", when) or p.has("hfref", when) else 0
             value = base + high - min(drop, high * 0.9 + 8) - low
             return value if key == "sbp" else base + (value_shift(high, drop) - low) * 0.45

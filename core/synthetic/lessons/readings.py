@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
+from typing import Literal
 
 import numpy as np
 
 from core.synthetic.common import chance, pick
 from core.synthetic.lessons.haste import cue, soup, telling
 from core.synthetic.lessons.model import Drawn
-from core.synthetic.lessons.tables import Test, names, wordings
+from core.synthetic.lessons.tables import Sort, Test, names, wordings
 from core.synthetic.lessons.words import (
     Person,
     made_drug,
@@ -24,6 +25,7 @@ from core.synthetic.lessons.words import (
 
 Days = tuple[date, ...]
 """The day of the evidence's line, then those of its distractors' lines."""
+ResultSort = Literal["coded", "noted", "dated"]
 Draw = Callable[[np.random.Generator, Person, Days, float], Drawn]
 ASKS = 5
 """Questions drawn for a fact; equal ones count once."""
@@ -32,6 +34,8 @@ LONG_AGO = 1500
 
 _SPECIMENS = ("in Serum or Plasma", "in Serum or Plasma", "in Blood", "in Urine", "in Body fluid")
 _PROPERTIES = ("[Mass/volume]", "[Moles/volume]", "[Units/volume]", "[#/volume]", "[Ratio]")
+_RESULT_SORTS: tuple[ResultSort, ...] = ("coded", "coded", "coded", "noted", "dated")
+_SIDES: tuple[Literal["highest", "lowest"], ...] = ("highest", "lowest")
 _DOSES = ("mg", "mg", "mg", "mg", "mcg", "units", "mL", "g")
 
 
@@ -42,7 +46,7 @@ def _say(form: str, p: Person, thing: str, **more: str) -> str:
 
 def _ask(
     rng: np.random.Generator,
-    sort: str,
+    sort: Sort,
     p: Person,
     things: tuple[str, ...],
     **more: str,
@@ -119,7 +123,7 @@ def _differing(make: Callable[[], str], n: int) -> list[str]:
 
 
 def _result(
-    rng: np.random.Generator, p: Person, test: Test, said: str, day: date, sort: str
+    rng: np.random.Generator, p: Person, test: Test, said: str, day: date, sort: ResultSort
 ) -> str:
     if sort == "coded":
         return f"{test.name}: {said} {test.unit}".strip()
@@ -130,7 +134,7 @@ def _result(
 def latest(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
     """The newest of some results; the day is that of its line."""
     test = take_test(rng, p, made_up)
-    sort = pick(rng, ("coded", "coded", "coded", "noted", "dated"))
+    sort = pick(rng, _RESULT_SORTS)
     values = _differing(lambda: value(rng, test), len(days))
     says = [_result(rng, p, test, v, d, sort) for v, d in zip(values, days, strict=True)]
     asks = _ask(rng, "latest", p, test.spoken)
@@ -153,7 +157,7 @@ def lab(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Draw
 
 def extreme(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
     """The highest or the lowest of some results, with its line's day."""
-    test, side = take_test(rng, p, made_up), pick(rng, ("highest", "lowest"))
+    test, side = take_test(rng, p, made_up), pick(rng, _SIDES)
     values = _differing(lambda: value(rng, test), len(days))
     values.sort(key=float, reverse=side == "highest")
     says = [_result(rng, p, test, v, d, "coded") for v, d in zip(values, days, strict=True)]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from core.synthetic.medicine import SLOT, slots_of
 from core.synthetic.reference import STRICT, Key, read_yaml
@@ -120,16 +120,24 @@ def name_words() -> tuple[str, ...]:
     return tuple(sorted({word for name in told for word in re.findall(r"[a-z]{2,}", name.lower())}))
 
 
+Sort = Literal[
+    "noted", "dated", "latest", "on_day", "highest", "lowest", "dose", "dose_asks", "dose_dated",
+    "dose_day_asks", "day", "day_asks", "yes", "no", "yes_asks", "yes_dated", "yes_day_asks",
+    "message", "message_asks", "echo_asks",
+]  # fmt: skip
+Filler = Literal["heads", "panels", "why", "lines", "problems", "parts"]
+
+
 @cache
-def wordings() -> dict[str, tuple[str, ...]]:
+def wordings() -> dict[Sort, tuple[str, ...]]:
     """How a value is said and asked for, by sort (``readings.yaml``)."""
-    return read_yaml(dict[str, tuple[Wording, ...]], _HERE / "readings.yaml")
+    return read_yaml(dict[Sort, tuple[Wording, ...]], _HERE / "readings.yaml")
 
 
 @cache
-def fillers() -> dict[str, tuple[str, ...]]:
+def fillers() -> dict[Filler, tuple[str, ...]]:
     """Lines that answer nothing, headings, panels, reasons (``filler.yaml``)."""
-    return read_yaml(dict[str, tuple[Telling, ...]], _HERE / "filler.yaml")
+    return read_yaml(dict[Filler, tuple[Telling, ...]], _HERE / "filler.yaml")
 
 
 @cache
