@@ -211,9 +211,16 @@ def test_curves_and_calibration_by_hand() -> None:
     assert [(p.x, round(p.y, 3)) for p in pr_points(scores, labels)] == [
         (0.5, 1), (0.5, 0.5), (1, 0.667), (1, 0.5)
     ]  # fmt: skip
-    bins = calibration_bins(np.linspace(0, 1, 20), np.repeat([0, 1], 10))
+    bins = calibration_bins(np.linspace(0, 1, 20), np.repeat([0, 1], 10), np.arange(20))
     assert [b.n for b in bins] == [2] * 10
     assert [b.positive_rate for b in bins] == [0.0] * 5 + [1.0] * 5
+    assert {(b.low, b.high) for b in bins} == {(None, None)}, "two patients a bin"
+    own, one = (
+        calibration_bins(np.linspace(0, 1, 200), np.tile([0, 1], 100), whose)[0]
+        for whose in (np.arange(200), np.repeat(np.arange(40), 5))
+    )
+    assert own.low < own.positive_rate == 0.5 < own.high
+    assert (one.low, one.high) == (None, None), "four patients"
 
 
 @pytest.mark.parametrize(

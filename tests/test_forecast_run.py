@@ -137,12 +137,14 @@ def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
         if (row["variant"], row["seed"]) != ("softmax", 2)
     ]
     area = {(row["attention"], row["seed"]): row["auroc"] for row in rows}
-    found = {row["variant"]: row for row in summary(rows, folder.path)}
+    found = {row["variant"]: row for row in summary(rows, folder.path, folder.plan().protocol)}
     gated = next(row for name, row in found.items() if name.startswith("gated"))
     assert (gated["seeds"], gated["seeds_paired"]) == (2, 1)
     assert gated["difference"] == pytest.approx(area["gated_differential", 1] - area["softmax", 1])
     assert "speak of these trainings alone" in in_words(gated)
-    without = summary([row for row in rows if row["variant"] != "softmax"], folder.path)
+    without = summary(
+        [row for row in rows if row["variant"] != "softmax"], folder.path, folder.plan().protocol
+    )
     assert all(row["difference"] is None and row["holm_p"] is None for row in without)
     assert {finding(row) for row in without} <= {"not compared", "collapsed"}
 

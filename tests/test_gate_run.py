@@ -28,13 +28,15 @@ from core.protocol import PRESETS, Protocol
 from core.run import report, rows, start, status
 from core.run.control import _children
 from core.run.folder import RunFolder, make_run
-from core.run.gating.exam import Exam
+from core.run.gating.exam import Answers, Exam, Recalled
+from core.run.gating.rows import calibration_rows, sitting_row
 from core.run.gating.training import lessons, train_gate
 from core.run.gating.variants import GROUPS, variants
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
 from core.settings import published_folder
+from core.stats import share_interval
 from core.text import sentences
 from core.types import Budget, Cohort
 from tests import gate_cohort
@@ -173,7 +175,7 @@ def test_the_tables_tell_what_a_training_by_hand_tells(
     row = tables["ablation"][0]
     assert (row["variant"], row["ngram"], row["dim"]) == ("n=3 dim=64 standard", 3, 64)
     assert row["auroc"] == pytest.approx(gate.facts["test_auroc"], abs=1e-9)
-    assert row["ci_low"] <= row["auroc"] <= row["ci_high"]
+    assert row["ci_low"] is row["ci_high"] is None, "fewer than 5 patients to examine on"
     curve = [r for r in tables["training"] if r["variant"] == row["variant"]]
     assert [{k: r[k] for k in r if k != "variant"} for r in curve] == gate.facts["curve"]
     own = [r for r in tables["calibration"] if r["variant"] == row["variant"]]
@@ -182,7 +184,7 @@ def test_the_tables_tell_what_a_training_by_hand_tells(
     part = gate.facts["pairs"]["test"]
     assert sum(r["n"] for r in scaled) == part["n"]
     for r in own:
-        assert r["low"] <= r["positive_rate"] <= r["high"]
+        assert r["low"] is r["high"] is None, "fewer than 5 patients"
         assert r["bin"] / 10 <= r["mean_score"] <= (r["bin"] + 1) / 10
     counts = {"positive": 0, "negative": 0}
     for r in tables["scores"]:
@@ -222,7 +224,28 @@ def test_recall_is_that_of_the_arm_without_the_recency_buffer(
     assert (row["n"], row["evidence_n"]) == (len(lexical), len(evidence)) and row["n"] > 4
     assert row["recall"] == pytest.approx(np.mean(lexical))
     assert row["evidence_recall"] == pytest.approx(np.mean(evidence))
-    assert row["recall_low"] < row["recall"] < row["recall_high"]
+    assert row["recall_low"] is row["recall_high"] is None, "fewer than 5 patients"
+
+
+def test_intervals_of_an_examination_are_by_patient_and_have_a_width():
+    """Eight patients, three pairs and two questions each; the scores of the first gate part all
+    labels and keep all evidence, which leaves intervals of resampled patients without width."""
+    patients = np.repeat(np.array([f"p{i}" for i in range(8)]), 3)
+    labels = np.tile(np.array([1, 0, 0], np.float32), 8)
+    asked = [f"p{i}" for i in range(8) for _ in range(2)]
+    all_kept, some = Recalled([True] * 16, asked), Recalled([True, False] * 8, asked)
+    perfect = Answers(labels - 0.5, labels, patients, all_kept, some, Recalled([], []))
+    row = sitting_row(0, perfect, 200, np.random.default_rng(1), True)
+    assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
+    assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1
+    assert (row["evidence_low"], row["evidence_high"]) == share_interval(some.hit, asked)
+    assert row["middle_n"] == 0 and row["middle_low"] is None
+    paper = sitting_row(0, perfect, 200, np.random.default_rng(1), False)
+    assert (paper["ci_low"], paper["ci_high"]) == (1, 1), "percentiles"
+    bins = calibration_rows(8 * (labels - 0.5), labels, patients, 1.0)
+    assert [b["low"] < b["positive_rate"] or b["positive_rate"] < b["high"] for b in bins] == [
+        True
+    ] * 4
 
 
 def test_faults_stand_beside_the_corrected_gate(told: dict[str, Any]):

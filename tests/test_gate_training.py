@@ -192,7 +192,8 @@ def test_auroc_over_patients_redraws_patients():
     patients = rng.integers(0, 6, 80)
     labels = (rng.random(80) < 0.4).astype(float)
     scores = np.round(labels + rng.normal(0, 1, 80) + 0.5 * patients, 1)
-    found = clustered_auroc(scores, labels, patients, 400, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    found = clustered_auroc(scores, labels, patients, 400, rng, widened=False)
     assert found.estimate == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
     # The same draws of six patients, each resample put together row by row.
     draws = np.random.default_rng(5)
@@ -204,6 +205,8 @@ def test_auroc_over_patients_redraws_patients():
     low, high = np.quantile(slow[:400], [0.025, 0.975])
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
     assert found.low < found.estimate < found.high
+    wide = clustered_auroc(scores, labels, patients, 400, np.random.default_rng(5))
+    assert wide.low < found.low and found.high < wide.high, "six patients"
 
 
 def test_auroc_over_patients_where_it_cannot_be_told():

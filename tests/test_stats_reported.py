@@ -11,13 +11,20 @@ from core.protocol import parse
 from core.run.tables.stage2 import stage2
 from core.stats import (
     FEWEST_CLUSTERS,
+    Interval,
     agreement_floors,
+    auprc_floor,
+    auroc_difference_floor,
+    auroc_floor,
     cluster_totals,
+    clustered_auroc,
     difference_floor,
     expanded_level,
+    hanley_mcneil,
     newcombe_independent,
     newcombe_paired,
     paired_floor,
+    placements,
     reported_interval,
     share_floor,
     wilson_interval,
@@ -145,3 +152,65 @@ def test_no_interval_of_the_tables_is_without_width(tmp_path):
     overall = [r for r in stage2(store, paper)["accuracy"] if r["band"] == "overall"]
     assert {(r["ci_low"], r["ci_high"]) for r in overall} == {(1.0, 1.0)}
     assert all(r["wilson_low"] < 1 for r in overall)
+
+
+def test_the_floor_of_an_auroc_is_the_score_interval_at_the_effective_size():
+    """Rows of their own are near Hanley and McNeil's; ten copies of each row in one cluster leave
+    it where it was; an area of 1 has a width, more so where its rows are few clusters'."""
+    draw = rng(0)
+    labels = np.repeat([1, 0], [400, 600])
+    scores = labels + draw.normal(size=1000)
+    placed, rows = placements(scores, labels), np.arange(1000)
+    floor, plain = auroc_floor(placed, rows), hanley_mcneil(placed.area, 400, 600)
+    assert (floor.low, floor.high) == pytest.approx((plain.low, plain.high), abs=0.004)
+    tens = placements(np.repeat(scores, 10), np.repeat(labels, 10))
+    copied = auroc_floor(tens, np.repeat(rows, 10))
+    assert (copied.low, copied.high) == pytest.approx((floor.low, floor.high), abs=0.002)
+
+    perfect = placements(labels, labels)
+    alone, shared = auroc_floor(perfect, rows), auroc_floor(perfect, rows // 100)
+    assert shared.low < alone.low < alone.estimate == alone.high == 1
+    reversed_ = auroc_floor(placements(-labels, labels), rows)
+    assert (reversed_.low, reversed_.high) == pytest.approx((0, 1 - alone.low))
+    assert auroc_floor(perfect, np.zeros(1000)) == Interval(1.0, 0.0, 1.0, 0.95)
+    precision = auprc_floor(1.0, perfect, rows)
+    assert precision.low < precision.estimate == precision.high == 1
+
+
+def test_the_floor_of_a_difference_of_aurocs_is_narrower_the_more_alike_they_are():
+    draw = rng(1)
+    labels, rows = np.repeat([1, 0], 100), np.arange(200)
+    base = labels + draw.normal(size=200)
+    first, like, other = (
+        placements(scores, labels)
+        for scores in (base, base + 0.1 * draw.normal(size=200), labels + draw.normal(size=200))
+    )
+    near, far = (auroc_difference_floor(first, one, rows) for one in (like, other))
+    assert near.low < near.estimate < near.high and far.low < far.estimate < far.high
+    assert near.high - near.low < 0.5 * (far.high - far.low)
+    perfect = placements(labels, labels)
+    same = auroc_difference_floor(perfect, perfect, rows)
+    assert same.low < same.estimate == 0 < same.high, "a difference of nothing has a width"
+
+
+@pytest.mark.parametrize("patients", [6, 20])
+def test_an_auroc_is_covered_where_percentiles_do_not_cover_it(patients: int):
+    """Four rows a patient, half of them positive, patients with a level of their own."""
+    draw = rng(3)
+
+    def data(count: int, draw: np.random.Generator):
+        level = np.repeat(draw.normal(0, 1, count), 4)
+        labels = np.tile([1, 1, 0, 0], count)
+        return 1.5 * labels + level + draw.normal(size=4 * count), labels
+
+    truth = placements(*data(20_000, rng(2))).area
+    held = np.zeros(2)
+    for _ in range(150):
+        scores, labels = data(patients, draw)
+        whose = np.repeat(np.arange(patients), 4)
+        for i, widened in enumerate((True, False)):
+            found = clustered_auroc(scores, labels, whose, 200, draw, widened=widened)
+            held[i] += found.low <= truth <= found.high
+    assert held[0] >= 0.92 * 150 and held[0] > held[1]
+    few = clustered_auroc(*data(4, draw), np.repeat(np.arange(4), 4), 200, draw)
+    assert np.isnan([few.low, few.high]).all()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats import thresholds, wilson_interval
+from core.stats import share_interval, thresholds
 
 POINTS = 101
 """Points of a curve at most: a picture shows no more."""
@@ -38,8 +38,8 @@ class CalibrationBin:
     n: int
     mean_score: float
     positive_rate: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,21 @@ def _thinned(count: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, POINTS).round().astype(int).tolist()))
 
 
-def calibration_bins(probability: ArrayLike, labels: ArrayLike) -> list[CalibrationBin]:
-    """Ten bins of equal number by predicted probability [n]; Wilson intervals."""
-    data = np.asarray(probability, np.float64)
+def calibration_bins(
+    probability: ArrayLike, labels: ArrayLike, patients: ArrayLike
+) -> list[CalibrationBin]:
+    """Ten bins of equal number by predicted probability [n]; intervals by patient [n].
+
+    A bin of fewer than 5 patients has none (:func:`core.stats.share_interval`).
+    """
+    data, whose = np.asarray(probability, np.float64), np.asarray(patients)
     positive = np.asarray(labels, np.float64) > 0.5
     order = np.argsort(data, kind="stable")
     found: list[CalibrationBin] = []
     for i, rows in enumerate(np.array_split(order, min(BINS, len(order)))):
-        within = wilson_interval(int(positive[rows].sum()), len(rows))
-        found.append(
-            CalibrationBin(
-                i, len(rows), float(data[rows].mean()), within.estimate, within.low, within.high
-            )
-        )
+        low, high = share_interval(positive[rows], whose[rows]) or (None, None)
+        means = float(data[rows].mean()), float(positive[rows].mean())
+        found.append(CalibrationBin(i, len(rows), *means, low, high))
     return found
 
 

@@ -58,15 +58,17 @@ def fit_temperature(logits: Floats, labels: Floats) -> float:
     return float(np.exp(found.x))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Bin:
-    """A bin of predicted probability: its n, mean prediction and share of positives."""
+    """A bin of predicted probability: its n, mean prediction, share of positives and its rows
+    (int64 [n], places among those given)."""
 
     low: float
     high: float
     n: int
     predicted: float
     observed: float
+    rows: NDArray[np.int64]
 
 
 def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[Bin]:
@@ -83,6 +85,7 @@ def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> lis
             int((place == b).sum()),
             float(p[place == b].mean()),
             float(y[place == b].mean()),
+            np.flatnonzero(place == b),
         )
         for b in range(10)
         if (place == b).any()

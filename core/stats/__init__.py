@@ -18,7 +18,12 @@ from core.stats.agreement import (
     raw_of,
     repeat_agreement,
 )
-from core.stats.auroc import clustered_auroc
+from core.stats.auroc import (
+    auprc_floor,
+    auroc_difference_floor,
+    auroc_floor,
+    clustered_auroc,
+)
 from core.stats.clustered import (
     ClusteredBootstrap,
     cluster_totals,
@@ -74,6 +79,9 @@ __all__ = [
     "WithinContrast",
     "ac1_of",
     "agreement_floors",
+    "auprc_floor",
+    "auroc_difference_floor",
+    "auroc_floor",
     "benjamini_hochberg",
     "bootstrap_interval",
     "bootstrap_proportion",

@@ -20,8 +20,20 @@ from core.ehrshot.exam import calibration_bins, pr_points, roc_points
 from core.ehrshot.examples import Examples, Part
 from core.ehrshot.recipe import Epoch
 from core.files import replacing
+from core.protocol import Protocol
 from core.run.rows import number
-from core.stats import Ranking, clustered_intervals, clustered_ranking, hanley_mcneil
+from core.stats import (
+    Interval,
+    Placements,
+    Ranking,
+    auprc_floor,
+    auroc_floor,
+    clustered_intervals,
+    clustered_ranking,
+    hanley_mcneil,
+    placements,
+    reported_interval,
+)
 from core.store import Schema
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
@@ -94,13 +106,13 @@ def epoch_rows(curve: Sequence[Epoch]) -> list[dict[str, Any]]:
 
 
 def calibration_rows(
-    probability: dict[str, NDArray[np.float64]], label: NDArray[np.uint8]
+    probability: dict[str, NDArray[np.float64]], part: Part
 ) -> list[dict[str, Any]]:
     """Calibration of each stage's probabilities."""
     return [
         {"stage": stage, **asdict(one)}
         for stage, values in probability.items()
-        for one in calibration_bins(values, label)
+        for one in calibration_bins(values, part.label, part.patient)
     ]
 
 
@@ -116,26 +128,29 @@ def stages(logits: NDArray[np.float32], weight: float) -> dict[str, NDArray[np.f
 
 
 def examined(
-    part: Part, scores: NDArray[np.float64], resamples: int, seed: int
+    part: Part, scores: NDArray[np.float64], protocol: Protocol
 ) -> tuple[dict[str, Any], Ranking]:
     """The figures of held-out scores [n], as columns, and their resamples.
 
     The same draws of patients for every model of a task.
     """
-    rng = np.random.default_rng(seed)
-    ranking = clustered_ranking(scores, part.label, part.patient, resamples, rng)
+    rng = np.random.default_rng(protocol.seed)
+    ranking = clustered_ranking(scores, part.label, part.patient, protocol.resamples, rng)
     draws = np.stack([ranking.auroc_draws, ranking.auprc_draws], axis=1)
-    low, high = clustered_intervals(draws)
+    placed = placements(scores, part.label)
+    (low, high), (pr_low, pr_high) = area_intervals(
+        draws, placed, ranking.auprc, part.patient, protocol
+    )
     paper = hanley_mcneil(ranking.auroc, part.positive, len(part) - part.positive)
     return {
         "auroc": ranking.auroc,
         "auprc": ranking.auprc,
         "hm_low": paper.low,
         "hm_high": paper.high,
-        "ci_low": number(float(low[0])),
-        "ci_high": number(float(high[0])),
-        "auprc_low": number(float(low[1])),
-        "auprc_high": number(float(high[1])),
+        "ci_low": low,
+        "ci_high": high,
+        "auprc_low": pr_low,
+        "auprc_high": pr_high,
         "n": len(part),
         "positive": part.positive,
         "prevalence": part.positive / len(part),
@@ -143,6 +158,40 @@ def examined(
         "roc": [asdict(point) for point in roc_points(scores, part.label)],
         "pr": [asdict(point) for point in pr_points(scores, part.label)],
     }, ranking
+
+
+Ends = tuple[float | None, float | None]
+
+
+def area_intervals(
+    draws: NDArray[np.float64],
+    placed: Placements,
+    auprc: float,
+    patients: NDArray[Any],
+    protocol: Protocol,
+) -> tuple[Ends, Ends]:
+    """Intervals of AUROC and AUPRC from their resamples [resamples, 2], as the protocol says.
+
+    ``placed`` are the placements that give the AUROC, ``patients`` [labels] whose they are.
+    """
+    floors = auroc_floor(placed, patients), auprc_floor(auprc, placed, patients)
+    first, second = (
+        ends_of(draws[:, i], floor, patients, protocol) for i, floor in enumerate(floors)
+    )
+    return first, second
+
+
+def ends_of(
+    draws: NDArray[np.float64], floor: Interval, patients: NDArray[Any], protocol: Protocol
+) -> Ends:
+    """The interval of a statistic from its resamples [resamples], as ``protocol.intervals`` says.
+
+    Widened: :func:`core.stats.reported_interval`; else plain percentiles.
+    """
+    if protocol.intervals == "widened":
+        return reported_interval(draws, len(np.unique(patients)), floor) or (None, None)
+    low, high = clustered_intervals(draws[:, None])
+    return number(float(low[0])), number(float(high[0]))
 
 
 def prediction_files(folder: Path, item: str) -> tuple[Path, Path]:

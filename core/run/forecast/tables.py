@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import settings
-from core.run.forecast.rows import prediction_files, read_columns
+from core.protocol import Protocol
+from core.run.forecast.rows import area_intervals, ends_of, prediction_files, read_columns
 from core.run.forecast.spec import REFERENCE
 from core.run.forecast.verdict import verdicts
 from core.stats import (
     Placements,
-    clustered_intervals,
+    auroc_difference_floor,
     clustered_test,
     delong_test,
     holm_adjust,
@@ -48,13 +49,13 @@ PUBLISHED = {
 }
 
 
-def tables(store: RowStore, options: Mapping[str, Any]) -> dict[str, Table]:
+def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> dict[str, Table]:
     """All tables of a run; ``options`` are its plan's."""
     order = [one["label"] for one in options["variants"]] + list(options["baselines"])
     every = store.select("models", "*")
     every.sort(key=lambda row: (row["task"], order.index(row["variant"]), row["seed"] or 0))
     rows = [row for row in every if row["status"] == "ok"]
-    summed = summary(rows, store.folder.parent)
+    summed = summary(rows, store.folder.parent, protocol)
     return {
         "forecast": [{name: row[name] for name in FORECAST} for row in rows],
         "summary": summed,
@@ -115,7 +116,7 @@ def splits(rows: Table) -> Table:
     ]
 
 
-def summary(rows: Table, folder: Path) -> Table:
+def summary(rows: Table, folder: Path, protocol: Protocol) -> Table:
     """One row a task and variant, beside the reference; ``folder`` is the run's."""
     groups: dict[tuple[str, str], Table] = {}
     for row in rows:
@@ -133,7 +134,7 @@ def summary(rows: Table, folder: Path) -> Table:
         against = [] if variant == REFERENCE else groups.get((task, REFERENCE), [])
         ours, theirs = _paired(mine, against)
         pair = (summed(ours), summed(theirs)) if ours and theirs else None
-        table.append(_summary_row(mine, summed(mine), pair))
+        table.append(_summary_row(mine, summed(mine), pair, protocol))
     for task in {row["task"] for row in table}:
         tested = [row for row in table if row["task"] == task and row["clustered_p"] is not None]
         adjusted = holm_adjust([row["clustered_p"] for row in tested])
@@ -181,18 +182,15 @@ def _spread(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def _pair(draws: NDArray[np.float64]) -> tuple[float | None, float | None]:
-    low, high = clustered_intervals(draws[:, None])
-    bounds = float(low[0]), float(high[0])
-    return (None, None) if np.isnan(bounds).any() else bounds
-
-
-def _summary_row(rows: Table, here: _Sum, pair: tuple[_Sum, _Sum] | None) -> dict[str, Any]:
+def _summary_row(
+    rows: Table, here: _Sum, pair: tuple[_Sum, _Sum] | None, protocol: Protocol
+) -> dict[str, Any]:
     first = rows[0]
     areas, precisions = [row["auroc"] for row in rows], [row["auprc"] for row in rows]
     gates = [row["gate"] for row in rows if row["gate"] is not None]
-    low, high = _pair(here.draws[:, 0])
-    pr_low, pr_high = _pair(here.draws[:, 1])
+    (low, high), (pr_low, pr_high) = area_intervals(
+        here.draws, here.placed, fmean(precisions), here.patient, protocol
+    )
     row: dict[str, Any] = {
         "task": first["task"],
         "variant": first["variant"],
@@ -221,7 +219,9 @@ def _summary_row(rows: Table, here: _Sum, pair: tuple[_Sum, _Sum] | None) -> dic
     }
     if pair is not None and np.array_equal(pair[0].index, pair[1].index):
         ours, base = pair
-        low, high = _pair(ours.draws[:, 0] - base.draws[:, 0])
+        gap = ours.draws[:, 0] - base.draws[:, 0]
+        floor = auroc_difference_floor(ours.placed, base.placed, ours.patient)
+        low, high = ends_of(gap, floor, ours.patient, protocol)
         plain = delong_test(ours.placed, base.placed)
         seeds = [seed for seed in ours.by_seed if seed in base.by_seed]
         row |= {

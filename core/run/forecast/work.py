@@ -130,12 +130,11 @@ class Pass(Trainings[Item]):
             "best_epoch": fitted.best + 1,
             "seconds": seconds,
             "device": "cpu",
-            "calibration": calibration_rows({"raw": fitted.held_out}, found.held_out.label),
+            "calibration": calibration_rows({"raw": fitted.held_out}, found.held_out),
         }
 
     def _examined(self, item: Item, found: Examples, scores: Any) -> Row:
-        protocol = self.job.protocol
-        row, ranking = examined(found.held_out, scores, protocol.resamples, protocol.seed)
+        row, ranking = examined(found.held_out, scores, self.job.protocol)
         write_predictions(self.job.folder, item.name, found.held_out, scores, ranking)
         return row
 
@@ -200,7 +199,7 @@ class Pass(Trainings[Item]):
             "device": str(trainer.device),
             "parameters": sum(p.numel() for p in trainer.network.parameters()),
             "epochs": epoch_rows(trainer.history),
-            "calibration": calibration_rows(shown, found.held_out.label),
+            "calibration": calibration_rows(shown, found.held_out),
             "gate": None
             if math.isnan(mean)
             else {"mean": mean, "sd": sd, "collapsed": collapsed(mean, sd)},

@@ -54,20 +54,28 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Recalled:
+    """Questions of which something was to be kept: whether it was, and whose each is."""
+
+    hit: list[bool]
+    patient: list[str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Answers:
     """What a gate made of the examination.
 
     ``logits``, ``labels``, ``patients`` [pairs]. Recall at k counts questions of which a kept
-    sentence holds a content word of the reference (``lexical``), or its evidence; each is (hits,
-    questions). ``middle`` is the lexical one where the evidence lies in the middle.
+    sentence holds a content word of the reference (``lexical``), or its evidence; ``middle`` is
+    the lexical one where the evidence lies in the middle.
     """
 
     logits: NDArray[np.float64]
     labels: NDArray[np.float32]
     patients: NDArray[np.str_]
-    lexical: tuple[int, int]
-    evidence: tuple[int, int]
-    middle: tuple[int, int]
+    lexical: Recalled
+    evidence: Recalled
+    middle: Recalled
 
 
 class Exam:
@@ -128,8 +136,7 @@ class Exam:
         """Score every question with a gate; k sentences are kept, no recency buffer beside them."""
         parts: dict[str, Parts] = {}
         logits: list[NDArray[np.float64]] = []
-        met: dict[str, int] = dict.fromkeys(("lexical", "evidence", "middle"), 0)
-        asked = met.copy()
+        met = {name: Recalled([], []) for name in ("lexical", "evidence", "middle")}
         for question in self.questions:
             id = question.record_id
             if id not in parts:
@@ -143,8 +150,8 @@ class Exam:
                 ("middle", question.lexical if question.middle else None),
             ):
                 if holds is not None:
-                    asked[name] += 1
-                    met[name] += bool(holds[kept].any())
+                    met[name].hit.append(bool(holds[kept].any()))
+                    met[name].patient.append(id)
         return Answers(
             np.concatenate([np.zeros(0), *logits]),
             np.concatenate([np.zeros(0, np.float32), *(q.label for q in self.questions)]),
@@ -152,5 +159,5 @@ class Exam:
                 np.array([q.record_id for q in self.questions], dtype=np.str_),
                 [len(q.rows) for q in self.questions],
             ),
-            *((met[name], asked[name]) for name in ("lexical", "evidence", "middle")),
+            **met,
         )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.gate.config import Epoch
 from core.gate.measures import (
@@ -19,8 +20,8 @@ from core.gate.measures import (
     reliability,
     score_gap,
 )
-from core.run.gating.exam import Answers
-from core.stats import clustered_auroc, wilson_interval
+from core.run.gating.exam import Answers, Recalled
+from core.stats import clustered_auroc, share_interval
 from core.store import Schema
 
 VARIANTS: Schema = {
@@ -40,8 +41,9 @@ VARIANTS: Schema = {
     "temperature": "DOUBLE",
     "curve": "STRUCT(epoch BIGINT, loss DOUBLE, validation_loss DOUBLE, validation_auroc DOUBLE)[]",
     "sittings": "STRUCT(salt BIGINT, auroc DOUBLE, ci_low DOUBLE, ci_high DOUBLE, gap DOUBLE, "
-    "hits BIGINT, n BIGINT, evidence_hits BIGINT, evidence_n BIGINT, middle_hits BIGINT, "
-    "middle_n BIGINT)[]",
+    "hits BIGINT, n BIGINT, low DOUBLE, high DOUBLE, evidence_hits BIGINT, evidence_n BIGINT, "
+    "evidence_low DOUBLE, evidence_high DOUBLE, middle_hits BIGINT, middle_n BIGINT, "
+    "middle_low DOUBLE, middle_high DOUBLE)[]",
     "calibration": "STRUCT(stage VARCHAR, bin BIGINT, n BIGINT, mean_score DOUBLE, "
     "positive_rate DOUBLE, low DOUBLE, high DOUBLE, ece DOUBLE)[]",
     "scores": "STRUCT(label VARCHAR, bin_low DOUBLE, bin_high DOUBLE, count BIGINT)[]",
@@ -65,36 +67,48 @@ def curve_rows(curve: Sequence[Epoch]) -> list[dict[str, Any]]:
 
 
 def sitting_row(
-    salt: int, answers: Answers, resamples: int, rng: np.random.Generator
+    salt: int, answers: Answers, resamples: int, rng: np.random.Generator, widened: bool
 ) -> dict[str, Any]:
-    """One examination: AUROC with its interval over patients, score gap, recall."""
-    area = clustered_auroc(answers.logits, answers.labels, answers.patients, resamples, rng)
+    """One examination: AUROC, score gap and recall, with intervals over patients.
+
+    ``widened``: that of the AUROC holds its score interval, as ``protocol.intervals`` says.
+    """
+    area = clustered_auroc(
+        answers.logits, answers.labels, answers.patients, resamples, rng, widened=widened
+    )
     return {
         "salt": salt,
         "auroc": known(area.estimate),
         "ci_low": known(area.low),
         "ci_high": known(area.high),
         "gap": known(score_gap(answers.logits, answers.labels)),
-        "hits": answers.lexical[0],
-        "n": answers.lexical[1],
-        "evidence_hits": answers.evidence[0],
-        "evidence_n": answers.evidence[1],
-        "middle_hits": answers.middle[0],
-        "middle_n": answers.middle[1],
+        **_recalled("", answers.lexical),
+        **_recalled("evidence_", answers.evidence),
+        **_recalled("middle_", answers.middle),
     }
 
 
-def calibration_rows(logits: Floats, labels: Floats, temperature: float) -> list[dict[str, Any]]:
+def _recalled(name: str, found: Recalled) -> dict[str, Any]:
+    """Hits, questions, and the interval of the share by patient."""
+    low, high = share_interval(found.hit, found.patient) or (None, None)
+    counts = {"hits": sum(found.hit), "n": len(found.hit), "low": low, "high": high}
+    return {f"{name}{column}": value for column, value in counts.items()}
+
+
+def calibration_rows(
+    logits: Floats, labels: Floats, patients: NDArray[np.str_], temperature: float
+) -> list[dict[str, Any]]:
     """Reliability as trained (raw) and with the temperature (scaled).
 
-    ``low`` and ``high`` are the Wilson interval of a bin's ``positive_rate``.
+    ``low`` and ``high`` are the interval of a bin's ``positive_rate`` by patient.
     """
     rows: list[dict[str, Any]] = []
     for stage, divisor in (("raw", 1.0), ("scaled", temperature)):
         bins = reliability(logits, labels, divisor)
         error = expected_calibration_error(bins)
         for one in bins:
-            within = wilson_interval(round(one.observed * one.n), one.n)
+            inside = one.rows
+            low, high = share_interval(labels[inside] > 0.5, patients[inside]) or (None, None)
             rows.append(
                 {
                     "stage": stage,
@@ -102,8 +116,8 @@ def calibration_rows(logits: Floats, labels: Floats, temperature: float) -> list
                     "n": one.n,
                     "mean_score": one.predicted,
                     "positive_rate": one.observed,
-                    "low": within.low,
-                    "high": within.high,
+                    "low": low,
+                    "high": high,
                     "ece": error,
                 }
             )

@@ -1,20 +1,18 @@
 """Tables of a run of kind ``gate``: curves, ablation, faults, calibration, and the paper's figures
 beside ours.
 
-Shares are shares, not per cent. Intervals of AUROC are percentiles over resampled patients, those
-of recall are Wilson's over questions.
+Shares are shares, not per cent. Intervals are by patient (:mod:`core.stats.reported`).
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
 from core import settings
 from core.run.gating.variants import ALL_FAULTS, FAULTS, NO_FAULT
-from core.stats import wilson_interval
 from core.store import RowStore
 
 Table = list[dict[str, Any]]
@@ -22,17 +20,20 @@ _FAULT_ORDER = (NO_FAULT, *FAULTS, ALL_FAULTS)
 PUBLISHED_HEADS = {"shallow": "linear", "standard": "standard", "deep": "deep"}
 
 
-def recall_columns(hits: int, n: int, name: str = "") -> dict[str, Any]:
-    """Recall with its Wilson interval, as columns; all null where n is 0."""
+def recall_columns(sat: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """Recall of an examination with its interval, as columns; all null where n is 0."""
     recall, low, high = (
         (f"{name}_recall", f"{name}_low", f"{name}_high")
         if name
         else ("recall", "recall_low", "recall_high")
     )
-    if n == 0:
-        return {recall: None, low: None, high: None}
-    share = wilson_interval(hits, n)
-    return {recall: share.estimate, low: share.low, high: share.high}
+    own = f"{name}_" if name else ""
+    n = sat[f"{own}n"]
+    return {
+        recall: sat[f"{own}hits"] / n if n else None,
+        low: sat[f"{own}low"],
+        high: sat[f"{own}high"],
+    }
 
 
 def trained(store: RowStore) -> Table:
@@ -56,8 +57,8 @@ def ablation(rows: Table) -> Table:
             {
                 **{k: row[k] for k in ("variant", "ngram", "dim", "head", "query", "loss")},
                 **{k: sat[k] for k in ("auroc", "ci_low", "ci_high", "gap")},
-                **recall_columns(sat["hits"], sat["n"]),
-                **recall_columns(sat["evidence_hits"], sat["evidence_n"], "evidence"),
+                **recall_columns(sat),
+                **recall_columns(sat, "evidence"),
                 "n": sat["n"],
                 "evidence_n": sat["evidence_n"],
                 "seconds": row["seconds"],
@@ -94,8 +95,8 @@ def faults(rows: Table) -> Table:
             name = row["fault"]
             if len(row["sittings"]) > 1:
                 name += ", same process" if sat["salt"] == 0 else f", process {sat['salt']}"
-            evidence = recall_columns(sat["evidence_hits"], sat["evidence_n"], "evidence")
-            lexical = recall_columns(sat["hits"], sat["n"])
+            evidence = recall_columns(sat, "evidence")
+            lexical = recall_columns(sat)
             table.append(
                 {
                     "fault": name,

@@ -97,10 +97,18 @@ class Pass(Trainings[Variant]):
             "curve": curve_rows(trainer.history),
             # The same draws of patients for every variant.
             "sittings": [
-                sitting_row(salt, answers, base.resamples, np.random.default_rng(base.seed))
+                sitting_row(
+                    salt,
+                    answers,
+                    base.resamples,
+                    np.random.default_rng(base.seed),
+                    base.intervals == "widened",
+                )
                 for salt, answers in sat.items()
             ],
-            "calibration": calibration_rows(first.logits, first.labels, temperature),
+            "calibration": calibration_rows(
+                first.logits, first.labels, first.patients, temperature
+            ),
             "scores": score_rows(first.logits, first.labels),
             "split": [_part(name, self.split, pairs, drawn.unread) for name, pairs in parts],
         }

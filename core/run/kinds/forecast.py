@@ -49,7 +49,7 @@ class ForecastRun(Kind):
         Pass(job).run()
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return forecast_tables.tables(store, plan.options)
+        return forecast_tables.tables(store, plan.options, plan.protocol)
 
     def warnings(self, plan: Plan) -> list[str]:
         told = [

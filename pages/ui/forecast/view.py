@@ -236,7 +236,7 @@ def _calibration(
     st.caption(
         f"n = {n:,} held-out labels a variant. The loss weighs positives up, which lifts every "
         "probability; with that weight taken out they can be compared with what came true. "
-        "Baselines have no such weight. Bars: 95 % interval (Wilson)."
+        "Baselines have no such weight. Bars: 95 % interval by patient (none for fewer than 5)."
     )
 
 

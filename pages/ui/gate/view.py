@@ -117,7 +117,7 @@ def _counted(report: dict[str, Any], rows: pd.DataFrame, measure: str) -> str:
         else _pairs(report, "test")
     )
     bars = {"AUROC": "bars: 95 % interval over patients"}.get(
-        measure, "bars: 95 % interval (Wilson)"
+        measure, "bars: 95 % interval by patient"
     )
     return f"{what[:1].upper()}{what[1:]}; {of}; {bars if low else 'no interval is given for it'}."
 
@@ -221,8 +221,9 @@ def calibration(run: dict[str, Any], report: dict[str, Any]) -> None:
         )  # fmt: skip
     st.write(words)
     st.caption(
-        "Each marker is a bin of predicted probability; bars: 95 % interval (Wilson) of the share "
-        "of positives. On the dotted line, predictions come true as often as they say."
+        "Each marker is a bin of predicted probability; bars: 95 % interval of the share of "
+        "positives, by patient (none for fewer than 5). On the dotted line, predictions come true "
+        "as often as they say."
     )
 
 
