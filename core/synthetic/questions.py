@@ -45,9 +45,8 @@ from core.synthetic.model import (
     Piece,
     Statement,
 )
-from core.synthetic.notes import write_notes
+from core.synthetic.notes import render, write_notes
 from core.synthetic.notes_parts import Writer, day
-from core.synthetic.render import render
 from core.synthetic.schedule import extra_call
 from core.synthetic.trajectory import active
 from core.text import one_line

@@ -15,11 +15,10 @@ import numpy as np
 from core.errors import InputError
 from core.packing import NOT_DOCUMENTED, said
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.fillers import filler
 from core.synthetic.lessons.haste import loosely
 from core.synthetic.lessons.model import Drawn, Lesson, LessonPlan, LessonQuestion
 from core.synthetic.lessons.readings import DRAWN, READINGS, Days
-from core.synthetic.lessons.stories import story
+from core.synthetic.lessons.stories import filler, story
 from core.synthetic.lessons.tables import topics
 from core.synthetic.lessons.words import Person
 
