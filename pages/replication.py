@@ -52,8 +52,9 @@ with guard.readable("These runs cannot be read"):
         said = view.verdict(rows, arm, reader, judge)
         if said:
             st.markdown(said)
-        view.waterfall(found, arm, judge)
-        view.alone(found, corrected, arm, judge)
+        faults = view.alone_rows(found, corrected, arm, judge)
+        view.waterfall(found, faults, arm, judge)
+        view.alone(faults)
         view.beside(rows, others)
         view.findings()
         with st.expander("The runs behind this", expanded=len(there) < len(found["runs"])):

@@ -18,7 +18,7 @@ from core.run.gating import tables as gate_tables
 from core.run.replication import elsewhere
 from core.run.replication.paper import TABLES, paper_rows, read
 from core.run.replication.steps import FAULTS, REPORTING, alone, steps
-from pages.ui.replication import begin
+from pages.ui.replication import begin, charts, view
 from tests import app_data, compressors, forecast_report, pair_models
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
@@ -257,6 +257,60 @@ def test_the_paper_s_rows_stand_beside_ours(here):
     assert rows["k_sweep", "bm25 k=1", "overall"]["published"] is not None
     assert rows["stage2", "qccs", "overall"]["corrected"] is None, "no such arm in these runs"
     assert all(row["published"] is None for row in api.beside(None, last, "token_overlap"))
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    """A demo of six patients, and its runs around the step that mends the join of evidence."""
+    home = tmp_path_factory.mktemp("replication-demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(home / "data"))
+        patch.setenv("MIDCHART_CACHE", str(home / "cache"))
+        place = home / "data" / "cohorts" / "demo"
+        api.prepare_demo(str(place), 6, 150, 42)
+        specs = api.step_specs(str(place), ["bm25", "oracle"], "extractive", ["token_overlap"])
+        before = NAMES[NAMES.index("evidence_join") - 1]
+        done = {}
+        for name in (before, "evidence_join", NAMES[-1], "only_evidence_join"):
+            done[name] = api.start(specs[name])
+            api.wait(done[name])
+    return home, place, before, done
+
+
+def test_evidence_lost_in_a_join_shows_on_the_demo_or_says_on_how_many_questions_it_acted(
+    joined, monkeypatch
+):
+    home, place, before, done = joined
+    monkeypatch.setenv("MIDCHART_DATA", str(home / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(home / "cache"))
+    asked = api.open_data(str(place)).instructions
+    long = sum(len(one.question) > 100 for one in asked)
+    assert len(asked) / 5 < long < len(asked) / 3, "about a quarter"
+    pair = [done[before], done["evidence_join"]]
+    for label in ("bm25", "oracle"):
+        _, step = api.waterfall(pair, label, "token_overlap")
+        runs = {"only_evidence_join": done["only_evidence_join"]}
+        rows = api.faults_alone(done[NAMES[-1]], runs, label, "token_overlap")
+        (alone_row,) = [row for row in rows if row["fault"] == "evidence_join"]
+        assert step["acted"] == alone_row["acted"] == long and step["both"] == len(asked)
+        assert not alone_row["silent"]
+        if label == "oracle":
+            assert step["changed"] > 0 < step["difference"]
+            assert alone_row["right_there"] > 0 > alone_row["difference"]
+        else:
+            said = f"acted on {long} of {len(asked)} questions; no verdict changed"
+            assert charts.change({**step, "why": ""}) == charts.alone_said(alone_row) == said
+
+
+def test_a_step_that_changed_no_text_says_why():
+    nothing = {"difference": 0.0, "acted": 0, "changed": 0, "unscored": 0}
+    for alone_row, said in (
+        ({"silent": "no question is long", "acted": 0}, "cannot show here: no question is long"),
+        ({"silent": "", "acted": 3}, "alone it acts on 3 questions, so a fault that is still on"),
+        (None, "changed no prompt, answer or judged text"),
+        ({"silent": "", "acted": None}, "changed no prompt, answer or judged text"),
+    ):
+        assert said in charts.change({**nothing, "why": view._why(alone_row)})
 
 
 @pytest.fixture(scope="module")

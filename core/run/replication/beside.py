@@ -148,7 +148,9 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its
     interval by patient; and, but for the first, the paired ``difference`` to the step before with
     its interval by patient (``low``, ``high``), how many questions ``changed``, the bounds over
-    ``unscored`` ones (``bound_low``, ``bound_high``) and McNemar's ``p``.
+    ``unscored`` ones (``bound_low``, ``bound_high``) and McNemar's ``p``; and ``acted``, on how
+    many of the ``both`` questions of the two steps the prompt, the answer or what was judged is
+    another text.
     """
     rows: list[Row] = []
     for run in runs:
@@ -162,10 +164,16 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
             {
                 "run": run,
                 **{k: share.get(k) for k in ("n", "accuracy", "patient_low", "patient_high")},
-                **dict.fromkeys(("difference", "low", "high", "changed", *UNSCORED, "p")),
+                **dict.fromkeys(
+                    ("difference", "low", "high", "changed", *UNSCORED, "p", "acted", "both")
+                ),
             }
         )
-    for row, (first, second) in zip(rows[1:], pairwise(runs), strict=True):
+    texts = [_texts(run, label, judge) for run in runs]
+    for row, (first, second), (before, after) in zip(
+        rows[1:], pairwise(runs), pairwise(texts), strict=True
+    ):
+        row |= dict(zip(("acted", "both"), _acted(before, after), strict=True))
         for pair in compare_runs([first, second])["results"]:
             if (pair["arm"], pair["judge"]) == (label, judge):
                 row |= {
@@ -207,8 +215,7 @@ def faults_alone(
         if run is None:
             continue
         other = _texts(run, label, judge)
-        both = base.keys() & other.keys()
-        row["acted"] = sum(base[key] != other[key] for key in both)
+        row["acted"], _ = _acted(base, other)
         for pair in compare_runs([corrected, run])["results"]:
             if (pair["arm"], pair["judge"]) == (label, judge):
                 row |= {
@@ -224,6 +231,14 @@ def faults_alone(
         if not row["acted"]:
             row["silent"] = fault.spared
     return rows
+
+
+def _acted(
+    before: Mapping[str, tuple[Any, ...]], after: Mapping[str, tuple[Any, ...]]
+) -> tuple[int, int]:
+    """On how many instructions of two runs' texts these differ, and how many both have."""
+    both = before.keys() & after.keys()
+    return sum(before[key] != after[key] for key in both), len(both)
 
 
 def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:

@@ -165,8 +165,10 @@ def change(row: dict[str, Any]) -> str:
     """What a step changed, in points; nothing for the first."""
     if row["difference"] is None:
         return ""
+    if not row["acted"]:
+        return row["why"] or "changed no prompt, answer or judged text"
     if not row["changed"] and not row["unscored"]:
-        return "no question changed"
+        return f"acted on {row['acted']:,} of {row['both']:,} questions; no verdict changed"
     words = results.signed(row["difference"], row["low"], row["high"], 1)
     return f"{words}, {results.p_words(row['p'])}{unscored(row)}"
 

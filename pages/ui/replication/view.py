@@ -29,13 +29,47 @@ WIDE = ("overall", "middle", "edge")
 COLUMNS = {"value": charts.PAPER, "published": charts.PUBLISHED, "corrected": charts.CORRECTED}
 
 
-def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
-    """What each published fault costs an arm, from the finished runs that follow each other."""
+def alone_rows(
+    found: dict[str, Any], corrected: str | None, label: str, judge: str
+) -> list[dict[str, Any]]:
+    """What each published fault does alone, a row a fault; none before the corrected
+    run is done."""
+    if corrected is None:
+        return []
+    runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in found["alone"]}
+    return state.faults_alone(corrected, runs, label, judge)
+
+
+def _why(alone: dict[str, Any] | None) -> str:
+    """Why a step that changed no text changed none, by what its fault does alone."""
+    if alone is None:
+        return ""
+    if alone["silent"]:
+        return f"cannot show here: {alone['silent']}"
+    if alone["acted"]:
+        return (
+            f"changed no text here: alone it acts on {alone['acted']:,} questions, so a fault that "
+            "is still on hides it"
+        )
+    return ""
+
+
+def waterfall(found: dict[str, Any], faults: list[dict[str, Any]], label: str, judge: str) -> None:
+    """What each published fault costs an arm, from the finished runs that follow each other.
+
+    ``faults``: rows of :func:`alone_rows`.
+    """
+    by_name = {row["fault"]: row for row in faults}
     runs = found["runs"]
     titles = {row["run"]: row for row in found["steps"]}
     there = [run for run in runs if run]
     rows = [
-        {**row, "title": titles[row["run"]]["title"], "did": titles[row["run"]]["did"]}
+        {
+            **row,
+            "title": titles[row["run"]]["title"],
+            "did": titles[row["run"]]["did"],
+            "why": _why(by_name.get(titles[row["run"]]["name"])),
+        }
         for row in state.waterfall(there, label, judge)
     ]
     st.subheader(f"What each fault costs {plain(results.label(label))}", anchor=False)
@@ -63,6 +97,7 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
                 for row in rows
             ],
             "p": [row["p"] for row in rows],
+            "what it changed": [charts.change(row) or "–" for row in rows],
             "what the fault did": [row["did"] or "–" for row in rows],
         }
     )  # fmt: skip
@@ -72,15 +107,13 @@ def waterfall(found: dict[str, Any], label: str, judge: str) -> None:
     )  # fmt: skip
 
 
-def alone(found: dict[str, Any], corrected: str | None, label: str, judge: str) -> None:
-    """What each published fault does alone, against the corrected run."""
+def alone(rows: list[dict[str, Any]]) -> None:
+    """What each published fault does alone, against the corrected run (:func:`alone_rows`)."""
     st.subheader("Each fault alone", anchor=False)
-    if corrected is None:
+    if not rows:
         st.info("The corrected run has not finished; each fault alone is held against it.",
                 icon=":material/hourglass_top:")  # fmt: skip
         return
-    runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in found["alone"]}
-    rows = state.faults_alone(corrected, runs, label, judge)
     drawn = [r for r in rows if not r["silent"] and r["n"] and r["right_here"] + r["right_there"]]
     if drawn:
         spoken = "; ".join(f"{row['title']}: {charts.alone_said(row)}" for row in drawn)
