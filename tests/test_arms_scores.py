@@ -11,7 +11,7 @@ import pytest
 from core import api
 from core.errors import UnknownName
 from core.protocol import parse
-from core.run.gating.house import HOUSE
+from core.run.gating.defaults import DEFAULT_GATES
 from core.types import Event, Instruction, Record
 from tests.gates import gate_folder, plus_folder
 
@@ -28,10 +28,10 @@ ASKED = Instruction("i1", "p1", "fever or rash?")
 
 @pytest.fixture(autouse=True)
 def small_gate(tmp_path_factory, monkeypatch):
-    """Random gates in place of the house's own, which take seconds to train."""
+    """Random gates in place of the default ones, which take seconds to train."""
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path_factory.getbasetemp() / "scores"))
-    monkeypatch.setitem(HOUSE, "qccs", lambda protocol: Path(gate_folder(protocol)))
-    monkeypatch.setitem(HOUSE, "qccs_plus", lambda protocol: Path(plus_folder()))
+    monkeypatch.setitem(DEFAULT_GATES, "qccs", lambda protocol: Path(gate_folder(protocol)))
+    monkeypatch.setitem(DEFAULT_GATES, "qccs_plus", lambda protocol: Path(plus_folder()))
 
 
 def table(*arms: str, instruction: Instruction = ASKED, **protocol):

@@ -22,10 +22,9 @@ from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import report, status
 from core.run.folder import make_run
-from core.run.gating import training, training_plus
+from core.run.gating import training
 from core.run.gating.exam import Exam
-from core.run.gating.training import lessons, split_of, train_gate
-from core.run.gating.training_plus import train_plus_gate
+from core.run.gating.training import split_of, split_pairs, train_gate, train_plus_gate
 from core.run.planning import plan
 from core.run.spec import read_spec
 from core.run.worker import do_run
@@ -59,7 +58,7 @@ def broken(folder: Path, *ids: str) -> None:
 
 def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_path: Path):
     split = split_of(open_cohort(str(folder)), Protocol())
-    whole = lessons(open_cohort(str(folder)), Protocol())
+    whole = split_pairs(open_cohort(str(folder)), Protocol())
     assert not whole.unread
     broken(folder, split.train[0], split.test[0])
     cohort = open_cohort(str(folder))
@@ -151,7 +150,7 @@ def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_pa
     instructions = tuple(odd if i is asked else i for i in cohort.instructions)
     split = split_of(cohort, Protocol())
     held = {*split.train, *split.validation}
-    whole = training_plus.asked_of(cohort, held, Protocol(), set(), {})
+    whole = training.questions_with_evidence(cohort, held, Protocol(), set(), {})
     plus = train_plus_gate(
         dataclasses.replace(cohort, instructions=instructions),
         Protocol(),
@@ -176,8 +175,8 @@ def test_a_place_that_cannot_be_written_is_told_in_one_line_before_any_work(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(training, "lessons", None)  # calling either would be a TypeError
-    monkeypatch.setattr(training_plus, "asked_of", None)
+    monkeypatch.setattr(training, "split_pairs", None)  # calling either would be a TypeError
+    monkeypatch.setattr(training, "questions_with_evidence", None)
     assert main([*call, "--out", "/dev/null/x"]) == 2
     printed = capsys.readouterr()
     told = [line for line in printed.err.splitlines() if "cannot be written" in line]

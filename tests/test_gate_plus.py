@@ -19,8 +19,7 @@ from core.gate.plus.features import FEATURES, PlusWeights, features, ready, scor
 from core.gate.plus.model import PlusModel
 from core.gate.plus.trainer import Example, PlusTrainer
 from core.gate.plus.words import HASHING, question_words, record_words
-from core.run.gating.training import split_of
-from core.run.gating.training_plus import asked_of, recall, train_plus_gate
+from core.run.gating.training import questions_with_evidence, recall, split_of, train_plus_gate
 from tests.gates import random_plus
 from tests.reference import plus as reference
 
@@ -105,7 +104,7 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
     assert plus.patients.isdisjoint(split.test)
     assert plus.facts["losses"][-1] < 0.5 * plus.facts["losses"][0]
     digests: dict[str, str] = {}
-    test = asked_of(cohort, split.test, protocol, set(), digests)
+    test = questions_with_evidence(cohort, split.test, protocol, set(), digests)
     assert set(digests) <= set(split.test) and digests
     hits, n = recall(load_plus(tmp_path).weights, test, 20)
     blank = {name: np.zeros_like(getattr(plus.weights, name)) for name in PlusWeights.__slots__}
@@ -115,7 +114,7 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
 
 
 def test_training_is_the_same_from_a_seed(cohort):
-    asked = asked_of(cohort, list(cohort.records)[:3], api.parse(), set(), {})
+    asked = questions_with_evidence(cohort, list(cohort.records)[:3], api.parse(), set(), {})
     records = {one.record_id: record_words(one.texts) for one in asked}
     examples = [
         Example(

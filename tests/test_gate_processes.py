@@ -1,4 +1,4 @@
-"""Gates from one process to another: the fixed hash travels, the salted one does not; the house's
+"""Gates from one process to another: the fixed hash travels, the salted one does not; the default
 gate is trained once whoever asks for it; what the command line prints and refuses."""
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from core.gate.checkpoint import CARD, load_gate, save_gate
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run.gating import training as gates
+from core.run.gating import defaults as gates
 from core.run.gating.exam import Exam
+from core.run.gating.training import split_pairs
 from tests import gate_cohort, gate_other
 from tests.gates import random_gate
 from tests.run_helpers import ROOT
@@ -92,7 +93,7 @@ def _scorer(folder: Path):
     return Scorer(load_gate(folder))
 
 
-def test_select_picks_the_same_in_every_process_and_two_train_the_house_s_gate_once(
+def test_select_picks_the_same_in_every_process_and_two_train_the_default_gate_once(
     place: Path, demo: Path
 ):
     cohort = open_cohort(str(demo))
@@ -106,18 +107,18 @@ def test_select_picks_the_same_in_every_process_and_two_train_the_house_s_gate_o
     made = list((place / "cache" / "gates").glob(f"*/{CARD}"))
     assert len(made) == 1
     written = made[0].stat().st_mtime_ns
-    assert gates.house_gate(Protocol()) == made[0].parent
+    assert gates.default_gate(Protocol()) == made[0].parent
     assert made[0].stat().st_mtime_ns == written
     assert not list(made[0].parent.glob("training-*")), "no checkpoint is left behind"
 
 
-def test_processes_that_want_the_house_s_gate_at_once_wait_for_one_training(
+def test_processes_that_want_the_default_gate_at_once_wait_for_one_training(
     place: Path, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
     note = tmp_path / "trainings"
 
-    def slow(cohort, protocol, folder, progress):
+    def slow(cohort, protocol, folder):
         with note.open("a") as file:
             file.write("trained\n")
         time.sleep(0.3)
@@ -125,19 +126,20 @@ def test_processes_that_want_the_house_s_gate_at_once_wait_for_one_training(
 
     monkeypatch.setattr(gates, "train_gate", slow)
     forked = multiprocessing.get_context("fork")
-    workers = [forked.Process(target=gates.house_gate, args=(Protocol(),)) for _ in range(3)]
+    workers = [forked.Process(target=gates.default_gate, args=(Protocol(),)) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(30)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     assert note.read_text() == "trained\n"
-    assert load_gate(gates.house_gate(Protocol())).config == random_gate().config
+    assert load_gate(gates.default_gate(Protocol())).config == random_gate().config
 
 
 def test_another_protocol_is_another_gate(place: Path, demo: Path):
+    usual = gates.default_gate_folder("qccs", Protocol())
     folders = {
-        gates._house_folder(protocol, "d")
+        gates.default_gate_folder("qccs", protocol)
         for protocol in (
             Protocol(),
             gate_cohort.SALTED,
@@ -149,7 +151,7 @@ def test_another_protocol_is_another_gate(place: Path, demo: Path):
     assert len(folders) == 5
     # Nothing of these changes what a gate learns.
     same = Protocol(k=3, recency=0, order="relevance")
-    assert gates._house_folder(same, "d") == gates._house_folder(Protocol(), "d")
+    assert gates.default_gate_folder("qccs", same) == usual
 
 
 def test_train_gate_prints_one_document(
@@ -185,7 +187,7 @@ def test_training_is_refused_where_the_tag_forbids_it(
     assert "training_allowed" in refused(call, capsys)
     assert not (tmp_path / "g").exists()
     with pytest.raises(DataUseError):
-        gates.lessons(open_cohort(str(tmp_path / "c")), Protocol())
+        split_pairs(open_cohort(str(tmp_path / "c")), Protocol())
     tag.unlink()  # data without a tag may not be trained on either
     assert "training_allowed" in refused(call, capsys)
 

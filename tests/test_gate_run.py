@@ -30,7 +30,7 @@ from core.run.control import _children
 from core.run.folder import RunFolder, make_run
 from core.run.gating.exam import Answers, Exam, Recalled
 from core.run.gating.rows import calibration_rows, sitting_row
-from core.run.gating.training import lessons, train_gate
+from core.run.gating.training import split_pairs, train_gate
 from core.run.gating.variants import GROUPS, variants
 from core.run.planning import plan
 from core.run.spec import read_spec
@@ -159,7 +159,7 @@ def test_every_variant_has_one_row_and_the_split_is_saved(whole: RunFolder, coho
     ]
     assert status(whole.id)["done"] == status(whole.id)["planned"] == 8
     saved = Split(**{k: tuple(v) for k, v in json.loads(_text(whole, "split.json")).items()})
-    assert saved == lessons(cohort, Protocol()).split
+    assert saved == split_pairs(cohort, Protocol()).split
     assert not list((whole.path / "training").glob("*"))
 
 
@@ -288,7 +288,7 @@ def test_a_linear_head_is_warned_of_where_it_is_trained(place: Path, told: dict[
 
 
 def test_a_linear_head_ranks_all_questions_alike(cohort: Cohort):
-    drawn = lessons(cohort, Protocol())
+    drawn = split_pairs(cohort, Protocol())
     for head, alike in (("linear", True), ("standard", False)):
         trainer = GateTrainer(
             GateConfig(dim=32, head=head), drawn.train, drawn.train, Recipe(epochs=2)
@@ -376,7 +376,7 @@ def test_a_killed_worker_loses_the_variant_in_hand_alone(whole: RunFolder):
 
 def test_a_split_that_is_not_the_saved_one_stops_the_run(whole: RunFolder, cohort: Cohort):
     folder = made(variants=["loss"])
-    split = lessons(cohort, Protocol()).split
+    split = split_pairs(cohort, Protocol()).split
     turned = dataclasses.replace(split, train=split.test, test=split.train)
     (folder.path / "split.json").write_text(json.dumps(dataclasses.asdict(turned)))
     with pytest.raises(WorkFailed, match="part"):
@@ -385,11 +385,11 @@ def test_a_split_that_is_not_the_saved_one_stops_the_run(whole: RunFolder, cohor
 
 
 def test_the_examination_is_of_test_patients_alone(cohort: Cohort):
-    split = lessons(cohort, Protocol()).split
+    split = split_pairs(cohort, Protocol()).split
     exam = Exam(cohort, split, Protocol())
     assert {question.record_id for question in exam.questions} == set(split.test)
     labels = [question.label for question in exam.questions]
-    drawn = lessons(cohort, Protocol()).test
+    drawn = split_pairs(cohort, Protocol()).test
     assert np.concatenate(labels).tolist() == drawn.label.tolist()
     texts = [exam.texts[q.record_id][row] for q in exam.questions for row in q.rows]
     assert texts == [drawn.sentences[i] for i in drawn.sentence]

@@ -244,7 +244,7 @@ def test_parts_of_a_linear_head_say_exactly_what_leaving_out_does():
 
 def test_parts_of_a_trained_gate_say_nearly_what_leaving_out_does(trained: Gate, cohort: Cohort):
     """On test patients' sentences the correlation of told and seen is .975 at least, .999 in the
-    median of 96 (of the house's gate .89 and .987 in 288): switches flip, so it is not 1."""
+    median of 96 (of the default gate .89 and .987 in 288): switches flip, so it is not 1."""
     scorer = Scorer(trained)
     asked = [i for i in cohort.instructions if trained.split.part_of(i.record_id) == "test"]
     found: list[float] = []

@@ -16,8 +16,8 @@ from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.run import control, resume, rows, status
 from core.run.folder import RunFolder, make_run
-from core.run.gating import house, pinned
-from core.run.gating.training import house_gate_place
+from core.run.gating import defaults, pinned
+from core.run.gating.defaults import default_gate_folder
 from core.run.planning import plan
 from core.run.provenance import content_digest
 from core.run.spec import read_spec
@@ -70,7 +70,7 @@ def test_another_gate_is_refused_on_resume_and_the_same_one_made_again_is_not(
     assert not begun
 
 
-def test_a_house_s_gate_that_comes_out_otherwise_fails_its_items(
+def test_a_default_gate_that_comes_out_otherwise_fails_its_items(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ):
     spec = {"kind": "selection", "data": "demo", "arms": ["qccs"], "limit": 4}
@@ -78,17 +78,17 @@ def test_a_house_s_gate_that_comes_out_otherwise_fails_its_items(
     seeds = [0, 0, 1]
 
     def trained(protocol: Protocol) -> Path:
-        gate = house_gate_place(protocol)
+        gate = default_gate_folder("qccs", protocol)
         save_gate(gate, random_gate(seed=seeds.pop(0)))
         if seeds:
             folder.cancel.touch()  # the pass ends after the item that it is at
         return gate
 
-    monkeypatch.setattr(house, "HOUSE", {**house.HOUSE, "qccs": trained})
+    monkeypatch.setattr(defaults, "DEFAULT_GATES", {**defaults.DEFAULT_GATES, "qccs": trained})
     for done in (1, 2):  # the cache was emptied in between; what is made again is the same
         assert do_run(folder) == "cancelled"
         assert (status(folder.id)["done"], status(folder.id)["failed"]) == (done, 0)
-        (house_gate_place(Protocol()) / "gate.json").unlink()
+        (default_gate_folder("qccs", Protocol()) / "gate.json").unlink()
         pinned.refuse_others(folder.path, folder.plan().arms, Protocol())
         for note in (folder.cancel, folder.cancelled):
             note.unlink()

@@ -18,7 +18,7 @@ from core.loaders.gold import gold_under
 from core.packing import body, build_prompt, context_lines, limited, limits
 from core.protocol import Protocol
 from core.readers import READERS
-from core.run.gating.house import arm_options
+from core.run.gating.defaults import arm_options
 from core.text import count_tokens, sentences
 from core.types import (
     Answer,
@@ -54,7 +54,7 @@ def typed_question(record: Record, question: str) -> Instruction:
 
 def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
     """An arm by name; the oracle is pinned to the cohort's located evidence, a gate that nobody
-    named is the house's own, trained on first use."""
+    named is the default one, trained on first use."""
     if name != "oracle":
         return ARMS.build(name, protocol, **arm_options(name, protocol, {}))
     gold: Mapping[str, Gold] = {}

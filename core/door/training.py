@@ -11,8 +11,7 @@ from core.door.cohorts import cohort_key, open_data
 from core.gate.config import Epoch, PlusStep
 from core.protocol import Protocol, parse
 from core.run.folder import writing
-from core.run.gating.training import PROTOCOL_FIELDS, train_gate
-from core.run.gating.training_plus import PLUS_FIELDS, train_plus_gate
+from core.run.gating.training import PLUS_FIELDS, PROTOCOL_FIELDS, train_gate, train_plus_gate
 from core.run.rows import digest
 from core.types import Cohort
 

@@ -20,7 +20,7 @@ from core.loaders.gold import gold_under
 from core.readers import READERS
 from core.registry import Registry
 from core.run.entries import READER, ArmEntry
-from core.run.gating.house import HOUSE, arm_options
+from core.run.gating.defaults import DEFAULT_GATES, arm_options
 from core.run.gating.pinned import pin
 from core.run.members import MemberEntry
 from core.run.plan import Plan
@@ -192,7 +192,7 @@ class Job:
             if READER in options:
                 options[READER] = self._reader(MemberEntry.read(options[READER]))
             arm = ARMS.build(entry.name, self.protocol, **options)
-            if entry.name in HOUSE:
+            if entry.name in DEFAULT_GATES:
                 pin(self.folder, entry, options["gate"], self.cohort, self.plan.digest)
             return arm
 

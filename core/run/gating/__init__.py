@@ -1,1 +1,1 @@
-"""Gates in runs: trained on cohorts, examined variant by variant, and the house's own."""
+"""Gates in runs: trained on cohorts, examined variant by variant, and the default ones."""

@@ -23,14 +23,14 @@ from core.gate.split import Split
 from core.loaders.gold import gold_under
 from core.loaders.position import resolve_position
 from core.protocol import Protocol
-from core.run.gating.readable import record_of, told_unread
+from core.run.gating.readable import record_of, unread_note
 from core.run.gating.variants import CORRECTED
 from core.text import content_words, sentences
 from core.types import Cohort
 
 TEST_DRAW = 2
 """The test part's place among those whose pairs are drawn
-(:func:`core.run.gating.training.lessons`), so that these are the very pairs that a gate's card
+(:func:`core.run.gating.training.split_pairs`), so that these are the very pairs that a gate's card
 tells of."""
 
 
@@ -129,7 +129,7 @@ class Exam:
             raise InputError(
                 f"{cohort.path}: no sentence of a test patient shares a content word with a "
                 "reference answer; there is nothing to examine a gate on"
-                + told_unread(len(self.unread))
+                + unread_note(len(self.unread))
             )
 
     def sit(self, scorer: Scorer) -> Answers:

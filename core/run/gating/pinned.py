@@ -24,7 +24,7 @@ from core.gate.checkpoint import load_arrays
 from core.gate.plus import checkpoint as plus
 from core.protocol import Protocol
 from core.run.entries import ArmEntry
-from core.run.gating.house import HOUSE, house_place
+from core.run.gating.defaults import DEFAULT_GATES, default_gate_folder
 from core.types import Cohort
 
 NOTE = "gates.json"
@@ -107,15 +107,15 @@ def pin(run: Path, entry: ArmEntry, gate: str, cohort: Cohort, digest: str) -> N
 def refuse_others(run: Path, arms: Iterable[ArmEntry], protocol: Protocol) -> None:
     """Raise InputError where an arm's gate is not the one noted, DataError where it is gone.
 
-    The house's own, where it is gone from the cache, is made again when it is needed, and then
-    held against the note.
+    A default gate that is gone from the cache is trained again when it is needed, and then compared
+    with the note.
     """
     noted = _noted(run)
     for entry in arms:
-        if entry.name not in HOUSE or entry.label not in noted:
+        if entry.name not in DEFAULT_GATES or entry.label not in noted:
             continue
         given = entry.options.get("gate")
-        gate = Path(given).expanduser() if given else house_place(entry.name, protocol)
+        gate = Path(given).expanduser() if given else default_gate_folder(entry.name, protocol)
         if not given and not (gate / f"{FORMATS[entry.name][0]}.json").exists():
             continue
         if mark(entry.name, gate) != noted[entry.label]["gate"]:

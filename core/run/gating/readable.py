@@ -1,6 +1,6 @@
-"""Records that a gate learns from or is examined on, those that cannot be read left out.
+"""Records that a gate is trained or examined on, without those that cannot be read.
 
-Reading one raises DataError and enters it among the cohort's skipped; one broken file of many
+A record that cannot be read is entered among the cohort's skipped; one broken file of many
 thousands must not keep a gate from being trained.
 """
 
@@ -21,7 +21,7 @@ def record_of(cohort: Cohort, id: str, unread: set[str]) -> Record | None:
         return None
 
 
-def told_unread(unread: int) -> str:
+def unread_note(unread: int) -> str:
     """What an error adds where records were left out; empty where none was."""
     if not unread:
         return ""

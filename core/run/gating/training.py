@@ -1,45 +1,43 @@
-"""Training a gate on a cohort, and the gate of the house: trained on the demo cohort, once.
-
-The house's gate is made on first use in under a minute, kept in the cache under a name that
-changes with anything that would change it, and made by one process while others wait.
-"""
+"""Training the gates of the arms qccs and qccs_plus on a cohort's training patients."""
 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from core import settings
 from core.errors import DataUseError, InputError
-from core.files import alone, make_folder
-from core.gate.checkpoint import CARD, Gate, save_gate
-from core.gate.config import Epoch, GateConfig, Recipe
+from core.evidence import gold_sentence_ids
+from core.files import make_folder
+from core.gate.checkpoint import Gate, save_gate
+from core.gate.config import Epoch, GateConfig, PlusRecipe, PlusStep, Recipe
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
 from core.gate.measures import auroc, fit_temperature, known
+from core.gate.plus.checkpoint import Plus, save_plus
+from core.gate.plus.features import PlusWeights, ready, scores
+from core.gate.plus.words import RecordWords, question_words, record_words
 from core.gate.split import Split, split_patients
-from core.loaders.open import open_cohort
+from core.loaders.gold import gold_under
 from core.protocol import Protocol
-from core.run.gating.readable import record_of, told_unread
+from core.run.gating.readable import record_of, unread_note
 from core.run.gating.rows import curve_rows
 from core.run.provenance import content_digest, versions
 from core.run.rows import digest
-from core.text import sentences
+from core.text import sentences, words
 from core.training import Progress
 from core.types import Cohort
 
-HOUSE = "gate-3"
-"""Changes whenever the house's gate would come out otherwise."""
 PROTOCOL_FIELDS = (
     "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
     "gate_negatives", "seed",
 )  # fmt: skip
 """What of a protocol a gate's training depends on."""
+UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
+PLUS_FIELDS = (*UNIT_FIELDS, "seed", "k")
+"""What of a protocol the card of a gate trained on a cohort depends on."""
 
 
 def refuse_untrainable(cohort: Cohort) -> None:
@@ -51,7 +49,7 @@ def refuse_untrainable(cohort: Cohort) -> None:
         )
 
 
-def asked_of(
+def questions_with_answers(
     cohort: Cohort,
     record_ids: Iterable[str],
     protocol: Protocol,
@@ -82,7 +80,7 @@ def asked_of(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lessons:
+class SplitPairs:
     """A cohort made ready for training: the split, the pairs of each of its parts, the records that
     could not be read and have none, and the hash of each record that was."""
 
@@ -104,7 +102,7 @@ def split_of(cohort: Cohort, protocol: Protocol) -> Split:
     return split_patients(having, protocol.seed)
 
 
-def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
+def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
     """Split a cohort by patients and draw the pairs of each part.
 
     A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
@@ -114,7 +112,7 @@ def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
     split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
     drawn = [
         pairs(
-            asked_of(cohort, ids, protocol, unread, digests),
+            questions_with_answers(cohort, ids, protocol, unread, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )
@@ -123,9 +121,9 @@ def lessons(cohort: Cohort, protocol: Protocol) -> Lessons:
     if not len(drawn[0]):
         raise InputError(
             f"{cohort.path}: no sentence shares a content word with a reference answer; "
-            f"there is nothing to train a gate on{told_unread(len(unread))}"
+            f"there is nothing to train a gate on{unread_note(len(unread))}"
         )
-    return Lessons(split, *drawn, unread=frozenset(unread), digests=digests)
+    return SplitPairs(split, *drawn, unread=frozenset(unread), digests=digests)
 
 
 def train_gate(
@@ -140,14 +138,14 @@ def train_gate(
 
     ``progress`` is called after each epoch and may stop the training (Aborted). A stopped training
     resumes from the checkpoint in ``folder``, unless the cohort was edited and gives other pairs.
-    The temperature is fitted on the validation patients. Raises as :func:`lessons` does, and
+    The temperature is fitted on the validation patients. Raises as :func:`split_pairs` does, and
     OSError where ``folder`` cannot be written.
     """
     from core.gate.trainer import GateTrainer  # loads torch
 
     split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
-    drawn = lessons(cohort, protocol)
+    drawn = split_pairs(cohort, protocol)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or Recipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
@@ -182,52 +180,115 @@ def train_gate(
     return gate
 
 
-def house_cohort() -> Path | None:
-    """The demo cohort in the data folder, where it is there."""
-    path = settings.cohorts_folder() / "demo"
-    return path if (path / "midchart.toml").is_file() else None
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvidenceQuestion:
+    """A question with evidence: its record's sentences and which of them hold it."""
+
+    record_id: str
+    question: str
+    texts: tuple[str, ...]
+    gold: tuple[int, ...]
 
 
-@lru_cache(maxsize=8)
-def _digest(path: str, state: tuple[int, ...]) -> str:
-    return content_digest(Path(path))
+def questions_with_evidence(
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    unread: set[str],
+    digests: dict[str, str],
+) -> list[EvidenceQuestion]:
+    """The questions of some patients whose evidence was located, and that have a word.
 
-
-def house_gate_place(protocol: Protocol) -> Path:
-    """Where the house's gate lies, or will."""
-    demo = house_cohort()
-    if demo is None:
-        return _house_folder(protocol, "made")
-    state = tuple(sorted(p.stat().st_mtime_ns for p in demo.rglob("*") if p.is_file()))
-    return _house_folder(protocol, _digest(str(demo), state))
-
-
-def house_gate(protocol: Protocol, progress: Progress[Epoch] | None = None) -> Path:
-    """The folder of the gate trained on the demo cohort under a protocol, trained if need be.
-
-    Where the demo cohort is not in the data folder, it is made anew in a temporary place; the
-    same gate comes of it.
+    Records that cannot be read are left out and added to ``unread``; the hash of each of the
+    others is added to ``digests``.
     """
-    demo, target = house_cohort(), house_gate_place(protocol)
-    if demo is None:
-        from core.synthetic.cohort import make_clinical
-        from core.synthetic.letters import MIXED
-
-        with alone(target.with_suffix(".lock")):
-            if not (target / CARD).exists():
-                with tempfile.TemporaryDirectory() as place:
-                    make_clinical(Path(place) / "demo", 40, 300, 42, dress=MIXED)
-                    cohort = open_cohort(str(Path(place) / "demo"))
-                    train_gate(cohort, protocol, target, progress)
-        return target
-    if (target / CARD).exists():
-        return target
-    with alone(target.with_suffix(".lock")):
-        if not (target / CARD).exists():
-            train_gate(open_cohort(str(demo)), protocol, target, progress)
-    return target
+    cohort = gold_under(cohort, protocol)
+    wanted, found = set(record_ids), list[EvidenceQuestion]()
+    texts: dict[str, tuple[str, ...]] = {}
+    for instruction in cohort.instructions:
+        id, gold = instruction.record_id, cohort.gold.get(instruction.id)
+        record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
+        if record is None or gold is None or not gold.spans or not words(instruction.question):
+            continue
+        cut = sentences(record, protocol)
+        ids = gold_sentence_ids(cut, gold.spans)
+        texts.setdefault(id, tuple(s.text for s in cut))
+        digests[id] = record.digest
+        places = tuple(i for i, s in enumerate(cut) if s.id in ids)
+        if places:
+            found.append(EvidenceQuestion(id, instruction.question, texts[id], places))
+    return found
 
 
-def _house_folder(protocol: Protocol, cohort: str) -> Path:
-    fields = repr([(name, getattr(protocol, name)) for name in PROTOCOL_FIELDS])
-    return settings.cache_folder() / "gates" / digest(HOUSE, fields, cohort)[:16]
+def recall(weights: PlusWeights, asked: Iterable[EvidenceQuestion], k: int) -> tuple[int, int]:
+    """Questions with an evidence sentence among the k best, and questions in all."""
+    hits = n = 0
+    for one in asked:
+        found = scores(weights, ready(weights, list(one.texts)), one.question)
+        hits += not set(one.gold).isdisjoint(np.argsort(-found, kind="stable")[:k].tolist())
+        n += 1
+    return hits, n
+
+
+def train_plus_gate(
+    cohort: Cohort,
+    protocol: Protocol,
+    folder: Path,
+    progress: Progress[PlusStep] | None = None,
+    recipe: PlusRecipe | None = None,
+    every_patient: bool = False,
+) -> Plus:
+    """Train QCCS plus on a cohort's training patients and write it to ``folder``.
+
+    ``every_patient``: train on all of them (a cohort made for training). Raises DataUseError
+    where the cohort's tag forbids training, InputError where no evidence could be located,
+    OSError where ``folder`` cannot be written.
+    """
+    from core.gate.plus.trainer import Example, PlusTrainer  # loads torch
+
+    refuse_untrainable(cohort)
+    recipe = recipe or PlusRecipe(seed=protocol.seed)
+    split = None if every_patient else split_of(cohort, protocol)
+    patients = set(cohort.records) if split is None else {*split.train, *split.validation}
+    unread, digests = set[str](), dict[str, str]()
+    make_folder(folder)
+    asked = questions_with_evidence(cohort, patients, protocol, unread, digests)
+    if not asked:
+        raise InputError(
+            f"{cohort.path}: no evidence was located; there is nothing to train on"
+            + unread_note(len(unread))
+        )
+    made: dict[str, RecordWords] = {}
+    for one in asked:
+        if one.record_id not in made:
+            made[one.record_id] = record_words(one.texts)
+    examples = [
+        Example(
+            made[one.record_id],
+            question_words(one.question, made[one.record_id]),
+            np.array(one.gold, dtype=np.int64),
+        )
+        for one in asked
+    ]
+    trainer = PlusTrainer(examples, recipe)
+    trainer.run(progress)
+    weights = trainer.weights()
+    facts = {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "records": dict(digests),
+        "recipe": dataclasses.asdict(recipe),
+        "questions": len(asked),
+        "losses": trainer.epoch_losses(),
+        "versions": versions(),
+    }
+    if split is not None:
+        held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
+        hits, n = recall(weights, held, protocol.k)
+        facts |= {
+            "split": dataclasses.asdict(split),
+            "test": {"k": protocol.k, "hits": hits, "n": n},
+        }
+    facts["unread_records"] = len(unread)
+    plus = Plus(weights, frozenset(patients), facts)
+    save_plus(folder, plus)
+    return plus

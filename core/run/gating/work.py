@@ -21,7 +21,7 @@ from core.gate.scorer import Scorer
 from core.gate.split import Split
 from core.protocol import Protocol
 from core.run.gating.exam import Exam
-from core.run.gating.readable import told_unread
+from core.run.gating.readable import unread_note
 from core.run.gating.rows import (
     VARIANTS,
     calibration_rows,
@@ -29,7 +29,7 @@ from core.run.gating.rows import (
     score_rows,
     sitting_row,
 )
-from core.run.gating.training import Lessons, lessons, split_of
+from core.run.gating.training import SplitPairs, split_of, split_pairs
 from core.run.gating.variants import Variant, variants
 from core.run.job import Job, Row
 from core.run.rows import digest
@@ -46,7 +46,7 @@ class Pass(Trainings[Variant]):
     def __init__(self, job: Job) -> None:
         super().__init__(job, variants(job.plan.options["variants"], job.protocol))
         self.split = _saved(job.folder / "split.json", split_of(job.cohort, job.protocol))
-        self._lessons: dict[str, Lessons] = {}
+        self._pairs: dict[str, SplitPairs] = {}
         self._exam: Exam | None = None
 
     def item(self, one: Variant) -> str:
@@ -113,14 +113,14 @@ class Pass(Trainings[Variant]):
             "split": [_part(name, self.split, pairs, drawn.unread) for name, pairs in parts],
         }
 
-    def _drawn(self, protocol: Protocol) -> Lessons:
+    def _drawn(self, protocol: Protocol) -> SplitPairs:
         """The pairs under a protocol's rules, drawn once for all variants that share them."""
         rules = f"{protocol.gate_positives} {protocol.gate_negatives}"
-        if rules not in self._lessons:
-            self._lessons[rules] = lessons(self.job.cohort, protocol)
-            if self._lessons[rules].unread:
-                self.job.watch(f"gates are trained{told_unread(len(self._lessons[rules].unread))}")
-        return self._lessons[rules]
+        if rules not in self._pairs:
+            self._pairs[rules] = split_pairs(self.job.cohort, protocol)
+            if self._pairs[rules].unread:
+                self.job.watch(f"gates are trained{unread_note(len(self._pairs[rules].unread))}")
+        return self._pairs[rules]
 
 
 def _part(name: str, split: Split, drawn: Pairs, unread: Set[str]) -> dict[str, Any]:
