@@ -180,6 +180,23 @@ def test_a_dip_that_one_variant_lacks_is_called_flatter() -> None:
     assert row["all_low"] < row["difference_low"] < row["difference_high"] < row["all_high"]
 
 
+def test_decoders_that_are_always_right_have_intervals_with_a_width() -> None:
+    """All alike: resamples have no width, 60 records of three seeds do. One record fewer right
+    than the other variant's on every seed is a difference that the records do not show."""
+    tables = made(lambda *_: 1.0)
+    for name, value in (("depth", "accuracy"), ("length", "accuracy")):
+        for row in tables[name]:
+            assert row[value] == row["ci_high"] == 1 and 0.9 < row["ci_low"] < 1
+    rows = [r for r in tables["contrasts"] if r["quantity"] == "accuracy_inside"]
+    for row in (r for r in rows if r["difference"] is not None):
+        assert row["all_low"] < row["difference_low"] < row["difference"] == 0
+        assert row["all_high"] > row["difference_high"] > 0
+    few = made(lambda *_: 1.0, seeds=(1, 2))
+    assert all(row["ci_low"] is row["ci_high"] is None for row in few["depth"])
+    assert all(row["value_low"] is row["all_low"] is None for row in few["contrasts"])
+    assert "Fewer than 3 seeds" in few["verdict"][0]["text"]
+
+
 @pytest.mark.parametrize(
     ("right", "there", "said", "words"),
     [

@@ -31,7 +31,7 @@ from core.stats.clustered import (
     clustered_intervals,
     clustered_wilson,
 )
-from core.stats.crossed import CrossedBootstrap, crossed_bootstrap
+from core.stats.crossed import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.stats.delong import AreaTest, Placements, clustered_test, delong_test, placements
 from core.stats.hanley_mcneil import hanley_mcneil, hanley_mcneil_se
 from core.stats.intervals import (
@@ -67,6 +67,7 @@ from core.stats.within import WithinContrast, within_contrast
 
 __all__ = [
     "FEWEST_CLUSTERS",
+    "FEWEST_SEEDS",
     "AreaTest",
     "ClusteredBootstrap",
     "CochranQ",

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.stats.clustered import clustered_intervals
-from core.stats.intervals import checked_level, checked_resamples
+from core.stats.intervals import Interval, checked_level, checked_resamples
+from core.stats.reported import FEWEST_CLUSTERS
 
 Floats = NDArray[np.float64]
+FEWEST_SEEDS = 3
+"""Fewer seeds than this give no interval that speaks of other seeds."""
 AT_ONCE = 256
 """Resamples worked out at once."""
 
@@ -31,9 +34,25 @@ class CrossedBootstrap:
     seeds: int
     records: int
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Percentile intervals of another level, of the same resamples."""
-        return clustered_intervals(self.means, level)
+    def reported(
+        self, column: int, floor: Interval | None = None, level: float = 0.95
+    ) -> tuple[float, float] | None:
+        """Low and high of the interval to report of a column; None where the data allow none.
+
+        Percentiles of the resamples, widened to hold ``floor``. None for fewer than
+        :data:`FEWEST_SEEDS` seeds or :data:`core.stats.FEWEST_CLUSTERS` records, and without a
+        floor where the resamples are all alike. Percentiles are not expanded for few seeds, so a
+        claim from this interval needs the seeds to agree as well.
+        """
+        if self.seeds < FEWEST_SEEDS or self.records < FEWEST_CLUSTERS:
+            return None
+        low, high = (float(end[0]) for end in clustered_intervals(self.means[:, [column]], level))
+        ends = [(low, high)] if low < high else []
+        if floor is not None:
+            ends.append((floor.low, floor.high))
+        if not ends:
+            return None
+        return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def crossed_bootstrap(

@@ -1,7 +1,8 @@
 """Tables of a run of kind ``inhibition``: curves by depth, length and distractors, attention, and
 each variant beside softmax.
 
-Intervals draw seeds and records anew (:func:`core.stats.crossed_bootstrap`). Comparisons are paired
+Intervals resample seeds and records (:func:`core.stats.crossed_bootstrap`) and hold the score
+interval of the records; fewer than 3 seeds or 5 records give none. Comparisons are paired
 by seed and record: the same records are asked of every decoder, and a seed gives all variants the
 same start and the same training records.
 """
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.inhibition.config import PARTS
 from core.protocol import Protocol
-from core.run.inhibition.contrasts import Answers, answers_of, contrasts
+from core.run.inhibition.contrasts import Answers, answers_of, contrasts, record_floor
 from core.run.inhibition.spec import controls_of, measures_of
 from core.run.inhibition.verdict import verdicts
 from core.stats import CrossedBootstrap, crossed_bootstrap
@@ -79,14 +80,18 @@ def drawn(values: Floats, protocol: Protocol) -> CrossedBootstrap:
     return crossed_bootstrap(values, protocol.resamples, rng)
 
 
-def _means(found: CrossedBootstrap, column: int) -> dict[str, Any]:
+def _means(found: CrossedBootstrap, column: int, values: Floats, answers: int) -> dict[str, Any]:
+    """Mean and interval of a column of ``values`` [seeds, records, columns], each of them the mean
+    of so many answers."""
+    ends = found.reported(column, record_floor(values[:, :, column], answers))
+    low, high = ends or (None, None)
     return {
         "n": found.seeds * found.records,
         "seeds": found.seeds,
         "records": found.records,
         "accuracy": float(found.estimate[column]),
-        "ci_low": float(found.low[column]),
-        "ci_high": float(found.high[column]),
+        "ci_low": low,
+        "ci_high": high,
     }
 
 
@@ -106,13 +111,14 @@ def _curves(
             np.concatenate([values, values.mean(axis=2, keepdims=True)], axis=2)
             for values in found.correct.values()
         ]
-        means, column = drawn(np.concatenate(columns, axis=2), protocol), 0
+        every = np.concatenate(columns, axis=2)
+        means, column = drawn(every, protocol), 0
         for lines, count in found.correct:
             where = {"length": lines, "past": lines > longest, "distractors": count}
             for at in found.depths[lines, count]:
-                depth.append(named | where | {"depth": at} | _means(means, column))
+                depth.append(named | where | {"depth": at} | _means(means, column, every, 1))
                 column += 1
-            whole = named | where | _means(means, column)
+            whole = named | where | _means(means, column, every, len(found.depths[lines, count]))
             column += 1
             if count == plan.usual:
                 length.append(whole)
@@ -154,10 +160,11 @@ def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) 
                     "n": found.seeds * found.records,
                     "mass": float(masses[at, i]),
                     "share": float(found.estimate[begin + i]),
-                    "ci_low": float(found.low[begin + i]),
-                    "ci_high": float(found.high[begin + i]),
+                    "ci_low": low,
+                    "ci_high": high,
                 }
                 for i, part in enumerate(PARTS)
+                for low, high in [found.reported(begin + i) or (None, None)]
             ]
     return table
 

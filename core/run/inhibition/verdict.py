@@ -11,10 +11,11 @@ first (or bulge), and the variant's must do so less.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.run.inhibition.spec import REFERENCE, controls_of
+from core.stats import FEWEST_SEEDS
 
 Table = list[dict[str, Any]]
 LEARNED = 0.5
@@ -22,8 +23,6 @@ LEARNED = 0.5
 SHOWN = ("higher", "lower")
 FINISHED = 0.98
 """Accuracy in training below which a decoder was still learning."""
-FEWEST = 3
-"""Seeds below which nothing is said of other seeds."""
 
 
 def finding(row: Mapping[str, Any]) -> str:
@@ -32,9 +31,9 @@ def finding(row: Mapping[str, Any]) -> str:
         return "reference"
     if row["difference"] is None:
         return "not compared"
-    if row["seeds_paired"] < FEWEST:
+    if row["seeds_paired"] < FEWEST_SEEDS:
         return "too few seeds"
-    if row["seeds_agree"] == row["seeds_paired"]:
+    if row["seeds_agree"] == row["seeds_paired"] and row["all_low"] is not None:
         if row["all_low"] > 0:
             return "higher"
         if row["all_high"] < 0:
@@ -102,16 +101,15 @@ def in_words(row: Mapping[str, Any], said: str) -> str:
     """A sentence or two on a row of the table ``contrasts``, of which ``said`` is claimed."""
     text = (
         f"{row['variant']}, evidence {row['placement']} in training: {row['words']} "
-        f"{_points(row['value'], row['quantity'])} "
-        f"[{_points(row['value_low'], row['quantity'])}, "
-        f"{_points(row['value_high'], row['quantity'])}]"
+        f"{_points(row['value'], row['quantity'])}"
+        + _between(row["value_low"], row["value_high"], lambda end: _points(end, row["quantity"]))
     )
     if row["difference"] is None:
         return f"{text}."
     return (
-        f"{text}; {_signed(row['difference'])} points [{_signed(row['difference_low'])}, "
-        f"{_signed(row['difference_high'])}] against {row['reference']} ({row['seeds_agree']} of "
-        f"{row['seeds_paired']} seeds on that side): {said}."
+        f"{text}; {_signed(row['difference'])} points"
+        f"{_between(row['difference_low'], row['difference_high'], _signed)} against "
+        f"{row['reference']} ({row['seeds_agree']} of {row['seeds_paired']} seeds on that side): {said}."
     )
 
 
@@ -136,8 +134,8 @@ def headline(contrasts: Table, models: Table, options: Mapping[str, Any]) -> str
     part += _unfinished(models)
     if not compared:
         return f"Nothing is compared with {REFERENCE} yet.{part}"
-    if max(row["seeds_paired"] for row, _ in compared) < FEWEST:
-        return f"Fewer than {FEWEST} seeds: nothing is said of what another would do.{part}"
+    if max(row["seeds_paired"] for row, _ in compared) < FEWEST_SEEDS:
+        return f"Fewer than {FEWEST_SEEDS} seeds: nothing is said of what another would do.{part}"
     shown = [row for row, one in compared if one in SHOWN]
     part = _gated(contrasts, said, options) + part
     told = _flattening(contrasts, said, _late(models))
@@ -218,7 +216,7 @@ def _flattening(
         if base is None:
             continue
         begin = f"Evidence {placement} in training, up to the trained length:"
-        sag = base["value_high"] < 0
+        sag = base["value_high"] is not None and base["value_high"] < 0
         # A dip of what is half learned is no dip of what it would become.
         who = REFERENCE + (", still learning," if (placement, REFERENCE) in late else "")
         bend = (
@@ -255,6 +253,11 @@ def _points(value: float, quantity: str) -> str:
     if quantity.startswith("accuracy"):
         return f"{100 * value:.1f} %"
     return f"{100 * value:.1f} points"
+
+
+def _between(low: float | None, high: float | None, words: Callable[[float], str]) -> str:
+    """An interval in brackets; nothing where there is none."""
+    return "" if low is None or high is None else f" [{words(low)}, {words(high)}]"
 
 
 def _signed(value: float) -> str:

@@ -81,7 +81,8 @@ def curves(
 
 def _band(own: pd.DataFrame, x: str, colour: str) -> go.Scatter:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    along, low, high = (own[name].tolist() for name in (x, "ci_low", "ci_high"))
+    known = own.dropna(subset=["ci_low", "ci_high"])
+    along, low, high = (known[name].tolist() for name in (x, "ci_low", "ci_high"))
     return go.Scatter(
         x=[*along, *along[::-1]],
         y=[100 * y for y in (*high, *low[::-1])],
@@ -112,8 +113,9 @@ def attention(rows: pd.DataFrame, parts: Mapping[str, str], looks: Looks) -> go.
                 cliponaxis=False,
                 marker={"symbol": look.symbol, "size": 9, "color": look.colour},
                 error_x={
-                    "type": "data", "symmetric": False, "array": 100 * own["ci_high"] - share,
-                    "arrayminus": share - 100 * own["ci_low"], "thickness": 1.6, "width": 4,
+                    "type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
+                    "array": 100 * own["ci_high"].astype(float) - share,
+                    "arrayminus": share - 100 * own["ci_low"].astype(float),
                     "color": look.colour,
                 },
                 customdata=[
