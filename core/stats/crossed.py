@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.clustered import clustered_intervals
+from core.stats.clustered import ROUNDING, clustered_intervals
 from core.stats.intervals import Interval, checked_level, checked_resamples
 from core.stats.reported import FEWEST_CLUSTERS
 
@@ -47,7 +47,7 @@ class CrossedBootstrap:
         if self.seeds < FEWEST_SEEDS or self.records < FEWEST_CLUSTERS:
             return None
         low, high = (float(end[0]) for end in clustered_intervals(self.means[:, [column]], level))
-        ends = [(low, high)] if low < high else []
+        ends = [(low, high)] if high - low > ROUNDING else []
         if floor is not None:
             ends.append((floor.low, floor.high))
         if not ends:

@@ -59,7 +59,7 @@ def reported_interval(
     if draws is not None:
         column = np.asarray(draws, dtype=np.float64)[:, None]
         low, high = clustered_intervals(column, expanded_level(clusters, level))
-        if low[0] < high[0]:
+        if high[0] - low[0] > ROUNDING:
             ends.append((float(low[0]), float(high[0])))
     if not ends:
         return None

@@ -109,7 +109,8 @@ def in_words(row: Mapping[str, Any], said: str) -> str:
     return (
         f"{text}; {_signed(row['difference'])} points"
         f"{_between(row['difference_low'], row['difference_high'], _signed)} against "
-        f"{row['reference']} ({row['seeds_agree']} of {row['seeds_paired']} seeds on that side): {said}."
+        f"{row['reference']} ({row['seeds_agree']} of {row['seeds_paired']} seeds on that side): "
+        f"{said}."
     )
 
 
