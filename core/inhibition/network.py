@@ -68,8 +68,8 @@ def gate_of_places(scores: Tensor, time: int, neutral: float) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Told:
-    """What a network says to a batch: logits [batch, questions, vocabulary] of each answer, the
+class Output:
+    """A network's output for a batch: logits [batch, questions, vocabulary] of each answer, the
     gate's logits [batch, questions, lines] (None without one), each layer's maps where asked for.
     """
 
@@ -86,7 +86,7 @@ class Network(nn.Module):
         self.decoder = Decoder(config)
         self.gate = LineGate(config.vocabulary) if self.decoder.attention.gated else None
 
-    def forward(self, batch: Batch, need_weights: bool = False) -> Told:
+    def forward(self, batch: Batch, need_weights: bool = False) -> Output:
         """Read records and answer what is asked of them."""
         where = self.decoder.embed_tokens.weight.device
         tokens, positions, mask = (torch.from_numpy(x).to(where) for x in seen_by(batch))
@@ -98,7 +98,7 @@ class Network(nn.Module):
             gate = gate_of_places(logits.sigmoid(), time, self.decoder.attention.neutral_gate)
         read = torch.arange(record + QUESTION - 1, time, QUESTION, device=where)
         answers, maps = self.decoder(tokens, positions, mask, gate, read, need_weights)
-        return Told(answers, logits, maps)
+        return Output(answers, logits, maps)
 
 
 def own_parameters(network: Network) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from core.attention.parts.gate import gate_loss
 from core.inhibition.config import DecoderConfig, Recipe, Stage
 from core.inhibition.decoder import slow_parameters
-from core.inhibition.network import Network, Told
+from core.inhibition.network import Network, Output
 from core.inhibition.records import Batch, draw_batch
 from core.training import require_finite
 from core.training.repeatable import forked_rng
@@ -99,7 +99,7 @@ class DecoderTrainer(Trainer[Network, Stage]):
         rest = [p for p in self.network.parameters() if id(p) not in held]
         return [{"params": rest, "share": 1.0}, {"params": slow, "share": SLOW}]
 
-    def read(self, batch: Batch, need_weights: bool = False) -> Told:
+    def read(self, batch: Batch, need_weights: bool = False) -> Output:
         """What the network says; in bfloat16 on a GPU."""
         on = self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=on):

@@ -39,7 +39,7 @@ TOKENIZER_LESSONS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Learnt:
+class _LessonResult:
     """A lesson's gradient (of each parameter), loss, attention to the evidence, and whether each
     question was answered right."""
 
@@ -116,7 +116,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         falls = max(r.steps * r.falling, 1.0)
         return r.rate * max(min((r.steps - step) / falls, 1.0), r.least)
 
-    def _learn(self, number: int, size: int, lines: int) -> _Learnt:
+    def _learn(self, number: int, size: int, lines: int) -> _LessonResult:
         """Gradient and outcome of a lesson; those of a step are computed in parallel."""
         r = self.recipe
         lesson = encode(self.tokenizer, self._lesson(number, size, lines), r.whole)
@@ -133,7 +133,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         gradient = torch.autograd.grad(whole / r.records, list(self.network.parameters()))
         share = float(foretold.found.detach()[:, early].exp().mean())
         right = right_answers(foretold.logits.detach(), lesson)
-        return _Learnt(gradient, float(loss.detach()), share, right)
+        return _LessonResult(gradient, float(loss.detach()), share, right)
 
     def _update(self, step: int) -> None:
         r, size = self.recipe, self._size(step)

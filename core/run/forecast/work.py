@@ -28,7 +28,7 @@ from core.run.forecast.rows import (
 from core.run.forecast.spec import Split, Variant, most_of, variants_of
 from core.run.job import Job, Row
 from core.run.rows import digest, number
-from core.run.trainings import Trainings, lasting
+from core.run.training_jobs import TrainingJobs, lasting
 from core.store import Schema
 from core.training import TimeLeft
 from core.types import Cohort
@@ -71,7 +71,7 @@ def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
     return found
 
 
-class Pass(Trainings[Item]):
+class Pass(TrainingJobs[Item]):
     """One pass over the models of a run."""
 
     table: ClassVar[str] = "models"

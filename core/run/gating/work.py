@@ -33,11 +33,11 @@ from core.run.gating.training import SplitPairs, split_of, split_pairs
 from core.run.gating.variants import Variant, variants
 from core.run.job import Job, Row
 from core.run.rows import digest
-from core.run.trainings import Trainings
+from core.run.training_jobs import TrainingJobs
 from core.store import Schema
 
 
-class Pass(Trainings[Variant]):
+class Pass(TrainingJobs[Variant]):
     """One pass over the variants of a run."""
 
     table: ClassVar[str] = "variants"

@@ -13,7 +13,7 @@ from core.run.inhibition.rows import MODELS, attended_rows, cell_rows, stage_row
 from core.run.inhibition.spec import decoder_of, measures_of, recipe_of
 from core.run.job import Job, Row
 from core.run.rows import digest, number
-from core.run.trainings import Trainings, lasting
+from core.run.training_jobs import TrainingJobs, lasting
 from core.store import Schema
 from core.training import TimeLeft
 
@@ -47,7 +47,7 @@ def items(options: Mapping[str, Any]) -> list[Item]:
     ]
 
 
-class Pass(Trainings[Item]):
+class Pass(TrainingJobs[Item]):
     """One pass over the decoders of a run."""
 
     table: ClassVar[str] = "models"

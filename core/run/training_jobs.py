@@ -1,8 +1,8 @@
-"""One pass over a run's trainings: each that is not there yet is done and its row written down.
+"""Runs whose items are models trained one after another: forecasts, decoders, gates.
 
-Runs whose items are models trained one after another (forecasts, decoders, gates) share this. A
-training keeps a checkpoint in the run's folder, which goes once its row is written; what fails
-becomes a row with a reason; a run that was stopped goes on in the middle of the training in hand.
+Each model without a row is trained and its row appended. A training keeps a checkpoint in the run's
+folder, which is deleted once its row is written; a failure becomes a row with a reason; a stopped
+run resumes in the middle of a training. The training itself is :mod:`core.training`.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from core.run.rows import blank, digest
 from core.store import Schema
 
 
-class Training(Protocol):
-    """What is trained; ``name`` is its portion of the run's work."""
+class TrainingJob(Protocol):
+    """A model to train; ``name`` identifies it among the run's items."""
 
     @property
     def name(self) -> str: ...
 
 
-T = TypeVar("T", bound=Training)
+T = TypeVar("T", bound=TrainingJob)
 
 
-class Trainings(ABC, Generic[T]):
-    """One pass over trainings, in the order given.
+class TrainingJobs(ABC, Generic[T]):
+    """One pass over the models of a run, in the order given.
 
-    ``table`` and ``schema``: where their rows stand. A kind's own pass says which columns name a
-    training, and does it.
+    ``table`` and ``schema``: where their rows are stored. A subclass names the columns that
+    identify a model, and trains it.
     """
 
     table: ClassVar[str]
     schema: ClassVar[Schema]
 
-    def __init__(self, job: Job, trainings: Iterable[T]) -> None:
+    def __init__(self, job: Job, models: Iterable[T]) -> None:
         self.job, self.options = job, dict(job.plan.options)
         there = job.there(self.table)
-        mine = [one for one in trainings if job.mine(one.name)]
+        mine = [one for one in models if job.mine(one.name)]
         self.there = [one for one in mine if self.item(one) in there]
         self.todo = [one for one in mine if self.item(one) not in there]
 
     def run(self) -> None:
-        """Train and examine what is left."""
+        """Train and evaluate what has no row yet."""
         for one in self.there:  # a pass may have ended between a row and its checkpoint
             self._checkpoint(one).unlink(missing_ok=True)
         for at, one in enumerate(self.todo):
@@ -54,23 +54,22 @@ class Trainings(ABC, Generic[T]):
             self._checkpoint(one).unlink(missing_ok=True)
 
     def item(self, one: T) -> str:
-        """A training's name in rows and files."""
+        """A model's name in rows and files."""
         return one.name
 
     def asked(self) -> str:
-        """What a row's key rests on beside its training and the protocol."""
+        """What a row's key depends on besides its model and the protocol."""
         return repr(sorted(self.options.items()))
 
     @abstractmethod
     def columns(self, one: T) -> Row:
-        """The columns that name a training."""
+        """The columns that identify a model."""
 
     @abstractmethod
     def train(self, one: T, row: Row, checkpoint: Path, later: Sequence[T]) -> None:
-        """Train and examine one, and fill its ``row``; a failed one keeps what was filled in.
+        """Train and evaluate one model and fill its ``row``; a failed one keeps what was filled.
 
-        ``checkpoint``: the file in which the training keeps how far it is. ``later``: what this
-        pass does after it.
+        ``checkpoint``: the file the training resumes from. ``later``: the models that follow.
         """
 
     def _checkpoint(self, one: T) -> Path:
