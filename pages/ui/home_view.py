@@ -117,8 +117,7 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str]:
             {
                 "arm": row["label"],
                 column: kept.get(row["label"], "–"),
-                "accuracy": f"{results.percent(row['accuracy'])} "
-                f"[{results.interval(row['patient_low'], row['patient_high'])}]",
+                "accuracy": results.share(row["accuracy"], row["patient_low"], row["patient_high"]),
                 "n": int(row["n"]),
             }
             for row in results.where(accuracy, judge=judge, reader=reader).to_dict("records")

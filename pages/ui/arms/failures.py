@@ -74,8 +74,8 @@ def _cells(frame: pd.DataFrame, kinds: list[str]) -> dict[str, list[str]]:
             cells[kind].append(
                 "0"
                 if row is None
-                else f"{int(row['count'])} = {100 * row['share']:.0f} % "
-                f"[{results.interval(row['patient_low'], row['patient_high'])}]"
+                else f"{int(row['count'])} = "
+                + results.share(row["share"], row["patient_low"], row["patient_high"])
             )
     return cells
 

@@ -57,8 +57,8 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         return f"No answer under {name} has been judged yet."
     right = f"{results.percent(own['accuracy'])} right"
     if not pairs:
-        ends = results.interval(own["patient_low"], own["patient_high"])
-        return f"{name}: {right} [{ends}] of {own['n']:,} questions."
+        ends = results.bracketed(own["patient_low"], own["patient_high"])
+        return f"{name}: {right}{ends} of {own['n']:,} questions."
     better = [r for r in pairs if r["verdict"] == "better"]
     worse = [r for r in pairs if r["verdict"] == "worse"]
     open_ones = [r for r in pairs if r["verdict"].startswith("not claimed")]
@@ -154,10 +154,10 @@ def kept(tables: Mapping[str, Any]) -> str:
     if not fair:
         return "No selection of this run can be told right or wrong yet."
     best, last = (pick(fair, key=lambda r: r["recall"]) for pick in (max, min))
-    ends = results.interval(best["patient_low"], best["patient_high"])
+    share = results.share(best["recall"], best["patient_low"], best["patient_high"])
     words = (
-        f"{results.label(best['label'])} keeps the evidence of {results.percent(best['recall'])} "
-        f"[{ends}] of {best['n']:,} questions, the most of {len(fair)} arms, {where}"
+        f"{results.label(best['label'])} keeps the evidence of {share} of "
+        f"{best['n']:,} questions, the most of {len(fair)} arms, {where}"
     )
     if last is not best:
         words += f"; {results.label(last['label'])} of {results.percent(last['recall'])}, the least"

@@ -263,8 +263,8 @@ def alt(rows: pd.DataFrame, what: str) -> str:
     if known.empty:
         return f"{what} by position: nothing to show."
     said = "; ".join(
-        f"{span(r['low'], r['high'])}: {results.percent(r['accuracy'])} "
-        f"[{results.interval(r['ci_low'], r['ci_high'])}], n {int(r['n']):,}"
+        f"{span(r['low'], r['high'])}: {results.share(r['accuracy'], r['ci_low'], r['ci_high'])}, "
+        f"n {int(r['n']):,}"
         for r in known.to_dict("records")
     )
     return f"Line: {what} by position in the record, with intervals and a null band. {said}."

@@ -75,8 +75,8 @@ def _share(row: dict[str, object] | None) -> float | None:
 def _told(row: dict[str, object] | None) -> str:
     if row is None or not row["n"]:
         return "no answer"
-    ends = results.interval(row["patient_low"], row["patient_high"])
-    words = f"{results.percent(row['accuracy'])} [{ends}], {row['correct']} of {row['n']}"
+    accuracy = results.share(row["accuracy"], row["patient_low"], row["patient_high"])
+    words = f"{accuracy}, {row['correct']} of {row['n']}"
     out = int(row["unparsed"]) + int(row["failed"])  # pyright: ignore[reportArgumentType]
     return f"{words}, {out} unscored" if out else words
 

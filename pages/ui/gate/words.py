@@ -93,7 +93,7 @@ def share(value: Any, low: Any, high: Any, as_percent: bool) -> str:
     if value is None or pd.isna(value):
         return "–"
     if as_percent:
-        within = "" if pd.isna(low) else f" [{results.interval(low, high)}]"
+        within = results.bracketed(low, high)
         return f"{100 * value:.0f} %{within}"
     within = "" if low is None or pd.isna(low) else f" [{low:.3f}–{high:.3f}]"
     return f"{value:.3f}{within}"
@@ -124,7 +124,7 @@ def published_table(frame: pd.DataFrame) -> pd.DataFrame:
     def cell(row: Mapping[str, Any], value: str, low: str, high: str, n: Any) -> str:
         if pd.isna(row[value]):
             return "–"
-        within = "" if pd.isna(row[low]) else f" [{results.interval(row[low], row[high])}]"
+        within = results.bracketed(row[low], row[high])
         return f"{100 * row[value]:.1f} %{within}" + ("" if pd.isna(n) else f" n={int(n)}")
 
     rows = frame.to_dict("records")

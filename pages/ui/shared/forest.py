@@ -137,7 +137,7 @@ def shares(
         rows = sorted(rows, key=lambda row: -number(row[value]))
     lines: list[Line] = []
     for row in rows:
-        words = f"{results.percent(row[value])} [{results.interval(row[low], row[high])}]"
+        words = results.share(row[value], row[low], row[high])
         words += f" n {int(row['n']):,}"
         chance = number(row.get("chance")) if value == "recall" else float("nan")
         words += "" if isnan(chance) else f", chance {results.percent(chance)}"

@@ -110,11 +110,17 @@ def interval(low: Any, high: Any) -> str:
     return f"{100 * low:.0f}–{100 * high:.0f}"
 
 
+def bracketed(low: Any, high: Any) -> str:
+    """The interval of a share in brackets after it; empty where there is none."""
+    ends = interval(low, high)
+    return "" if ends == "–" else f" [{ends}]"
+
+
 def share(value: Any, low: Any, high: Any, digits: int = 0) -> str:
-    """A share in percent with its interval; a dash where there is none."""
+    """A share in percent, with its interval where there is one; a dash where there is no share."""
     if value is None or pd.isna(value):
         return "–"
-    return f"{percent(value, digits)} [{interval(low, high)}]"
+    return percent(value, digits) + bracketed(low, high)
 
 
 def shares(frame: pd.DataFrame, value: str, low: str, high: str, digits: int = 0) -> list[str]:
@@ -236,7 +242,7 @@ def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> p
     for row in frame.to_dict("records"):
         said = "–"
         if row["n"] and not pd.isna(row[value]):
-            said = f"{100 * row[value]:.0f} [{interval(row[low], row[high])}]"
+            said = f"{100 * row[value]:.0f}{bracketed(row[low], row[high])}"
             if value == "recall" and row.get("chance") is not None and not pd.isna(row["chance"]):
                 said += f" chance {100 * row['chance']:.0f}"
             if " · n " not in heads[row[across]]:
