@@ -1,12 +1,87 @@
-"""The front door: the plain functions that pages and the command line call.
+"""The plain functions that pages and the command line call.
 
-Both see the same engine. This file only names what the door offers; ``core/door`` holds it.
+Both see the same engine. This file only names what they may call; ``core/services`` holds what it
+takes.
 """
 
 from __future__ import annotations
 
 from core.arms.scores import ArmScores, ScoreTable, scored_arms
-from core.door.asking import (
+from core.experiments.needles.items import needle_items
+from core.experiments.replication.comparison import (
+    arms_and_judges,
+    beside,
+    faults_alone,
+    readers_of,
+    replication,
+    waterfall,
+)
+from core.experiments.replication.elsewhere import other_runs
+from core.experiments.replication.findings import findings
+from core.experiments.replication.paper import TABLES as PAPER_TABLES
+from core.experiments.replication.steps import ARMS as PAPER_ARMS
+from core.experiments.replication.steps import step_specs
+from core.experiments.review.agreement import review_agreement
+from core.loaders.gold import gold_under
+from core.protocol import PRESETS, Protocol, parse
+from core.runs.diff import (
+    answer,
+    asked_of,
+    compared,
+    different_only,
+    disagreements,
+    item,
+    outcomes,
+    rows,
+)
+from core.runs.estimate import consider, estimate
+from core.runs.export import export_run
+from core.runs.importing import import_run
+from core.runs.items import compare_runs
+from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
+from core.runs.process import cancel, resume, start, wait
+from core.runs.queue import enqueue, status
+from core.runs.report import failed_in_words, report, report_csv, write_tables
+from core.runs.reviews import OUTCOMES as REVIEW_OUTCOMES
+from core.runs.reviews import REASONS as REVIEW_REASONS
+from core.runs.reviews import (
+    Card,
+    add_review,
+    review_cards,
+    review_mark,
+    review_rows,
+    reviewer_name,
+    reviewers,
+    share_cards,
+    shared_cards,
+)
+from core.runs.status import failed_items, log_tail
+from core.services.cohorts import (
+    CohortCard,
+    audit_lines,
+    check,
+    cohort_key,
+    cohorts,
+    open_data,
+    prepare_demo,
+    prepare_laboratory,
+    prepare_letters,
+    set_data_use,
+    unread,
+)
+from core.services.components import MemberCard, folders, gate_cards, members, models, only_quotes
+from core.services.curve import (
+    attention_map,
+    curve,
+    curve_bin,
+    curve_choices,
+    curve_locations,
+    forecast_sequences,
+    published_curve,
+    published_summary,
+)
+from core.services.exports import export_bytes, export_html, open_shipped, shipped_runs
+from core.services.questions import (
     ask,
     build_arm,
     explain,
@@ -18,104 +93,11 @@ from core.door.asking import (
     select_report,
     typed_question,
 )
-from core.door.catalogue import MemberCard, folders, members, models, only_quotes
-from core.door.cohorts import (
-    CohortCard,
-    check,
-    cohort_key,
-    cohorts,
-    open_data,
-    prepare_demo,
-    prepare_laboratory,
-    prepare_letters,
-    unread,
-)
-from core.door.curve import (
-    curve,
-    curve_bin,
-    curve_choices,
-    curve_locations,
-    published_curve,
-    published_summary,
-)
-from core.door.data_use import audit_lines, set_data_use
-from core.door.export import export_bytes, export_html
-from core.door.forecast import attention_map, forecast_sequences
-from core.door.gate_cards import gate_cards
-from core.door.shipped import open_shipped, shipped_runs
-from core.door.small import examine_reader, train_reader
-from core.door.training import make_gate, make_plus
-from core.evidence import band_of
-from core.loaders.gold import gold_under
-from core.packing import was_cut
-from core.protocol import PRESETS, Protocol, parse
-from core.run import (
-    Preset,
-    answer,
-    asked_of,
-    cancel,
-    compare_runs,
-    compared,
-    consider,
-    different_only,
-    disagreements,
-    enqueue,
-    estimate,
-    export_run,
-    failed_in_words,
-    failed_items,
-    import_run,
-    item,
-    kinds,
-    log_tail,
-    needle_items,
-    outcomes,
-    presets,
-    read_toml,
-    report,
-    report_csv,
-    resume,
-    rows,
-    start,
-    status,
-    value_toml,
-    wait,
-    write_tables,
-    write_toml,
-)
-from core.run.replication import (
-    PAPER_ARMS,
-    PAPER_TABLES,
-    arms_and_judges,
-    beside,
-    faults_alone,
-    findings,
-    other_runs,
-    readers_of,
-    replication,
-    step_specs,
-    waterfall,
-)
-from core.run.review import (
-    OUTCOMES as REVIEW_OUTCOMES,
-)
-from core.run.review import (
-    REASONS as REVIEW_REASONS,
-)
-from core.run.review import (
-    Card,
-    add_review,
-    review_agreement,
-    review_cards,
-    review_mark,
-    review_rows,
-    reviewer_name,
-    reviewers,
-    share_cards,
-    shared_cards,
-)
-from core.sheets import inert
+from core.services.training import examine_reader, make_gate, make_plus, train_reader
+from core.storage.csv import inert
 from core.text import event_text, neutralise, sentences
+from core.text.evidence import band_of
+from core.text.prompt import was_cut
 from core.types import (
     BANDS,
     Answer,

@@ -28,11 +28,13 @@ class Registry(Generic[T]):
     """Name → factory for one family.
 
     ``family`` is the word used in messages ("arm") and in the entry-point group
-    ("midchart.arms"); ``package`` the folder of its files ("core.arms").
+    ("midchart.arms"); ``package`` the folder of its files ("core.arms"). Where each member is a
+    folder of its own, ``module`` is the file in it that registers the member.
     """
 
-    def __init__(self, family: str, package: str) -> None:
+    def __init__(self, family: str, package: str, module: str = "") -> None:
         self.family, self.package = family, package
+        self._suffix = f".{module}" if module else ""
         self._factories: dict[str, Callable[..., T]] = {}
         self._scanned = False
 
@@ -52,8 +54,10 @@ class Registry(Generic[T]):
         if self._scanned:
             return
         package = importlib.import_module(self.package)
-        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-            importlib.import_module(f"{self.package}.{module}")
+        for name in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+            module = f"{self.package}.{name}{self._suffix}"
+            if find_spec(module):
+                importlib.import_module(module)
         self._scanned = True
 
     @cached_property
@@ -79,7 +83,9 @@ class Registry(Generic[T]):
         """
         if name not in self._factories:
             if name.isidentifier() and find_spec(f"{self.package}.{name}"):
-                importlib.import_module(f"{self.package}.{name}")
+                module = f"{self.package}.{name}{self._suffix}"
+                if find_spec(module):
+                    importlib.import_module(module)
             if name not in self._factories and name in self._installed:
                 self._load(name)
         if name not in self._factories and name not in self.names():

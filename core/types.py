@@ -1,4 +1,5 @@
-"""The words of the project: frozen dataclasses that cross rooms (the seams: :mod:`core.seams`).
+"""The words of the project: frozen dataclasses that cross rooms (the seams:
+:mod:`core.interfaces`).
 
 A chart is a :class:`Record` of :class:`Event` entries in time order. An arm picks
 :class:`Sentence` units of it for an :class:`Instruction`; a reader answers a :class:`Prompt`;
@@ -341,7 +342,8 @@ class Cohort:
 
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
-    instruction id. ``position`` of gold is filled by :func:`core.locating.locate`. ``labels`` are
+    instruction id. ``position`` of gold is filled by :func:`core.text.locating.locate`. ``labels``
+    are
     those of a cohort made to forecast, by task; looking one up may read them.
     """
 

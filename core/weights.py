@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from core import settings
+from core import config as settings
 from core.errors import MissingModel, UnknownName
 
 MINILM = "all-MiniLM-L6-v2"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from core.run import export_run, start, wait
+from core.runs.export import export_run
+from core.runs.process import start, wait
 from tests.run_helpers import members_place, spec, write_cohort
 
 

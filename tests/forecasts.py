@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.ehrshot.examples import Examples, Part
-from core.ehrshot.tokens import learn_vocabulary
+from core.experiments.forecast.examples import Examples, Part, learn_vocabulary
 
 LENGTH = 12
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core import settings
+from core import config as settings
 from core.gate.checkpoint import CARD, Gate, save_gate
 from core.gate.config import GateConfig, expected_shapes
 from core.gate.examples import hashing_of

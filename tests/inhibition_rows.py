@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from core.inhibition.config import PARTS
+from core.experiments.inhibition.config import PARTS
+from core.experiments.inhibition.spec import read_options
+from core.experiments.inhibition.tables import MODELS, tables
 from core.protocol import Protocol
-from core.run.inhibition.rows import MODELS
-from core.run.inhibition.spec import read_options
-from core.run.inhibition.tables import tables
-from core.run.rows import blank
+from core.runs.rows import blank
 
 SPEC: dict[str, Any] = {
     "variants": ["softmax", "differential"],

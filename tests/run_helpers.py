@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from core.run import status
+from core.runs.queue import status
 from tests import run_members
 
 ROOT = Path(__file__).parent.parent

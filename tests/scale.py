@@ -19,15 +19,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core.cli import table
 from core.loaders.open import open_cohort
-from core.printing import table
-from core.run.cluster.portions import lots
-from core.run.kind import KINDS
-from core.run.planning import plan
-from core.run.provenance import content_digest
-from core.run.rows import ANSWERS
-from core.run.spec import read_spec
-from core.store import RowStore
+from core.runs.cluster.shards import lots
+from core.runs.experiment import KINDS
+from core.runs.planner import plan
+from core.runs.provenance import content_digest
+from core.runs.rows import ANSWERS
+from core.runs.spec import read_spec
+from core.storage.rows import RowStore
 from tests.run_helpers import write_cohort
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from core.protocol import Protocol
-from core.run.entries import ArmEntry
-from core.run.members import MemberEntry
-from core.run.plan import Plan
-from core.run.rows import ANSWERS, VERDICTS, blank
-from core.store import RowStore
+from core.runs.components import MemberEntry
+from core.runs.plan import ArmEntry, Plan
+from core.runs.rows import ANSWERS, VERDICTS, blank
+from core.storage.rows import RowStore
 
 ARMS = (
     ArmEntry("bm25", 20, 5, None, {}, "bm25"),

@@ -10,10 +10,10 @@ import torch
 
 from core.arms import ARMS
 from core.bm25 import BM25Index
+from core.embedding.pairs import RELEVANCE
 from core.errors import MissingModel, SpecError
-from core.pairs import RELEVANCE
 from core.protocol import Protocol
-from core.run.spec import parse_spec
+from core.runs.spec import parse_spec
 from core.text import words
 from core.types import Budget, Event, Instruction, Record
 from tests import pair_models
@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 def place(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path))
     monkeypatch.setenv("MIDCHART_MODELS", str(folder.parent))
-    monkeypatch.setattr("core.pairs.scorer.hardware", lambda: ("cpu", "float32"))
+    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
 
 
 def kept(k: int = 20, protocol: Protocol | None = None, **options: object):

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from core.arms import ARMS
 from core.arms.compressor import MODEL as COMPRESSOR
+from core.embedding.pairs import RELEVANCE
 from core.errors import InputError
-from core.packing import body, context_lines
-from core.pairs import RELEVANCE
 from core.protocol import Protocol, parse
 from core.text import count_tokens, event_text, sentences
+from core.text.prompt import body, context_lines
 from core.types import Budget, Event, Instruction, Record, Selection, Span
 from tests import pair_models
 from tests.compressors import xlm_roberta

@@ -17,9 +17,9 @@ from core import weights
 from core.arms import ARMS
 from core.arms.compressor import MODEL, Compressor, chunk_edges
 from core.errors import InputError, MissingModel
-from core.packing import body, build_prompt
 from core.protocol import Protocol, parse
 from core.text import count_tokens
+from core.text.prompt import body, build_prompt
 from core.types import Budget, Event, Instruction, Record
 from tests.compressors import WORDS, xlm_roberta
 from tests.reference import llmlingua2 as plain

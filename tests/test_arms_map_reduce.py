@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from core.arms import ARMS
 from core.arms.map_reduce import FOLD, SUMMARISE
 from core.errors import InputError, WorkFailed
-from core.packing import build_prompt
 from core.protocol import Protocol, parse
 from core.text import count_tokens
+from core.text.prompt import build_prompt
 from core.types import Budget, Event, Instruction, Record
 from tests.writers import GroupWriter, Writer
 

@@ -11,7 +11,7 @@ import pytest
 from core import api
 from core.errors import UnknownName
 from core.protocol import parse
-from core.run.gating.defaults import DEFAULT_GATES
+from core.runs.gate_checkpoints import DEFAULT_GATES
 from core.types import Event, Instruction, Record
 from tests.gates import gate_folder, plus_folder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from core.run.tables.paired import conclusion
+from core.runs.paired import conclusion
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms import words as arms_words
 from pages.ui.shared import forest as charts_forest

@@ -9,7 +9,7 @@ import pytest
 from core import api
 from core.errors import InputError
 from core.readers import READERS
-from core.run.spec import parse_spec
+from core.runs.spec import parse_spec
 from tests import run_members
 from tests.writers import SpecWriter
 

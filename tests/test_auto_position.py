@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from core import api
-from core.__main__ import main
+from core.cli import main
 from core.loaders.open import open_cohort
 from core.loaders.position import FEW_EVENTS, resolve_position
 from core.protocol import Protocol, parse
-from core.run import consider, report, rows, start, wait
-from core.run.planning import plan
-from core.run.spec import read_spec
+from core.runs.diff import rows
+from core.runs.estimate import consider
+from core.runs.planner import plan
+from core.runs.process import start, wait
+from core.runs.report import report
+from core.runs.spec import read_spec
 from core.types import Response
 
 

@@ -9,26 +9,18 @@ import numpy as np
 import pytest
 
 from core.arms import ARMS
-from core.evidence import chance_of_hit
-from core.packing import build_prompt
 from core.protocol import parse
-from core.run import report, rows
-from core.run.evidence import question_of
-from core.run.folder import make_run, take_lock
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs.diff import rows
+from core.runs.directory import make_run, take_lock
+from core.runs.evidence import question_of
+from core.runs.planner import plan
+from core.runs.report import report
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
 from core.text import content_words, count_tokens, sentences, words
-from core.types import (
-    Budget,
-    Cohort,
-    Event,
-    Gold,
-    Instruction,
-    Manifest,
-    Record,
-    Span,
-)
+from core.text.evidence import chance_of_hit
+from core.text.prompt import build_prompt
+from core.types import Budget, Cohort, Event, Gold, Instruction, Manifest, Record, Span
 from tests import run_members
 from tests.run_helpers import write_cohort
 

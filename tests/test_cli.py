@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.__main__ import main
+from core.cli import main
 from core.loaders.open import open_cohort
 from core.synthetic.cohort import make_clinical
 

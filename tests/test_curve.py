@@ -9,17 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.curve import Placed, bins_of, is_middle_of, place, study
-from core.curve import resample as resampling
-from core.curve.bins import cells, is_within
-from core.curve.resample import bootstrap_totals, permuted_totals
-from core.curve.simulate import PUBLISHED_N, even_design
-from core.curve.simulate import answers as made
-from core.curve.study import statistics
-from core.curve.verdict import verdict
-from core.evidence import decile_of, is_middle
-from core.run.curve.tables import published_curve, published_summary
+from core.experiments.curve import study as resampling
+from core.experiments.curve.power import PUBLISHED_N, even_design
+from core.experiments.curve.power import answers as made
+from core.experiments.curve.study import (
+    Placed,
+    bins_of,
+    bootstrap_totals,
+    cells,
+    is_middle_of,
+    is_within,
+    permuted_totals,
+    place,
+    statistics,
+    study,
+)
+from core.experiments.curve.tables import published_curve, published_summary
+from core.experiments.curve.verdict import verdict
 from core.stats import clustered_bootstrap, holm_adjust
+from core.text.evidence import decile_of, is_middle
 from tests.reference.curve import curve as plain
 
 POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))

@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.errors import InputError
-from core.run import report, start, wait
+from core.runs.process import start, wait
+from core.runs.report import report
 
 ROOT = Path(__file__).parent.parent
 QUESTIONS = "clinician-instruction-responses.tsv"

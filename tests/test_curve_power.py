@@ -1,7 +1,7 @@
 """The curve's tests put to the test: false alarms at their level, planted effects found.
 
 Small simulations from fixed seeds, held against exact binomial bounds; docs/power.md has the
-large ones (``python -m core.curve``).
+large ones (``python -m core.experiments.curve``).
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from core.curve import place, study
-from core.curve.power import TESTS, power
-from core.curve.simulate import (
+from core.experiments.curve.power import (
     PUBLISHED_N,
+    TESTS,
     answers,
     even_design,
+    power,
     published_design,
     stepped,
 )
-from core.run.curve.tables import published_curve
+from core.experiments.curve.study import place, study
+from core.experiments.curve.tables import published_curve
 from core.synthetic.responses import MODELS
 
 LIKENESS = 0.42
-"""See core/curve/__main__.py."""
+"""See core/experiments/curve/__main__.py."""
 
 
 def even(questions: int, _: np.random.Generator):

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.curve import Curve, place, study, verdict
-from core.curve.simulate import answers, even_design, stepped
+from core.experiments.curve.power import answers, even_design, stepped
+from core.experiments.curve.study import Curve, place, study
+from core.experiments.curve.verdict import verdict
 
 
 def made(difference: float, questions: int = 200, seed: int = 1) -> Curve:

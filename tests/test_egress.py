@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core import settings
+from core import config as settings
 from core.egress import CLOSED, Gate, audit, gate_of, read_address, read_host
 from core.errors import EgressRefused, InputError, UnknownName
-from core.ledger import add_line, read_lines
 from core.loaders.data_use import set_data_use
 from core.loaders.open import open_cohort
+from core.storage.jsonl import add_line, read_lines
 from core.types import Manifest
 from tests.run_helpers import write_cohort
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.attention import ATTENTIONS
-from core.ehrshot.network import Encoder, EncoderConfig
+from core.experiments.forecast.network import Encoder, EncoderConfig
 from tests.attentions import NAMES
 from tests.reference import encoder as plain
 

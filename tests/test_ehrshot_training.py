@@ -11,15 +11,14 @@ import pytest
 import torch
 
 from core.attention import ATTENTIONS
-from core.ehrshot.baselines import BASELINES, counts, fit
-from core.ehrshot.exam import calibration_bins, pr_points, roc_points, sparsity
-from core.ehrshot.examples import Examples, chosen_rows
-from core.ehrshot.network import EncoderConfig
-from core.ehrshot.recipe import Recipe, collapsed
-from core.ehrshot.saved import load_model, save_model
-from core.ehrshot.tokens import UNKNOWN, learn_vocabulary
-from core.ehrshot.trainer import ForecastTrainer
 from core.errors import DataError, WorkFailed
+from core.experiments.forecast.baselines import BASELINES, counts, fit
+from core.experiments.forecast.evaluation import calibration_bins, pr_points, roc_points, sparsity
+from core.experiments.forecast.examples import UNKNOWN, Examples, chosen_rows, learn_vocabulary
+from core.experiments.forecast.model_files import load_model, save_model
+from core.experiments.forecast.network import EncoderConfig
+from core.experiments.forecast.recipe import Recipe, collapsed
+from core.experiments.forecast.training import ForecastTrainer
 from core.sequences import Labels
 from core.stats.ranking import ranking_areas
 from core.training import Aborted

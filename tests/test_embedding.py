@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.embedding import Embedder, shared
-from core.vectors.store import Vectors, checksums
+from core.storage.vectors import Vectors, checksums
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ["Hemoglobin: 9.5 g/dL", "no fever", "Hemoglobin: 9.5 g/dL", "", "two  words", "two words"]
@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_harms_nothing(tmp_path, cap
 
 WRITER = """
 import sys; from pathlib import Path
-from core.vectors import Vectors
+from core.storage.vectors import Vectors
 from tests.test_embedding import key, rows
 data, store = rows(400), Vectors(Path(sys.argv[1]), 8)
 for start in range(int(sys.argv[2]), 400, 7):

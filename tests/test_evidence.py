@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import locating
-from core.evidence import band_of, decile_of, gold_sentence_ids, is_middle, lexical_hits
-from core.locating import locate, place_of, positions, span_in
 from core.protocol import Protocol, parse
-from core.text import event_text, sentences, words
+from core.text import event_text, locating, sentences, words
+from core.text.evidence import band_of, decile_of, gold_sentence_ids, is_middle, lexical_hits
+from core.text.locating import locate, place_of, positions, span_in
 from core.types import Event, Record, Span
 from tests.reference import evidence as plain
 

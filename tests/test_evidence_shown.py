@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from core.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
 from core.protocol import parse
-from core.run.evidence import question_of
-from core.run.rows import line_rows, wording
+from core.runs.evidence import question_of
+from core.runs.rows import line_rows, wording
 from core.text import sentences
+from core.text.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
 from core.types import (
     Cohort,
     ContextLine,

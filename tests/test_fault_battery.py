@@ -15,18 +15,11 @@ from pathlib import Path
 import pytest
 
 from core import api
-from core.run import (
-    disagreements,
-    failed_in_words,
-    log_tail,
-    report,
-    report_csv,
-    resume,
-    rows,
-    start,
-    status,
-    wait,
-)
+from core.runs.diff import disagreements, rows
+from core.runs.process import resume, start, wait
+from core.runs.queue import status
+from core.runs.report import failed_in_words, report, report_csv
+from core.runs.status import log_tail
 from tests import fault_members
 from tests.fault_members import (
     ANSWERS_KEPT,

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from core.arms.compressor import MODEL
-from core.packing import HEAD, MIDDLE
 from core.protocol import parse
 from core.readers import READERS
-from core.run import rows
-from core.run.folder import make_run, take_lock
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs.diff import rows
+from core.runs.directory import make_run, take_lock
+from core.runs.planner import plan
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
+from core.text.prompt import HEAD, MIDDLE
 from tests.compressors import xlm_roberta
 from tests.writers import SpecWriter
 

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.errors import InputError
-from core.run.forecast.attending import Attended, HeldOut, ModelWeights, SequenceEvent
+from core.experiments.forecast.attention_maps import Attended, HeldOut, ModelWeights, SequenceEvent
 from pages.ui.forecast import attended, attended_chart
 from tests import app_data, forecast_report
 

@@ -11,8 +11,10 @@ import pytest
 
 from core import api
 from core.errors import DataError, InputError, UnknownName
-from core.run import export_run, import_run, start, wait
-from core.run.folder import find_run
+from core.runs.directory import find_run
+from core.runs.export import export_run
+from core.runs.importing import import_run
+from core.runs.process import start, wait
 from tests.forecasts import write_cohort
 
 TASK = "anemia"

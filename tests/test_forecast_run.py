@@ -11,21 +11,30 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from core.door.forecast import attention_map
-from core.ehrshot.examples import examples, shuffled
 from core.errors import DataUseError, InputError
+from core.experiments.forecast.examples import examples, shuffled
+from core.experiments.forecast.experiment import items
+from core.experiments.forecast.spec import most_of
+from core.experiments.forecast.tables import (
+    finding,
+    in_words,
+    prediction_files,
+    read_columns,
+    stages,
+    summary,
+)
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
-from core.run import cancel, consider, report, report_csv, resume, slots, start, status, wait
-from core.run.folder import find_run, make_run, run_ids
-from core.run.forecast.rows import prediction_files, read_columns, stages
-from core.run.forecast.spec import most_of
-from core.run.forecast.tables import summary
-from core.run.forecast.verdict import finding, in_words
-from core.run.forecast.work import items
-from core.run.planning import plan
-from core.run.spec import parse_spec, read_spec
-from core.run.worker import do_run
+from core.runs import slots
+from core.runs.directory import find_run, make_run, run_ids
+from core.runs.estimate import consider
+from core.runs.planner import plan
+from core.runs.process import cancel, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report, report_csv
+from core.runs.spec import parse_spec, read_spec
+from core.runs.worker import do_run
+from core.services.curve import attention_map
 from core.stats import ranking_areas
 from tests.forecasts import write_cohort
 from tests.run_helpers import wait_until

@@ -11,23 +11,25 @@ from typing import Any
 
 import pytest
 
-from core import api, settings
-from core.__main__ import main
-from core.door import training as door
+from core import api
+from core import config as settings
+from core.cli import main
 from core.errors import InputError
+from core.experiments.gate.evaluation import Exam
 from core.gate.checkpoint import Gate
 from core.gate.config import Epoch, PlusRecipe, Recipe
 from core.gate.plus.checkpoint import Plus
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run import report, status
-from core.run.folder import make_run
-from core.run.gating import training
-from core.run.gating.exam import Exam
-from core.run.gating.training import split_of, split_pairs, train_gate, train_plus_gate
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs import gate_training as training
+from core.runs.directory import make_run
+from core.runs.gate_training import split_of, split_pairs, train_gate, train_plus_gate
+from core.runs.planner import plan
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
+from core.services import training as door
 from core.training import Aborted
 from tests import gate_cohort
 from tests.gates import random_gate, random_plus

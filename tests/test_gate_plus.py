@@ -19,7 +19,7 @@ from core.gate.plus.features import FEATURES, PlusWeights, features, ready, scor
 from core.gate.plus.model import PlusModel
 from core.gate.plus.trainer import Example, PlusTrainer
 from core.gate.plus.words import HASHING, question_words, record_words
-from core.run.gating.training import questions_with_evidence, recall, split_of, train_plus_gate
+from core.runs.gate_training import questions_with_evidence, recall, split_of, train_plus_gate
 from tests.gates import random_plus
 from tests.reference import plus as reference
 

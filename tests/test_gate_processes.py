@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.__main__ import main
+from core.cli import main
 from core.errors import DataUseError
+from core.experiments.gate.evaluation import Exam
 from core.gate.checkpoint import CARD, load_gate, save_gate
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run.gating import defaults as gates
-from core.run.gating.exam import Exam
-from core.run.gating.training import split_pairs
+from core.runs import gate_checkpoints as gates
+from core.runs.gate_training import split_pairs
 from tests import gate_cohort, gate_other
 from tests.gates import random_gate
 from tests.run_helpers import ROOT

@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 
 from core.arms import ARMS
+from core.config import published_folder
 from core.errors import DataUseError, SpecError, UnknownName, WorkFailed
-from core.evidence import gold_sentence_ids, lexical_hits
+from core.experiments.gate.evaluation import Answers, Exam, Recalled
+from core.experiments.gate.tables import calibration_rows, sitting_row
+from core.experiments.gate.variants import GROUPS, variants
 from core.gate.checkpoint import Gate
 from core.gate.config import GateConfig, Recipe
 from core.gate.examples import hashing_of
@@ -25,19 +28,18 @@ from core.gate.split import Split
 from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
-from core.run import report, rows, start, status
-from core.run.control import _children
-from core.run.folder import RunFolder, make_run
-from core.run.gating.exam import Answers, Exam, Recalled
-from core.run.gating.rows import calibration_rows, sitting_row
-from core.run.gating.training import split_pairs, train_gate
-from core.run.gating.variants import GROUPS, variants
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
-from core.settings import published_folder
+from core.runs.diff import rows
+from core.runs.directory import RunFolder, make_run
+from core.runs.gate_training import split_pairs, train_gate
+from core.runs.planner import plan
+from core.runs.process import children, start
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
 from core.stats import share_interval
 from core.text import sentences
+from core.text.evidence import gold_sentence_ids, lexical_hits
 from core.types import Budget, Cohort
 from tests import gate_cohort
 
@@ -364,7 +366,7 @@ def test_a_killed_worker_loses_the_variant_in_hand_alone(whole: RunFolder):
     while not (written.exists() and b"\n" in written.read_bytes()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    child = _children[run]
+    child = children[run]
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     there = status(run)

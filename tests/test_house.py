@@ -57,7 +57,7 @@ def test_only_settings_reads_the_environment():
         if "os.environ" in p.read_text(encoding="utf-8")
         or "getenv" in p.read_text(encoding="utf-8")
     ]
-    assert readers == ["core/settings.py"]
+    assert readers == ["core/config.py"]
 
 
 def test_no_file_of_the_engine_needs_itself():

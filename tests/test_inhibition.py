@@ -9,12 +9,16 @@ import pytest
 import torch
 
 from core.errors import DataError
-from core.inhibition.config import DecoderConfig, Measures, Recipe
-from core.inhibition.decoder import Decoder
-from core.inhibition.measure import measure
-from core.inhibition.needles import haystacks, place, places
-from core.inhibition.network import LineGate, Network, gate_of_places, own_parameters
-from core.inhibition.records import (
+from core.experiments.inhibition.config import DecoderConfig, Measures, Recipe
+from core.experiments.inhibition.decoder import (
+    Decoder,
+    LineGate,
+    Network,
+    gate_of_places,
+    own_parameters,
+)
+from core.experiments.inhibition.measure import measure
+from core.experiments.inhibition.records import (
     LINE,
     QUESTION,
     VOCABULARY,
@@ -22,10 +26,13 @@ from core.inhibition.records import (
     draw_batch,
     draw_lines,
     edge_lines,
+    haystacks,
+    place,
+    places,
     seen_by,
     tokens_of,
 )
-from core.inhibition.trainer import DecoderTrainer, batch_of, labels_of
+from core.experiments.inhibition.training import DecoderTrainer, batch_of, labels_of
 from core.stats import crossed_bootstrap
 from core.training import Aborted
 

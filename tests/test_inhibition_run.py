@@ -10,15 +10,19 @@ import pytest
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName, WorkFailed
-from core.inhibition.trainer import DecoderTrainer
-from core.run import consider, export_run, import_run, report, resume, start, status, wait
-from core.run.export.reproducing import reproduce
-from core.run.folder import find_run, make_run
-from core.run.inhibition.spec import read_options
-from core.run.inhibition.work import items
-from core.run.planning import plan
-from core.run.spec import parse_spec, read_spec
-from core.run.worker import do_run
+from core.experiments.inhibition.experiment import items
+from core.experiments.inhibition.spec import read_options
+from core.experiments.inhibition.training import DecoderTrainer
+from core.runs.directory import find_run, make_run
+from core.runs.estimate import consider
+from core.runs.export import export_run, reproduce
+from core.runs.importing import import_run
+from core.runs.planner import plan
+from core.runs.process import resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.spec import parse_spec, read_spec
+from core.runs.worker import do_run
 from tests.inhibition_rows import CONTROLS, GATED, made, options
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -263,7 +267,7 @@ def test_two_seeds_and_decoders_that_learned_nothing_are_called_so() -> None:
 
 
 def test_what_comes_along_is_offered_and_opened(run, tmp_path, monkeypatch) -> None:
-    from core import settings
+    from core import config as settings
 
     shelf = tmp_path / "shelf"
     shelf.mkdir()

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from core.calling.calls import Patience
+from core.client.calls import Patience
 from core.judges import JUDGES
-from core.judges.model.batch_book import BatchBook
+from core.judges.model.batches import BatchBook
 from core.judges.model.claude_api import tokens_at_most
 from core.judges.model.options import book
-from core.ledger import read_lines
 from core.protocol import Protocol
+from core.storage.jsonl import read_lines
 from core.types import Answer, Gold, Instruction
 from tests.claude_server import ClaudeFake
 from tests.fault_server import SECRET_TEXT

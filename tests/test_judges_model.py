@@ -7,18 +7,17 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core.calling.calls import Patience
+from core.client.calls import Patience
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingKey
 from core.judges import JUDGES
-from core.judges.model.claude_api import about, tokens_at_most
-from core.judges.model.claude_engine import cache_chains
+from core.judges.model.budget import BudgetSpent, Purse
+from core.judges.model.claude import cache_chains
+from core.judges.model.claude_api import PRICES, Price, about, price_of, tokens_at_most
 from core.judges.model.engine import Request
-from core.judges.model.prices import PRICES, Price, price_of
-from core.judges.model.purse import BudgetSpent, Purse
-from core.judges.model.yes_no import fill, read_yes_no
-from core.ledger import read_lines
+from core.judges.model.judge import fill, read_yes_no
 from core.protocol import Protocol
+from core.storage.jsonl import read_lines
 from core.types import Answer, Gold, Instruction
 from tests.claude_server import ClaudeFake
 from tests.fault_server import SECRET_TEXT

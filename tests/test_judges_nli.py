@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from core import api, weights
+from core.embedding.pairs import NLI, Entailment
 from core.errors import MissingModel, SpecError
+from core.interfaces import GroupJudge
 from core.judges import JUDGES
-from core.pairs import NLI, Entailment
 from core.protocol import Protocol
-from core.seams import GroupJudge
 from core.types import Answer, Gold, Instruction
 from tests import app_data, pair_models
 

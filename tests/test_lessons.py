@@ -13,7 +13,6 @@ import pytest
 from core.errors import InputError, WorkFailed
 from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
-from core.packing import NOT_DOCUMENTED, build_prompt, said
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
 from core.synthetic.lessons import LessonPlan, kinds, lesson
@@ -21,6 +20,7 @@ from core.synthetic.lessons.apart import require, shared
 from core.synthetic.lessons.haste import loosely, telling
 from core.synthetic.lessons.tables import names, topics
 from core.text import count_tokens
+from core.text.prompt import NOT_DOCUMENTED, build_prompt, said
 from core.types import ContextLine, Selection
 
 PLAN = LessonPlan(lines=(8, 40))

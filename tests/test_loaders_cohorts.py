@@ -15,10 +15,10 @@ from core.errors import DataError, UnknownName
 from core.loaders import gold as gold_room
 from core.loaders import open as opener
 from core.loaders.check import check_cohort
+from core.loaders.files import read_table
 from core.loaders.manifest import write_manifest
 from core.loaders.open import open_cohort
 from core.loaders.questions import opaque_id, split_evidence, task_type_of, truth
-from core.loaders.tables import read_table
 from core.text import event_text
 from core.types import Manifest, Skip
 

@@ -14,8 +14,7 @@ import pytest
 from core.errors import DataError, UnknownName
 from core.loaders import labelled as shared
 from core.loaders.check import check_cohort
-from core.loaders.findings import FINDINGS
-from core.loaders.labelled import labelled
+from core.loaders.labelled import FINDINGS, labelled
 from core.loaders.open import open_cohort
 from core.sequences import NO_TIME, last_events
 from tests import event_files

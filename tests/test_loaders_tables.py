@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.loaders.files import parse_rows, read_table
 from core.loaders.open import open_cohort
-from core.loaders.quoting import parse_rows
-from core.loaders.tables import read_table
 from core.types import Skip
 
 HEAD = "patient_id,time,text\n"

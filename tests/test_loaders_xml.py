@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from core.errors import DataError
 from core.loaders import files
-from core.loaders.clock import parse_time
-from core.loaders.medalign_code import parse_code
-from core.loaders.medalign_xml import read_record
+from core.loaders.files import parse_time
+from core.loaders.medalign_xml import parse_code, read_record
 from core.text import event_text
 from tests.reference.xml import read_record as read_plainly
 

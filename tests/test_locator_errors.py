@@ -9,10 +9,11 @@ from pathlib import Path
 from core.loaders.check import check_cohort
 from core.loaders.locator import locator_errors
 from core.loaders.open import open_cohort
-from core.locating import locate
 from core.protocol import Protocol, parse
-from core.run import report, start, wait
-from core.run.tables.location import WRONG
+from core.runs.location import WRONG
+from core.runs.process import start, wait
+from core.runs.report import report
+from core.text.locating import locate
 
 COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")
 NOTES = {

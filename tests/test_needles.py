@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.needles import Haystack, Measured, Needle, Placed, Refused, make_needles, place
-from core.needles.library import FACTS
+from core.experiments.needles.haystack import Haystack, Measured, Placed, Refused, place
 from core.protocol import Protocol
+from core.synthetic.needles import FACTS, Needle, make_needles
 from core.text import event_text, sentences
 from core.types import Event, Record
 from tests.run_helpers import ROOT
@@ -238,7 +238,8 @@ def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
 
 PRINT = """
 from datetime import date, datetime
-from core.needles import Measured, make_needles, place
+from core.experiments.needles.haystack import Measured, place
+from core.synthetic.needles import make_needles
 from core.protocol import Protocol
 from core.types import Event, Record
 moment = datetime(2015, 3, 1)

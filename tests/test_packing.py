@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.packing import (
+from core.protocol import parse
+from core.text import count_tokens
+from core.text.prompt import (
     HEAD,
     MIDDLE,
     TAIL,
@@ -21,8 +23,6 @@ from core.packing import (
     said,
     undated,
 )
-from core.protocol import parse
-from core.text import count_tokens
 from core.types import ContextLine, Kept, Selection, Sentence, Span
 
 HOSTILE = st.sampled_from(

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.control_tokens import OPENERS, neutralise
 from core.errors import InputError
-from core.packing import HEAD, MIDDLE, TAIL, build_prompt
 from core.protocol import parse
 from core.text import count_tokens
+from core.text.control_tokens import OPENERS, neutralise
+from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from core.types import ContextLine, Kept, Selection, Sentence, Span
 
 TOKENS = [

@@ -8,11 +8,11 @@ import pytest
 
 from core.arms import ARMS
 from core.arms.compressor import MODEL as COMPRESSOR
+from core.embedding.pairs import RELEVANCE
 from core.errors import InputError
-from core.packing import TAIL, build_prompt
-from core.pairs import RELEVANCE
 from core.protocol import parse
 from core.text import count_tokens
+from core.text.prompt import TAIL, build_prompt
 from core.types import Budget, Event, Instruction, Record
 from tests import pair_models
 from tests.compressors import xlm_roberta

@@ -15,11 +15,9 @@ import pytest
 import torch
 
 from core import api, weights
+from core.embedding.pair_model import PairModel, hardware, labels_of
+from core.embedding.pairs import NLI, RELEVANCE, Entailment, PairScorer, relevance, require, shared
 from core.errors import MissingModel
-from core.pairs import NLI, RELEVANCE, Entailment, PairScorer, relevance, shared
-from core.pairs.entailment import require
-from core.pairs.model import PairModel, labels_of
-from core.pairs.precision import hardware
 from tests import pair_models
 from tests.reference import pairs as plain
 from tests.rounding import bound
@@ -56,7 +54,7 @@ def place(made, tmp_path, monkeypatch):
     """The models where the program looks first, a cache of the test's own, plain numbers."""
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MIDCHART_MODELS", str(made))
-    monkeypatch.setattr("core.pairs.scorer.hardware", lambda: ("cpu", "float32"))
+    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
     return tmp_path
 
 
@@ -180,7 +178,7 @@ def test_what_is_scored_with_a_pair_moves_its_score_by_rounding_alone(made, name
 def test_precisions_are_kept_apart_and_named(monkeypatch):
     exact = PairScorer(RELEVANCE)
     exact.outputs(PAIRS[:2])
-    monkeypatch.setattr("core.pairs.scorer.hardware", lambda: ("cpu", "bfloat16"))
+    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "bfloat16"))
     coarse = PairScorer(RELEVANCE)
     coarse.outputs(PAIRS[:2])
     assert coarse.scored == 2 and exact.id.endswith("/float32") and coarse.id.endswith("/bfloat16")
@@ -227,7 +225,7 @@ def test_a_second_process_loads_no_model_and_none_asks_the_network(place, made):
         "import socket, sys\n"
         "def refuse(*a, **k): raise SystemExit('network!')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from core.pairs import Entailment; from tests.test_pairs import TEXTS\n"
+        "from core.embedding.pairs import Entailment; from tests.test_pairs import TEXTS\n"
         "e = Entailment(); p = e.either_way([('no fever', t) for t in TEXTS])\n"
         "print(e.scorer.scored, 'sentence_transformers' in sys.modules, p.sum())"
     )

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import api
-from core.packing import context_lines
+from core.text.prompt import context_lines
 from core.types import Kept
 from pages.ui.arms import beside
 from pages.ui.patient import cards, compare, evidence, kept

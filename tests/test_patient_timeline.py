@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core import api
-from core.packing import context_lines
+from core.text.prompt import context_lines
 from core.types import Kept, Sentence
 from pages.ui.patient import kept, timeline
 from pages.ui.patient.kept import ArmView

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.packing import build_prompt
 from core.protocol import parse
 from core.text import count_tokens
+from core.text.prompt import build_prompt
 from core.types import ContextLine, Kept, Selection, Sentence, Span
 from pages.ui.patient.kept import ArmView, headline, kept_ids
 from pages.ui.patient.reader import budget_words, context_html

@@ -8,10 +8,10 @@ import pytest
 
 from core.arms import ARMS
 from core.embedding import Embedder
-from core.packing import build_prompt
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.readers.extractive import bare
+from core.text.prompt import build_prompt
 from core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
 
 RECORD = Record(

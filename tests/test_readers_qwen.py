@@ -15,10 +15,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from core.errors import MidchartError
-from core.packing import HEAD, MIDDLE, TAIL, build_prompt
 from core.protocol import parse
 from core.readers.local import batches, engine
 from core.readers.qwen import Qwen
+from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference import qwen as reference
 from tests.rounding import bound

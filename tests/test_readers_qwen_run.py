@@ -16,9 +16,11 @@ from core.errors import InputError, MissingModel, SpecError, UnknownName
 from core.protocol import parse
 from core.readers.local import engine
 from core.readers.qwen import Qwen
-from core.run import report, resume, rows, start, status, wait
-from core.run.control import _children
-from core.run.spec import parse_spec
+from core.runs.diff import rows
+from core.runs.process import children, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.spec import parse_spec
 from core.types import Prompt
 from tests.run_helpers import spec, wait_until, write_cohort
 from tests.tiny_models import make_qwen
@@ -107,7 +109,7 @@ def test_a_run_killed_on_the_way_ends_with_the_answers_that_the_reader_gives_her
     wait_until(run, "running")
     while status(run)["done"] < 4:
         assert status(run)["status"] == "running"
-    worker = _children[run]
+    worker = children[run]
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     weights = models / "Qwen2.5-7B-Instruct" / "model-00003-of-00009.safetensors"

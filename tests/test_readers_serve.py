@@ -16,10 +16,13 @@ import urllib.request
 import pytest
 
 from core.judges import JUDGES
-from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import parse
 from core.readers import READERS
-from core.run import report, rows, start, status, wait
+from core.runs.diff import rows
+from core.runs.process import start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Answer, Gold, Instruction, Prompt
 from tests.run_helpers import write_cohort
 from tests.tiny_models import make_qwen

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core import settings
+from core import config as settings
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingModel
-from core.packing import build_prompt
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.remote.token_estimate import cautious, counter
 from core.text import count_tokens
+from core.text.prompt import build_prompt
 from core.types import Kept, Selection, Sentence, Span
 from tests.fault_server import SECRET_TEXT
 from tests.openai_server import OpenAIFake

@@ -11,12 +11,12 @@ import pytest
 from core import weights
 from core.errors import MissingModel
 from core.judges.refusal import is_refusal
-from core.packing import HEAD, NOT_DOCUMENTED, TAIL, quoted, said, undated
 from core.protocol import Protocol
 from core.readers import READERS, small
 from core.readers.small import REFUSAL, Small, answerable
 from core.synthetic.lessons import LessonPlan, lesson
 from core.text import words
+from core.text.prompt import HEAD, NOT_DOCUMENTED, TAIL, quoted, said, undated
 from core.types import Answer, ContextLine, Prompt
 from tests.shipped import made_with
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import parse
 from core.readers.local import engine
 from core.readers.local.within import likeliest, rest, tree
 from core.readers.qwen import ENDS, Qwen
+from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Prompt
 from tests.reference import qwen as reference
 from tests.tiny_models import make_qwen

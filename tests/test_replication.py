@@ -12,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api, settings, weights
+from core import api, weights
+from core import config as settings
+from core.experiments.gate import tables as gate_tables
+from core.experiments.replication import elsewhere
+from core.experiments.replication.paper import TABLES, paper_rows, read
+from core.experiments.replication.steps import FAULTS, REPORTING, alone, steps
 from core.protocol import PRESETS, parse
-from core.run.gating import tables as gate_tables
-from core.run.replication import elsewhere
-from core.run.replication.paper import TABLES, paper_rows, read
-from core.run.replication.steps import FAULTS, REPORTING, alone, steps
 from pages.ui.replication import begin, charts, view
 from tests import app_data, compressors, forecast_report, pair_models
 from tests.claude_server import ClaudeFake

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api, settings
+from core import api
+from core import config as settings
 from core.errors import InputError, UnknownName
-from core.run.review.cards import Distinct
-from core.run.review.deck import overlap
+from core.runs.reviews import Distinct, overlap
 from pages.ui.shared import tables
 from tests import app_data
 from tests.exports import nothing_left, sealed, unpacked, zipped

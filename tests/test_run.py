@@ -10,24 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from core import __main__ as command
+from core import cli as command
+from core.cli import meter
 from core.errors import InputError, UnknownName, WorkFailed
-from core.printing import meter
-from core.run import (
-    cancel,
-    compared,
-    different_only,
-    disagreements,
-    item,
-    outcomes,
-    report,
-    report_csv,
-    resume,
-    rows,
-    start,
-    status,
-    wait,
-)
+from core.runs.diff import compared, different_only, disagreements, item, outcomes, rows
+from core.runs.process import cancel, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report, report_csv
 from core.stats import wilson_interval
 from tests.run_helpers import (
     members_place,

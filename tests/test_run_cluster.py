@@ -8,20 +8,19 @@ import dataclasses
 import pytest
 
 from core.errors import InputError, WorkFailed
-from core.run import rows
-from core.run.cluster.place import on_loopback, read_place
-from core.run.cluster.pool import MOST_DEATHS, Pool
-from core.run.cluster.portions import Lot, lots
-from core.run.cluster.remote import RayWorker, for_workers
-from core.run.cluster.rows import PortionRows
-from core.run.folder import make_run
-from core.run.job import Job, Stopped
-from core.run.kind import KINDS
-from core.run.members import MemberEntry
-from core.run.opening import opened
-from core.run.planning import plan
-from core.run.rows import ANSWERS
-from core.run.spec import read_spec
+from core.runs.cluster.place import on_loopback, read_place
+from core.runs.cluster.pool import MOST_DEATHS, Pool
+from core.runs.cluster.remote import RayWorker, for_workers
+from core.runs.cluster.rows import PortionRows
+from core.runs.cluster.shards import Lot, lots
+from core.runs.components import MemberEntry
+from core.runs.diff import rows
+from core.runs.directory import make_run
+from core.runs.experiment import KINDS
+from core.runs.job import Job, Stopped
+from core.runs.planner import opened, plan
+from core.runs.rows import ANSWERS
+from core.runs.spec import read_spec
 from tests.run_helpers import members_place, spec, write_cohort
 
 VARYING = ("time", "seconds", "selection_seconds")
@@ -194,7 +193,7 @@ def test_a_portion_that_kills_its_workers_is_named_and_the_others_are_done(cohor
 
 
 def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
-    monkeypatch.setattr("core.run.cluster.pool.DRAIN_S", 2.0)
+    monkeypatch.setattr("core.runs.cluster.pool.DRAIN_S", 2.0)
     run = Run(small(cohort), go_on=lambda done: done < 3)
     with pytest.raises(Stopped):
         run.pooled(FakeSession(room=1))

@@ -7,13 +7,14 @@ import json
 
 import pytest
 
-from core.__main__ import main
+from core.cli import main
 from core.errors import InputError, UnknownName
-from core.run import compare_runs, different_only, rows
-from core.run.folder import make_run, write_json
-from core.run.planning import plan
-from core.run.rows import SELECTIONS, blank
-from core.run.spec import read_spec
+from core.runs.diff import different_only, rows
+from core.runs.directory import make_run, write_json
+from core.runs.items import compare_runs
+from core.runs.planner import plan
+from core.runs.rows import SELECTIONS, blank
+from core.runs.spec import read_spec
 from core.stats import mcnemar_exact, newcombe_paired
 from tests.run_helpers import write_cohort
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from core import settings
+from core import config as settings
 from core.errors import SpecError
-from core.run import consider, presets, read_toml, write_toml
-from core.run.folder import make_run, write_json
-from core.run.planning import plan
-from core.run.provenance import machine
-from core.run.spec import read_spec
+from core.runs.directory import make_run, write_json
+from core.runs.estimate import consider
+from core.runs.planner import plan
+from core.runs.presets import presets, read_toml, write_toml
+from core.runs.provenance import machine
+from core.runs.spec import read_spec
 from tests.run_helpers import ROOT, write_cohort
 
 PLAIN = some.one_of(

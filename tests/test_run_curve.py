@@ -12,14 +12,13 @@ from scipy.stats import chi2
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName
+from core.experiments.curve.rows import Choice, jaccard, observe, points, structured, take
 from core.protocol import Protocol
-from core.run.curve.rows import Choice, observe, points, take
-from core.run.curve.scores import jaccard, structured
-from core.run.folder import make_run, take_lock
-from core.run.job import Job
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs.directory import make_run, take_lock
+from core.runs.job import Job
+from core.runs.planner import plan
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
 from core.synthetic.responses import MODELS as SIMULATED
 from tests.run_helpers import read_questions, write_cohort, write_questions
 

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.run import cancel, consider, enqueue, resume, rows, start, status, wait
-from core.run.folder import make_run
-from core.run.planning import plan
-from core.run.spec import read_spec
+from core.runs.diff import rows
+from core.runs.directory import make_run
+from core.runs.estimate import consider
+from core.runs.planner import plan
+from core.runs.process import cancel, resume, start, wait
+from core.runs.queue import enqueue, status
+from core.runs.spec import read_spec
 from tests import run_members
 from tests.run_helpers import spec, wait_until, write_cohort, write_site
 

@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 import pytest
 
 from core import api
-from core.__main__ import main
 from core.arms import ARMS
+from core.cli import main
+from core.config import audit_file, runs_folder
 from core.errors import MissingKey
 from core.judges.model.options import HAIKU
-from core.ledger import read_lines
 from core.protocol import Protocol
-from core.run import rows, start, wait
-from core.run.compose.estimating import estimate
-from core.run.compose.summaries import writing
-from core.run.entries import ArmEntry
-from core.settings import audit_file, runs_folder
+from core.runs.diff import rows
+from core.runs.estimate import estimate, writing
+from core.runs.plan import ArmEntry
+from core.runs.process import start, wait
+from core.storage.jsonl import read_lines
 from core.text import sentences
 from core.types import Budget, Event, Instruction, Record
 from tests.claude_server import ClaudeFake

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from core.__main__ import main
+from core.cli import main
 from core.egress import audit
 from core.errors import InputError
 from core.loaders.data_use import set_data_use
-from core.run import export_run, report, start, status, wait
-from core.run.export.exporting import kept_columns
-from core.run.export.html import interval_columns, report_html
-from core.run.rows import ANSWERS, SELECTIONS, VERDICTS
+from core.runs.export import export_run, interval_columns, kept_columns, report_html
+from core.runs.process import start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.rows import ANSWERS, SELECTIONS, VERDICTS
 from tests.exports import Exported, exported_run, unpacked
 from tests.run_helpers import DRUGS
 
@@ -38,8 +39,7 @@ def test_no_text_of_a_record_leaves_by_default(place: Exported, tmp_path: Path):
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".parquet"
     )
-    from core.store import query
-    from core.store.query import quoted
+    from core.storage.query import query, quoted
 
     for table in (folder / "items").iterdir():
         found = query(lambda table=table: f"SELECT * FROM read_parquet({quoted(table)})")

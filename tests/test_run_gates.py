@@ -14,14 +14,18 @@ from core.gate.checkpoint import save_gate
 from core.gate.plus.checkpoint import save_plus
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.run import control, resume, rows, status
-from core.run.folder import RunFolder, make_run
-from core.run.gating import defaults, pinned
-from core.run.gating.defaults import default_gate_folder
-from core.run.planning import plan
-from core.run.provenance import content_digest
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs import gate_checkpoints as defaults
+from core.runs import gate_checkpoints as pinned
+from core.runs import process as control
+from core.runs.diff import rows
+from core.runs.directory import RunFolder, make_run
+from core.runs.gate_checkpoints import default_gate_folder
+from core.runs.planner import plan
+from core.runs.process import resume
+from core.runs.provenance import content_digest
+from core.runs.queue import status
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
 from tests import gate_cohort
 from tests.gates import random_gate, random_plus
 

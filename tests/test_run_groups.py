@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.loaders.open import open_cohort
-from core.run import cancel, report, resume, rows, start, status, wait
-from core.run.control import _children
-from core.run.entries import ArmEntry
-from core.run.evidence import Question
-from core.run.groups import outcomes
-from core.run.job import Stopped
-from core.run.selecting import select
+from core.runs.answering import select
+from core.runs.diff import rows
+from core.runs.evidence import Question
+from core.runs.job import Stopped, outcomes
+from core.runs.plan import ArmEntry
+from core.runs.process import cancel, children, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report
 from tests.run_helpers import held, members_place, spec, until, wait_until, write_cohort
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
@@ -84,7 +85,7 @@ def test_kills_in_the_middle_of_groups_lose_and_double_nothing(
     kills, seen = 0, 0
     while kills < 3:
         until(lambda least=seen + 5: len(rows(run, "answers")) >= least, "five more are there")
-        child = _children[run]
+        child = children[run]
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         seen, kills = len(rows(run, "answers")), kills + 1

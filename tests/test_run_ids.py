@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from core.run.export.importing import RUN_ID
-from core.run.folder import make_run, run_ids
+from core.runs.directory import make_run, run_ids
+from core.runs.importing import RUN_ID
 
 
 def test_runs_made_within_a_second_are_listed_oldest_first(tmp_path, monkeypatch):

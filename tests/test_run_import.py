@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import DataUseError, InputError
-from core.run import cancel, export_run, import_run, report, resume, rows, status
-from core.run.export import importing
+from core.runs import importing
+from core.runs.diff import rows
+from core.runs.export import export_run
+from core.runs.importing import import_run
+from core.runs.process import cancel, resume
+from core.runs.queue import status
+from core.runs.report import report
 from tests.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 
 

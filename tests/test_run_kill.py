@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError, WorkFailed
-from core.run import report, resume, rows, start, status, wait
-from core.run.control import _children
-from core.store.journal import lines
+from core.runs.diff import rows
+from core.runs.process import children, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.storage.rows import lines
 from tests.run_helpers import ROOT, held, members_place, spec, until, wait_until, write_cohort
 
 VARYING = ("time", "seconds", "selection_seconds")
@@ -54,7 +56,7 @@ def whole(cohort: Path):
 
 def kill(run: str) -> bool:
     """Kill the worker at once; whether it was still at work."""
-    child = _children[run]
+    child = children[run]
     os.kill(child.pid, signal.SIGKILL)
     return child.wait() == -signal.SIGKILL
 
@@ -102,7 +104,7 @@ def test_kills_around_the_end_where_files_change_form(cohort: Path, whole):
                 break
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.06))
-        if run in _children:
+        if run in children:
             killed += kill(run)
         if status(run)["status"] == "done":
             assert contents(run) == whole[0]
@@ -139,7 +141,7 @@ def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
     run = start(spec(cohort))
 
     def stop(done: int, planned: int, failed: int):
-        if done > 10 and run in _children:
+        if done > 10 and run in children:
             kill(run)
 
     with pytest.raises(WorkFailed, match=r"died after \d+ of 240 items"):
@@ -181,7 +183,7 @@ def test_the_command_line_is_not_0_when_only_the_worker_dies(
 
 def test_a_worker_outlives_the_command_that_started_it(cohort: Path, place: Path):
     code = (
-        "from core.run import start; from tests.run_helpers import spec; "
+        "from core.runs.process import start; from tests.run_helpers import spec; "
         "from tests import run_members as m; m.READERS.get('extractive'); "
         f"print(start(spec({str(cohort)!r})), flush=True); import os; os._exit(0)"
     )
@@ -198,7 +200,7 @@ def test_a_second_worker_is_refused(cohort: Path, tmp_path: Path, monkeypatch):
     with pytest.raises(InputError, match="running already"):
         resume(run)
     second = subprocess.run(
-        [sys.executable, "-m", "core.run.worker", run], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "core.runs.worker", run], cwd=ROOT, capture_output=True, text=True
     )
     assert second.returncode == 2
     assert "running already" in second.stderr

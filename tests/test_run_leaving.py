@@ -10,28 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.__main__ import main
+from core import config as settings
+from core.cli import main
 from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from core.loaders.data_use import set_data_use
-from core.run import (
-    cancel,
-    enqueue,
-    item,
-    report,
-    resume,
-    rows,
-    start,
-    status,
-    wait,
-    write_toml,
-)  # fmt: skip
-from core.run.control import _children
-from core.run.folder import find_run, make_run, take_lock
-from core.run.planning import plan
-from core.run.spec import read_spec
-from core.run.worker import do_run
+from core.runs.diff import item, rows
+from core.runs.directory import find_run, make_run, take_lock
+from core.runs.planner import plan
+from core.runs.presets import write_toml
+from core.runs.process import cancel, children, resume, start, wait
+from core.runs.queue import enqueue, status
+from core.runs.report import report
+from core.runs.spec import read_spec
+from core.runs.worker import do_run
 from tests.claude_server import ClaudeFake
 from tests.openai_server import OpenAIFake
 from tests.run_helpers import has_ray, wait_until, write_cohort
@@ -184,8 +176,8 @@ def test_a_named_cluster_gets_records_only_where_the_tag_says_so(place, cohort, 
         launched.append(folder.id)
         lock.release()
 
-    monkeypatch.setattr("core.run.control.launch", launch)
-    monkeypatch.setattr("core.run.queue.tick", lambda: "")
+    monkeypatch.setattr("core.runs.process.launch", launch)
+    monkeypatch.setattr("core.runs.queue.tick", lambda: "")
     refused = r"machines of ray://\S+: the data-use tag of ward says external_services_allowed = "
     # On loopback, too, there may be the first of many machines.
     for on in ("ray://head:6379", "ray://10.0.0.7", "ray://127.0.0.1:6379"):
@@ -339,7 +331,7 @@ def test_a_run_killed_in_the_middle_of_a_batch_is_taken_up(place, cohort, claude
     while not (claude.batches and status(run)["note"]) and time.monotonic() < until:
         time.sleep(0.05)
     assert "batch of 16 prompts: 0 done" in status(run)["note"]
-    os.kill(_children[run].pid, signal.SIGKILL)
+    os.kill(children[run].pid, signal.SIGKILL)
     assert wait_until(run, "crashed") == "crashed"
     resume(run)
     wait_until(run, "running")

@@ -12,26 +12,18 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.errors import InputError, SpecError
+from core.experiments.needles.items import needle_items
+from core.experiments.needles.tables import _counted, contrasts, in_words
 from core.loaders.open import open_cohort
-from core.run import (
-    asked_of,
-    estimate,
-    item,
-    needle_items,
-    report,
-    resume,
-    rows,
-    start,
-    status,
-    wait,
-)
-from core.run.control import _children
-from core.run.kind import KINDS
-from core.run.members import MemberEntry
-from core.run.needle.contrast import contrasts, in_words
-from core.run.needle.tables import _counted
-from core.run.review import add_review, review_cards, reviewers
-from core.run.spec import parse_spec
+from core.runs.components import MemberEntry
+from core.runs.diff import asked_of, item, rows
+from core.runs.estimate import estimate
+from core.runs.experiment import KINDS
+from core.runs.process import children, resume, start, wait
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.reviews import add_review, review_cards, reviewers
+from core.runs.spec import parse_spec
 from tests import needle_members
 from tests.run_helpers import members_place, write_cohort
 from tests.stage2_rows import ARMS, plan
@@ -239,8 +231,8 @@ def test_a_killed_run_goes_on_and_ends_the_same(
         before = status(run)["done"]
         while status(run)["done"] < before + 90 and status(run)["status"] == "running":
             time.sleep(0.02)
-        os.kill(_children[run].pid, signal.SIGKILL)
-        kills += _children[run].wait() == -signal.SIGKILL
+        os.kill(children[run].pid, signal.SIGKILL)
+        kills += children[run].wait() == -signal.SIGKILL
         assert status(run)["status"] == "crashed"
         assert status(run)["done"] >= before
         resume(run)

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from core import settings
-from core.__main__ import main
+from core import config as settings
+from core.cli import main
 from core.errors import InputError
-from core.run import cancel, enqueue, resume, rows, start, status, wait
-from core.run.control import _children
-from core.run.folder import RunFolder, waiting, write_json
-from core.run.queue import tick
-from core.run.state import pace
+from core.runs.diff import rows
+from core.runs.directory import RunFolder, waiting, write_json
+from core.runs.process import cancel, children, resume, start, wait
+from core.runs.queue import enqueue, status, tick
+from core.runs.status import pace
 from tests import run_members
 from tests.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
 
@@ -77,7 +77,7 @@ def test_the_next_starts_when_the_one_before_ends_and_nobody_looks(cohort, hold)
 def test_a_killed_worker_keeps_its_rows_and_the_next_starts_at_the_next_look(cohort, hold):
     first, second = enqueue(small(cohort, seed=1)), enqueue(small(cohort, seed=2))
     until(lambda: len(rows(first, "answers")) == 2, "two are answered")
-    child = _children[first]
+    child = children[first]
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     now = status(first)
@@ -119,7 +119,11 @@ def test_many_processes_start_a_waiting_run_once(cohort, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.1")
     first = enqueue(small(cohort, seed=1))
     second = enqueue(small(cohort, seed=2))
-    look = [sys.executable, "-c", "from core.run import status\nfor _ in range(40): status()"]
+    look = [
+        sys.executable,
+        "-c",
+        "from core.runs.status import status\nfor _ in range(40): status()",
+    ]
     lookers = [subprocess.Popen(look, cwd=ROOT) for _ in range(3)]
     wait(second)
     assert [one.wait(timeout=60) for one in lookers] == [0, 0, 0]
@@ -147,7 +151,7 @@ def test_each_gpu_has_a_slot_and_the_cpu_its_own(cohort, monkeypatch):
         folder.slot.write_text(slot)
         locks[folder.id] = lock  # as a worker holds it
 
-    monkeypatch.setattr("core.run.queue.launch", held)
+    monkeypatch.setattr("core.runs.queue.launch", held)
     plain = enqueue(small(cohort))
     monkeypatch.setattr(run_members.EchoReader, "mark", classmethod(lambda cls: "m"), raising=False)
     heavy = [enqueue(small(cohort, seed=i)) for i in range(3)]
@@ -165,7 +169,7 @@ def test_each_gpu_has_a_slot_and_the_cpu_its_own(cohort, monkeypatch):
 
 def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, hold, monkeypatch):
     first = enqueue(small(cohort))
-    monkeypatch.setattr("core.run.queue.now", lambda: "1999-01-01T00:00:00+00:00")
+    monkeypatch.setattr("core.runs.queue.now", lambda: "1999-01-01T00:00:00+00:00")
     second, third = enqueue(small(cohort)), enqueue(small(cohort))
     assert [folder.id for folder, _ in waiting()] == [second, third]
     for run in (first, second, third):

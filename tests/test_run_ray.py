@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.__main__ import main
+from core import config as settings
+from core.cli import main
 from core.errors import WorkFailed
 from core.loaders.data_use import set_data_use
-from core.run import cancel, resume, rows, start, status, wait
-from core.run.control import _children
+from core.runs.diff import rows
+from core.runs.process import cancel, children, resume, start, wait
+from core.runs.queue import status
 from tests.run_helpers import members_place, spec, wait_until, write_cohort
 
 pytestmark = [
@@ -153,7 +154,7 @@ def test_a_killed_run_leaves_no_worker_and_goes_on_where_it_was(cluster, cohort,
     before = workers()
     run = start(spec(cohort), on=on(cluster))
     wait_for_items(run, 10)
-    child = _children[run]
+    child = children[run]
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     assert status(run)["status"] == "crashed"

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.run import start, status
-from core.run.folder import find_run, run_ids
-from core.run.planning import find_data
-from core.run.spec import parse_spec, read_spec
+from core.runs.directory import find_run, run_ids
+from core.runs.planner import find_data
+from core.runs.process import start
+from core.runs.queue import status
+from core.runs.spec import parse_spec, read_spec
 from tests.run_helpers import ROOT, write_cohort
 
 GOOD = {
@@ -166,12 +167,12 @@ def test_data_is_found_as_a_path_beside_the_spec_and_by_name(place: Path, monkey
     assert find_data("mine", str(place / "specs")) == beside
 
 
-def test_the_rows_of_the_door_are_a_function_whatever_is_loaded_when():
-    code = "import core.api, core.run as r; print(callable(r.rows), callable(core.api.rows))"
+def test_the_rows_of_the_api_are_a_function_whatever_is_loaded_when():
+    code = "import core.runs.rows, core.api; print(callable(core.api.rows))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "True True\n"
+    assert done.stdout == "True\n"
 
 
 def test_unknown_runs_are_refused_and_no_path_is_taken_for_one(place: Path):

@@ -10,20 +10,23 @@ import numpy as np
 import pytest
 import torch
 
+from core.embedding.pairs import NLI, shared
 from core.errors import InputError, MissingModel
-from core.evidence import lexical_hits
+from core.experiments.selection.tables import recall
 from core.loaders.open import open_cohort
-from core.pairs import NLI, shared
 from core.protocol import Protocol
-from core.run import report, rows, start, status
-from core.run.folder import RunFolder, find_run, make_run, take_lock
-from core.run.planning import plan
-from core.run.spec import parse_spec, read_spec
-from core.run.tables.recall import recall
-from core.run.tables.stage1_facts import EVIDENCE, Stage1Facts
-from core.run.worker import do_run
+from core.runs.diff import rows
+from core.runs.directory import RunFolder, find_run, make_run, take_lock
+from core.runs.facts import EVIDENCE, Stage1Facts
+from core.runs.planner import plan
+from core.runs.process import start
+from core.runs.queue import status
+from core.runs.report import report
+from core.runs.spec import parse_spec, read_spec
+from core.runs.worker import do_run
 from core.stats import share_interval
 from core.text import sentences
+from core.text.evidence import lexical_hits
 from tests import pair_models, run_members, stage2_rows
 from tests.reference import pairs as plain
 from tests.run_helpers import read_questions, write_cohort, write_questions
@@ -42,7 +45,7 @@ def place(tmp_path_factory):
         patch.setenv("MIDCHART_DATA", str(folder / "data"))
         patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
         patch.setenv("MIDCHART_MODELS", str(folder / "models"))
-        patch.setattr("core.pairs.scorer.hardware", lambda: ("cpu", "float32"))
+        patch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
         run_members.enter()
         yield folder
         run_members.leave()
@@ -209,8 +212,8 @@ def test_precision_counts_lines_and_resamples_questions(run, cohort):
 def test_precision_intervals_are_those_of_resampled_questions():
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
-    from core.run.tables.precision import precision
-    from core.run.tables.stage1_facts import LEXICAL, Stage1Facts
+    from core.experiments.selection.tables import precision
+    from core.runs.facts import LEXICAL, Stage1Facts
 
     found = [
         {"label": "bm25", "instruction": i, "band": "0-10", "middle": False, "kept": n,
@@ -287,7 +290,7 @@ def test_evidence_may_be_the_reference_and_the_best_snippet_counts(cohort):
     assert found["i00"]["best"] is not None and found["i00"]["about"] == "evidence"
     one, two = open_cohort(str(cohort)).gold["i01"].snippets
     texts = texts_of(cohort, found["i01"]["record"])
-    from core.pairs import Entailment
+    from core.embedding.pairs import Entailment
 
     kept = [texts[line["id"]] for line in found["i01"]["entailment"]]
     each = [Entailment().either_way([(snippet, t) for t in kept]) for snippet in (one, two)]
@@ -302,7 +305,7 @@ def test_what_fails_says_why_and_is_done_on_resume(cohort, monkeypatch):
         raise RuntimeError(f"the record says {pairs[0]}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("core.run.semantic.Entailment.either_way", broken)
+        patch.setattr("core.runs.semantic.Entailment.either_way", broken)
         run = done_here(spec(cohort, arms=["bm25", "oracle"], limit=6))
     now = status(run)
     failed = [r for r in rows(run, "semantic") if r["status"] == "failed"]

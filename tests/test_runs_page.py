@@ -10,10 +10,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core import api, settings
-from core.run.folder import RunFolder, make_run, write_json
-from core.run.planning import plan
-from core.run.spec import read_spec
+from core import api
+from core import config as settings
+from core.runs.directory import RunFolder, make_run, write_json
+from core.runs.planner import plan
+from core.runs.spec import read_spec
 from pages.ui.runs import differences, pick
 from tests import app_data
 from tests.openai_server import OpenAIFake

@@ -8,8 +8,8 @@ import io
 import pandas as pd
 import pytest
 
-from core.run import write_tables
-from core.sheets import FORMULA_STARTS, inert, write_sheet
+from core.runs.report import write_tables
+from core.storage.csv import FORMULA_STARTS, inert, write_sheet
 from pages.ui.shared import tables
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.packing import NOT_DOCUMENTED
 from core.protocol import Protocol
 from core.readers.small import answerable
-from core.small.exam import SHORT, Case, cases, holds, patients, quotes
+from core.small_reader.evaluation import SHORT, Case, cases, holds, patients, quotes
+from core.text.prompt import NOT_DOCUMENTED
 from core.types import Answer, Prompt
 
 

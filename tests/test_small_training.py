@@ -18,13 +18,12 @@ from tokenizers import Tokenizer
 from core.errors import DataError, InputError
 from core.protocol import Protocol
 from core.readers.qwen import Qwen
-from core.small.attending import NAME
-from core.small.batches import BEGINNING, DATE, FINDING, encode, foretell, right_answers
-from core.small.network import Known, make_network
-from core.small.recipe import Recipe, Shape, Step
-from core.small.shipping import ship
-from core.small.tokens import END, PAD, answer_ids, ids, save_tokenizer
-from core.small.trainer import ReaderTrainer
+from core.small_reader.batches import BEGINNING, DATE, FINDING, encode, foretell, right_answers
+from core.small_reader.network import NAME, Known, make_network
+from core.small_reader.recipe import Recipe, Shape, Step
+from core.small_reader.shipping import ship
+from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
+from core.small_reader.training import ReaderTrainer
 from core.synthetic.lessons import Lesson, LessonPlan, lesson
 from core.synthetic.lessons.tables import name_words
 from core.training import Aborted
@@ -39,7 +38,7 @@ PLAN = LessonPlan(lines=(6, 10), asked=8)
 @pytest.fixture(scope="module", autouse=True)
 def few_lessons_for_words() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.small.trainer.TOKENIZER_LESSONS", 25)
+        patch.setattr("core.small_reader.training.TOKENIZER_LESSONS", 25)
         yield
 
 
@@ -115,7 +114,7 @@ def test_lessons_are_attended_as_transformers_attends(
 ) -> None:
     """The same answers and gradients from torch's kernel and from the one that lessons use."""
     trainer, _ = trained
-    monkeypatch.setattr("core.small.attending.CHUNK", 50)
+    monkeypatch.setattr("core.small_reader.network.CHUNK", 50)
     taught = encode(trainer.tokenizer, lesson(8, 3, PLAN))
     told: list[tuple[torch.Tensor, ...]] = []
     for name in ("sdpa", NAME):
@@ -253,7 +252,7 @@ def test_what_a_training_frees_it_takes_again(kept: bool) -> None:
     # In a process of its own: what is asked of the C library cannot be taken back.
     asked = f"""
 import resource
-from core.small.memory import keep_memory
+from core.small_reader.memory import keep_memory
 if {kept} and not keep_memory():
     print("no glibc")
     raise SystemExit
@@ -287,7 +286,7 @@ def test_fewer_names_are_made_up_once_lessons_have_grown(monkeypatch: pytest.Mon
         plans.append(plan)
         return lesson(8, 3, PLAN)
 
-    monkeypatch.setattr("core.small.trainer.make_lesson", keep)
+    monkeypatch.setattr("core.small_reader.training.make_lesson", keep)
     trainer.lines = RECIPE.lines[2] - 1
     for right in (0.5, 0.7, 0.7):
         trainer.judged.extend([(1.0, right, 1.0)] * RECIPE.judged)
@@ -338,10 +337,10 @@ def test_the_command_trains_saves_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from core import api
-    from core.door import small
+    from core.services import training as small
 
     monkeypatch.setattr(small, "Recipe", lambda threads: replace(RECIPE, steps=2))
-    monkeypatch.setattr("core.small.trainer.Shape", lambda: SHAPE)
+    monkeypatch.setattr("core.small_reader.training.Shape", lambda: SHAPE)
     made = api.train_reader(tmp_path / "mine", seed=3)
     assert made["step"] == 2
     assert made_with(tmp_path / "mine")["recipe"]["seed"] == 3

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.bench.units import examine, reason
-from core.splitting import split
 from core.text import count_tokens, cut_note, one_line
+from core.text.splitting import split
 
 PROSE = (
     "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.experiments.answers.tables import stage2
 from core.protocol import parse
-from core.run.tables.stage2 import stage2
 from core.stats import (
     FEWEST_CLUSTERS,
     Interval,

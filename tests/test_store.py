@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UnknownName, WorkFailed
-from core.store import Journal, Lock, RowStore, compact, drop, held, query, reopen, repair, source
-from core.store.journal import encode, lines
-from core.store.query import cursor, damaged
+from core.storage.lock import Lock, held
+from core.storage.query import cursor, damaged, query, source
+from core.storage.rows import Journal, RowStore, compact, drop, encode, lines, reopen, repair
 
 SCHEMA = {
     "key": "VARCHAR",
@@ -256,7 +256,7 @@ def test_the_lock_is_seen_by_others_and_dies_with_its_holder(tmp_path: Path):
     assert not held(path)
     # A program of its own, not multiprocessing: spawn would run this process's main file again.
     code = (
-        "import sys, time; from pathlib import Path; from core.store import Lock\n"
+        "import sys, time; from pathlib import Path; from core.storage.lock import Lock\n"
         "lock = Lock.take(Path(sys.argv[1])); print(lock is not None, flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

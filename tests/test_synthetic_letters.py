@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import api
-from core.door.cohorts import LETTER_EVENTS, LETTER_PATIENTS
+from core.services.cohorts import LETTER_EVENTS, LETTER_PATIENTS
 from core.synthetic.cohort import make_clinical, make_one
 from core.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress, wrap
 from core.text import count_tokens, event_text, one_line

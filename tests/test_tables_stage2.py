@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from core.errors import UnknownName
-from core.run.members import MemberEntry
-from core.run.rows import SEMANTIC, blank
-from core.run.tables import facts as facts_room
-from core.run.tables.counting import counted, tally
-from core.run.tables.facts import facts
-from core.run.tables.paired import paired
-from core.run.tables.stage2 import stage2
+from core.experiments.answers.tables import stage2
+from core.runs import facts as facts_room
+from core.runs.components import MemberEntry
+from core.runs.facts import facts
+from core.runs.paired import paired
+from core.runs.rows import SEMANTIC, blank
+from core.runs.tables import counted, tally
 from core.stats import mcnemar_exact, share_interval
-from core.store import RowStore
+from core.storage.rows import RowStore
 from tests.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 
 

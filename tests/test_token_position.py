@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from core.experiments.curve.rows import _pieces
 from core.loaders.open import open_cohort
 from core.protocol import parse
-from core.run.curve.rows import _pieces
-from core.run.evidence import question_of
+from core.runs.evidence import question_of
 
 
 @pytest.fixture

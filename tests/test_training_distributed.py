@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.ehrshot.network import EncoderConfig
-from core.ehrshot.recipe import Epoch, Recipe
-from core.ehrshot.trainer import ForecastTrainer
 from core.errors import WorkFailed
+from core.experiments.forecast.network import EncoderConfig
+from core.experiments.forecast.recipe import Epoch, Recipe
+from core.experiments.forecast.training import ForecastTrainer
 from core.training.distributed import train_distributed
 from tests.forecasts import LENGTH, made
 

@@ -17,9 +17,10 @@ import json
 import os
 from pathlib import Path
 
-from core import settings
-from core.printing import table
-from core.run import start, status, wait
+from core import config as settings
+from core.cli import table
+from core.runs.process import start, wait
+from core.runs.queue import status
 from tests.openai_server import OpenAIFake
 
 DELAY_S = 0.25

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.packing import body
 from core.protocol import Protocol
 from core.text import count_tokens
+from core.text.prompt import body
 from core.types import Answer, Prompt
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from core.interfaces import Arm
 from core.registry import Registry
-from core.seams import Arm
 
 ARMS: Registry[Arm] = Registry("arm", "core.arms")

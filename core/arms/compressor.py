@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import settings, weights
+from core import config as settings
+from core import weights
 from core.errors import MissingModel
-from core.files import replacing
+from core.storage.files import replacing
 
 LOG = logging.getLogger("midchart.compressor")
 

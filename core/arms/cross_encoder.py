@@ -14,7 +14,7 @@ from core.arms import ARMS
 from core.arms.base import ScoredArm, Scores, Trace, top_k
 from core.arms.bm25_family import index_of
 from core.arms.candidates import Candidates, Positions
-from core.pairs import RELEVANCE, relevance, shared
+from core.embedding.pairs import RELEVANCE, relevance, shared
 from core.protocol import Protocol
 from core.text import words
 from core.types import Instruction

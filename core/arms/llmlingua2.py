@@ -22,19 +22,10 @@ from core.arms.candidates import Candidates, candidates
 from core.arms.compressor import MODEL, Compressor, shared
 from core.arms.lru import LRU
 from core.errors import InputError
-from core.packing import day
 from core.protocol import Protocol
 from core.text import count_tokens
-from core.types import (
-    Budget,
-    ContextLine,
-    Instruction,
-    Kept,
-    Record,
-    Selection,
-    Sentence,
-    Span,
-)
+from core.text.prompt import day
+from core.types import Budget, ContextLine, Instruction, Kept, Record, Selection, Sentence, Span
 
 WORDS = 2000
 """Words that are left (PROTOCOL, Arms)."""

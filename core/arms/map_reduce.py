@@ -19,10 +19,10 @@ from core.arms import ARMS
 from core.arms.candidates import Candidates, candidates
 from core.arms.summaries import Summaries, Summary
 from core.errors import InputError
-from core.packing import HEAD, MIDDLE, TAIL, body, build_prompt, day, line_text
+from core.interfaces import Reader
 from core.protocol import Protocol
-from core.seams import Reader
 from core.text import count_tokens
+from core.text.prompt import HEAD, MIDDLE, TAIL, body, build_prompt, day, line_text
 from core.types import Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
 
 CHUNK = 30

@@ -18,8 +18,8 @@ from core.arms import ARMS
 from core.arms.base import ScoredArm, top_k
 from core.arms.candidates import candidates
 from core.errors import InputError, MidchartError
+from core.interfaces import Arm
 from core.protocol import Protocol
-from core.seams import Arm
 from core.types import Explanation, Instruction, Record, Sentence
 
 

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from core import settings
+from core import config as settings
 from core.errors import WorkFailed
-from core.files import replacing
+from core.interfaces import GroupReader, Reader
 from core.protocol import Protocol
-from core.seams import GroupReader, Reader
+from core.storage.files import replacing
 from core.types import Answer, Prompt
 
 LOG = logging.getLogger("midchart.summaries")

@@ -12,8 +12,8 @@ import pkgutil
 from collections.abc import Callable
 
 from core.errors import UnknownName
+from core.interfaces import Attention
 from core.registry import Registry
-from core.seams import Attention
 
 
 class Attentions(Registry[Attention]):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from core import settings
+from core import config as settings
 from core.errors import InputError
 from core.registry import Registry
 

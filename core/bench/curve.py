@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from core.bench import BENCHES, compare, reference
-from core.curve import place, study
-from core.curve.simulate import PUBLISHED_N
+from core.experiments.curve.power import PUBLISHED_N
+from core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
+from core.experiments.curve.study import place, study
+from core.experiments.curve.tables import bin_rows, drawn, in_words, summary_row
 from core.protocol import Protocol
-from core.run.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
-from core.run.curve.tables import bin_rows, drawn, in_words, summary_row
 from core.types import Cohort, Instruction, Manifest
 
 RESAMPLES, MODELS, MILLION = 5000, 6, 166_667

@@ -21,7 +21,7 @@ from core.bench import BENCHES
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.ehrshot.examples import Examples
+    from core.experiments.forecast.examples import Examples
 
 LABELS = {"train": 70_501, "tuning": 56_224}
 """EHRSHOT's anemia."""
@@ -39,8 +39,7 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
     """Examples of drawn tokens, half of which fill the window; labels hang on a token's count."""
     import numpy as np
 
-    from core.ehrshot.examples import Examples, Part
-    from core.ehrshot.tokens import Vocabulary
+    from core.experiments.forecast.examples import Examples, Part, Vocabulary
 
     rng = np.random.default_rng(0)
     parts: list[Part] = []
@@ -61,9 +60,9 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
 
 def seconds_of(name: str, found: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from core.ehrshot.network import EncoderConfig
-    from core.ehrshot.recipe import Recipe
-    from core.ehrshot.trainer import ForecastTrainer
+    from core.experiments.forecast.network import EncoderConfig
+    from core.experiments.forecast.recipe import Recipe
+    from core.experiments.forecast.training import ForecastTrainer
 
     size, events = found.vocabulary.size, found.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)

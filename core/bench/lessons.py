@@ -19,11 +19,10 @@ def small_lesson() -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from core.small.attending import NAME
-    from core.small.batches import encode, foretell
-    from core.small.network import make_network
-    from core.small.recipe import Recipe, Shape
-    from core.small.tokens import END, PAD, train_tokenizer
+    from core.small_reader.batches import encode, foretell
+    from core.small_reader.network import NAME, make_network
+    from core.small_reader.recipe import Recipe, Shape
+    from core.small_reader.tokens import END, PAD, train_tokenizer
     from core.synthetic.lessons import LessonPlan, make_lesson
     from core.training.repeatable import one_thread
 

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from core.bench import BENCHES, compare
-from core.small.memory import keep_memory
+from core.small_reader.memory import keep_memory
 
 LINES = 100
 STEPS = 2
@@ -20,8 +20,8 @@ STEPS = 2
 
 @functools.cache
 def _trainer() -> Any:
-    from core.small.recipe import Recipe
-    from core.small.trainer import ReaderTrainer
+    from core.small_reader.recipe import Recipe
+    from core.small_reader.training import ReaderTrainer
 
     trainer = ReaderTrainer(Recipe(lines=(LINES, LINES, LINES)))
     trainer.total = STEPS

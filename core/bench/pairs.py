@@ -18,7 +18,7 @@ import numpy as np
 
 from core.arms import ARMS
 from core.bench import BENCHES, compare, reference
-from core.pairs import NLI, Entailment, PairScorer
+from core.embedding.pairs import NLI, Entailment, PairScorer
 from core.protocol import Protocol
 from core.types import Budget, Event, Instruction, Record
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from core.bench import BENCHES, compare, reference
 from core.errors import WorkFailed
-from core.packing import HEAD, MIDDLE, TAIL
 from core.readers.local.batches import Ids
+from core.text.prompt import HEAD, MIDDLE, TAIL
 
 NEW = 40
 ARMS, QUESTIONS, LINES, RECORD = 7, 4, 20, 100

@@ -17,8 +17,8 @@ from core.arms.semantic import SentenceVectors
 from core.bench import BENCHES, compare, reference
 from core.bm25 import BM25Index
 from core.embedding import Embedder
-from core.locating import locate
 from core.text import words
+from core.text.locating import locate
 from core.types import Event, Record
 
 SENTENCES = 2000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from core.bench import BENCHES, compare, reference
-from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
+from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Prompt
 
 DELAY_S = 0.05

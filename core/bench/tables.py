@@ -8,13 +8,13 @@ from typing import Any
 
 from core.bench import BENCHES, compare, reference
 from core.protocol import Protocol
-from core.run.entries import ArmEntry
-from core.run.members import MemberEntry
-from core.run.plan import Plan
-from core.run.rows import ANSWERS, VERDICTS
-from core.run.tables.counting import tally
-from core.run.tables.facts import facts
-from core.store import RowStore, query
+from core.runs.components import MemberEntry
+from core.runs.facts import facts
+from core.runs.plan import ArmEntry, Plan
+from core.runs.rows import ANSWERS, VERDICTS
+from core.runs.tables import tally
+from core.storage.query import query
+from core.storage.rows import RowStore
 from core.types import BANDS
 
 ARMS, READERS, JUDGES, QUESTIONS = 13, 2, 2, 19_231

@@ -36,8 +36,8 @@ from pathlib import Path
 
 from core.errors import InputError
 from core.loaders.open import open_cohort
-from core.splitting import split
 from core.text import SENTENCE_TOKENS, cut_note, event_text, one_line
+from core.text.splitting import split
 
 _LAST = re.compile(
     r"(?:\b(?:a|an|the|of|to|by|for|from|with|without|and|or|nor|but|as|is|are|was|were|be|been|"

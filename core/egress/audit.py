@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from core import settings
+from core import config as settings
 from core.errors import InputError
-from core.ledger import add_line, read_lines
+from core.storage.jsonl import add_line, read_lines
 
 
 def _write(event: str, **facts: Any) -> None:

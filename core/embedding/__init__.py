@@ -7,7 +7,7 @@ whose vector is not on disk.
 from __future__ import annotations
 
 from core.embedding.embedder import Embedder, cosines, shared
-from core.vectors import Progress
+from core.storage.vectors import Progress
 from core.weights import MINILM
 
 __all__ = ["MINILM", "Embedder", "Progress", "cosines", "shared"]

@@ -13,10 +13,10 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from core import settings
+from core import config as settings
 from core.embedding.minilm import MiniLM, width
+from core.storage.vectors import Once, Progress
 from core.text import one_line
-from core.vectors import Once, Progress
 from core.weights import MINILM, fingerprint, locate
 
 CHUNK = 2048

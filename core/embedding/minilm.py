@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import MissingModel
-from core.vectors import Progress
+from core.storage.vectors import Progress
 
 LONGEST = 256
 """Tokens of a text that are read, where the folder does not say."""

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError
-from core.files import replacing
 from core.gate.config import GateConfig, expected_shapes
 from core.gate.ngrams import Hashing
 from core.gate.split import Split
+from core.storage.files import replacing
 
 REMEDY = "train one with: python -m core train-gate DATA"
 Arrays = dict[str, NDArray[np.float32]]

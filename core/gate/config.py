@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
+from core.gate.measures import known
 from core.gate.ngrams import Hashing
 
 Head = Literal["linear", "standard", "deep"]
@@ -86,3 +88,16 @@ class PlusStep:
 
     step: int
     loss: float
+
+
+def curve_rows(curve: Sequence[Epoch]) -> list[dict[str, Any]]:
+    """The epochs of a training."""
+    return [
+        {
+            "epoch": one.epoch,
+            "loss": one.loss,
+            "validation_loss": known(one.validation_loss),
+            "validation_auroc": known(one.validation_auroc),
+        }
+        for one in curve
+    ]

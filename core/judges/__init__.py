@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from core.interfaces import Judge
 from core.registry import Registry
-from core.seams import Judge
 
 JUDGES: Registry[Judge] = Registry("judge", "core.judges")

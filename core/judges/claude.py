@@ -13,9 +13,9 @@ from typing import Any
 from core.egress import CLOSED, Gate
 from core.judges import JUDGES
 from core.judges.model import options
-from core.judges.model.claude_engine import ClaudeEngine
-from core.judges.model.forecast import Forecast, forecast
+from core.judges.model.claude import ClaudeEngine
 from core.judges.model.judge import LanguageJudge
+from core.judges.model.options import Forecast, forecast
 from core.protocol import Protocol
 
 

@@ -6,7 +6,7 @@ function words, without the question's own words, and without the date stamp of 
 
 1. ``empty``: the answer holds no word and no number.
 2. ``refusal``: it declines to answer (:func:`core.judges.refusal.is_refusal`).
-3. ``hedged``: it names a possibility without committing to it (:mod:`core.judges.hedge`), and the
+3. ``hedged``: it names a possibility without committing to it (:mod:`core.judges.refusal`), and the
    reference does not; a reader that means to quote a line does not hedge.
 4. ``continuation``: it carries the record on instead of answering. Its first line, or half of its
    lines, begin with the date stamp of a context line or a heading of the prompt; or its prompt
@@ -30,8 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from core.judges.hedge import is_hedged
-from core.judges.refusal import is_refusal
+from core.judges.refusal import is_hedged, is_refusal
 from core.text import words
 
 FAILURE_KINDS = (

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
 from core.judges import JUDGES
 from core.judges.offline import texts_of
 from core.judges.refusal import is_refusal
-from core.pairs import NLI, Entailment
-from core.pairs.entailment import CONTRADICTION, ENTAILMENT, require
 from core.protocol import Protocol
 from core.types import Answer, Gold, Instruction, Verdict
 

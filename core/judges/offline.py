@@ -10,8 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from core.judges.hedge import is_hedged
-from core.judges.refusal import is_refusal
+from core.judges.refusal import is_hedged, is_refusal
 from core.protocol import Protocol
 from core.text import words
 from core.types import Answer, Gold, Instruction, Outcome, Verdict
@@ -27,7 +26,7 @@ def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] 
     to compare.
 
     Failed: a failed answer, a reference that is missing or has no word. Incorrect: an empty
-    answer, and one that hedges (:mod:`core.judges.hedge`; not a quoted line, and not where the
+    answer, and one that hedges (:mod:`core.judges.refusal`; not a quoted line, and not where the
     reference hedges too). Of a long answer the first ``protocol.response_characters`` count (0:
     all).
     """

@@ -60,3 +60,32 @@ def is_refusal(text: str) -> bool:
     """Whether ``text`` declines to answer, by the rule of this file; blank text does not."""
     text = one_line(text.lower().replace("’", "'"))
     return bool(_ANYWHERE.search(text) or _WHOLE.fullmatch(text))
+
+
+# Whether an answer hedges: it names a possibility and does not commit to it.
+
+
+_OPENING = re.compile(
+    r"(?:(?:yes|no|well|so)\b[,;: ]*)?(?:"
+    r"(?:it|this|that)(?:'s| is| was| may be| might be| could be| seems| appears) "
+    r"(?:also |certainly |quite |very |just )?"
+    r"(?:possible|conceivable|plausible|unclear|uncertain|not clear|not certain"
+    r"|(?:hard|difficult) to (?:say|tell))\b"
+    r"|(?:possibly|perhaps|maybe|conceivably)\b"
+    r"|i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain)|unsure|uncertain)\b"
+    r"|there(?:'s| is| was| may be| might be) (?:a|some) "
+    r"(?:\w+ )?(?:chance|possibility|likelihood)\b)"
+)
+_MODAL = re.compile(
+    r"(?:[\w'-]+ ){1,4}(?:may|might|could)(?: not)?(?: also| well| possibly| perhaps)? "
+    r"(?:have|be|also be)\b"
+)
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
+
+
+def is_hedged(text: str) -> bool:
+    """Whether every sentence of ``text`` hedges, by the rule of this file; blank text does not."""
+    plain = one_line(text.lower().replace("’", "'"))
+    sentences = [part.strip(" \"'*-–—") for part in _SENTENCES.split(plain)]
+    said = [part for part in sentences if any(character.isalnum() for character in part)]
+    return bool(said) and all(_OPENING.match(part) or _MODAL.match(part) for part in said)

@@ -10,8 +10,8 @@ from typing import Any
 from core.egress import CLOSED, Gate
 from core.judges import JUDGES
 from core.judges.model import options
-from core.judges.model.forecast import Forecast, forecast
 from core.judges.model.judge import LanguageJudge
+from core.judges.model.options import Forecast, forecast
 from core.judges.model.served_engine import ServedEngine
 from core.protocol import Protocol
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from core.interfaces import Loader
 from core.registry import Registry
-from core.seams import Loader
 
 LOADERS: Registry[Loader] = Registry("loader", "core.loaders")

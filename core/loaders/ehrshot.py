@@ -15,12 +15,18 @@ from pathlib import Path
 
 from core.errors import DataError
 from core.loaders import LOADERS
-from core.loaders.files import data_error, shown
-from core.loaders.findings import with_findings
-from core.loaders.label_values import pickles, read_labels, text_value
-from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from core.loaders.files import check_columns, data_error, read_table, shown
+from core.loaders.labelled import (
+    EventFiles,
+    LabelCounts,
+    LabelledData,
+    StoredRecords,
+    pickles,
+    read_labels,
+    text_value,
+    with_findings,
+)
 from core.loaders.manifest import read_manifest
-from core.loaders.tables import check_columns, read_table
 from core.sequences import LabelRows, RawTable
 from core.sequences.duck import sql_files, sql_text
 from core.types import Cohort, Manifest, Skip

@@ -18,13 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import settings
+from core import config as settings
 from core.errors import DataError
 from core.loaders.files import write_atomic
 from core.loaders.questions import GoldSource
-from core.locating import ALGORITHM, Place, locate, place_of
 from core.protocol import Protocol
 from core.text import event_text
+from core.text.locating import ALGORITHM, Place, locate, place_of
 from core.types import Cohort, Gold, Record, Span
 
 _SPAN = re.compile(r"\s*(\d+):(\d+)-(\d+)\s*")
@@ -35,7 +35,8 @@ class LazyGold(Mapping[str, Gold]):
 
     A record that cannot be read leaves its gold unlocated (the cohort's ``skipped`` says why).
     Where the source gives exact spans, the first one it lists is the decisive one and gives the
-    position; otherwise the best-matching snippet does (:func:`core.locating.locate`), by the score
+    position; otherwise the best-matching snippet does (:func:`core.text.locating.locate`), by the
+    score
     and threshold of ``protocol`` (default: the corrected ones).
     """
 
@@ -187,7 +188,7 @@ def _cache_file(record: Record, snippets: tuple[str, ...], protocol: Protocol) -
 
 
 def _remembered(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> _Found:
-    """What :func:`core.locating.locate` finds, from the disk where it was asked before."""
+    """What :func:`core.text.locating.locate` finds, from the disk where it was asked before."""
     if not snippets:
         return _Found((), 0, None, None, None)
     path = _cache_file(record, snippets, protocol)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import DataError, UnknownName
-from core.evidence import decile_of, is_middle
 from core.loaders.gold import LazyGold, exact_spans
-from core.locating import Located, Match, locate, place_of, quotes
 from core.protocol import Protocol
 from core.text import event_text
+from core.text.evidence import decile_of, is_middle
+from core.text.locating import Located, Match, locate, place_of, quotes
 from core.types import Cohort, Gold, Instruction, Record, Span
 
 

@@ -20,14 +20,13 @@ from typing import Any
 
 from core.errors import DataError
 from core.loaders import LOADERS
-from core.loaders.build import Raw, build_record
 from core.loaders.files import read_text, shown, skip_of
 from core.loaders.manifest import cohort_root, read_manifest
 from core.loaders.questions import task_type_of
-from core.loaders.records import LazyRecords
-from core.locating import place_of
-from core.splitting import split
+from core.loaders.records import LazyRecords, Raw, build_record
 from core.text import content_words
+from core.text.locating import place_of
+from core.text.splitting import split
 from core.types import Cohort, Gold, Instruction, Manifest, Record, Skip, Span
 
 WIDER = 0.03

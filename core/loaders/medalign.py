@@ -12,10 +12,10 @@ from pathlib import Path
 
 from core.errors import DataError
 from core.loaders import LOADERS
-from core.loaders.files import data_error, shown, skip_of, stably
+from core.loaders.files import Row, data_error, read_table, shown, skip_of, stably
 from core.loaders.gold import LazyGold
 from core.loaders.manifest import MEDALIGN_TERMS, cohort_root, read_manifest
-from core.loaders.medalign_xml import check_root, read_record
+from core.loaders.medalign_xml import check_root, read_record, read_root
 from core.loaders.questions import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
@@ -24,8 +24,6 @@ from core.loaders.questions import (
     read_responses,
 )
 from core.loaders.records import LazyRecords
-from core.loaders.tables import Row, read_table
-from core.loaders.xml_stream import read_root
 from core.types import Cohort, Manifest, Record, Response, Skip
 
 RECORD_FOLDERS = ("ehrs", "medalign_ehr_xml")

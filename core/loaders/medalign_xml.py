@@ -7,19 +7,117 @@ lines. The root element tells which. The readable version is ``tests/reference/x
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.parsers import expat
 
 from core.errors import DataError
-from core.loaders.build import Raw, build_record
-from core.loaders.clock import parse_time
-from core.loaders.files import stably
-from core.loaders.medalign_code import parse_code
-from core.loaders.xml_stream import feed, new_parser
+from core.loaders.files import parse_time, stably
+from core.loaders.records import Raw, build_record
 from core.types import Record
+
+# Hardened streaming over XML: expat fed in pieces, no DOCTYPE, one line for each failure.
+
+
+CHUNK = 1 << 20
+
+
+def new_parser(name: str) -> expat.XMLParserType:
+    """An expat parser that joins neighbouring text and refuses a DOCTYPE."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.buffer_size = 1 << 16
+
+    def refuse(*_: object) -> None:
+        raise DataError(
+            name,
+            parser.CurrentLineNumber,
+            "holds a DOCTYPE; entities and external definitions are refused",
+            "remove the DOCTYPE",
+        )
+
+    parser.StartDoctypeDeclHandler = refuse
+    return parser
+
+
+def feed(
+    parser: expat.XMLParserType, file: IO[bytes], name: str, stop: Callable[[], bool] | None = None
+) -> None:
+    """Give a file to a parser, up to its end or until ``stop()`` is true.
+
+    Raises DataError with the line where it is not well-formed, is not in the encoding it says, or
+    has a DOCTYPE.
+    """
+    try:
+        while chunk := file.read(CHUNK if stop is None else 1 << 14):
+            parser.Parse(chunk, False)
+            if stop is not None and stop():
+                return
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        reason = f"is not well-formed XML ({expat.ErrorString(error.code)})"
+        raise DataError(name, error.lineno, reason, "export the file again") from None
+    except (LookupError, UnicodeError, ValueError):
+        line = parser.CurrentLineNumber
+        reason = "is in an encoding that cannot be read"
+        raise DataError(name, line, reason, "save it as UTF-8") from None
+
+
+def read_root(path: Path, name: str) -> tuple[str, dict[str, str]]:
+    """The root element's tag and attributes; reads no further than it must."""
+    found: list[tuple[str, dict[str, str]]] = []
+    parser = new_parser(name)
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        found.append((tag, attributes))
+        parser.StartElementHandler = None
+
+    parser.StartElementHandler = start
+    with path.open("rb") as file:
+        try:
+            feed(parser, file, name, stop=lambda: bool(found))
+        except DataError:
+            if not found:
+                raise
+    return found[0]
+
+
+# ``[VOCAB/code] name value unit``, the one-line entries of MedAlign's public sample.
+
+
+_LINE = re.compile(r"\[([^\]\s]*)\]\s*(.*)", re.DOTALL)
+_UNIT = (
+    r"%|[A-Za-zµμ°%{}\[\].*^0-9]+/[A-Za-zµμ°%{}\[\].*^0-9/]+|mm\s?\[?Hg\]?|cm\s?H2O|sq\s(?:meters|m)|"
+    r"(?:k|m|u|µ|μ|n|p)?g|lbs?|oz|(?:k|c|m)?m|in(?:ches)?|ft|(?:m|d|u|µ)?L|ml|°?[CF]|deg\s?[CF]|"
+    r"degrees\s\w+|bpm|beats\sper\sminute|(?:m|µ|u|n|p)?mol|m?Eq|IU|U|units?|seconds?|sec|s|ms|"
+    r"min(?:utes)?|hours?|hrs?|h|days?|weeks?|months?|years?|fL|pg|kPa|mmol|K|M|score|points?"
+)
+_VALUE = re.compile(
+    rf"(?P<name>.*\S)\s+(?P<value>(?:[<>]=?\s?)?[+-]?\d[\d,]*(?:\.\d+)?(?:/\d+(?:\.\d+)?)?)"
+    rf"(?:\s*(?P<unit>{_UNIT}))?",
+    re.DOTALL,
+)
+_VALUED = frozenset({"measurement", "observation"})
+
+
+def parse_code(line: str, kind: str) -> tuple[str, str, str, str]:
+    """Code, name, value and unit of a line; what cannot be told apart stays in the name.
+
+    >>> parse_code("[LOINC/8478-0] Mean blood pressure 122 mm Hg", "measurement")
+    ('LOINC/8478-0', 'Mean blood pressure', '122', 'mm Hg')
+    """
+    line = line.strip()
+    match = _LINE.fullmatch(line)
+    code, rest = (match.group(1), match.group(2).strip()) if match else ("", line)
+    found = _VALUE.fullmatch(rest) if kind in _VALUED else None
+    if found is None:
+        return code, rest, "", ""
+    return code, found["name"], found["value"], found["unit"] or ""
+
 
 ROOTS = ("eventstream", "record")
 CONTEXT = frozenset(

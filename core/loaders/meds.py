@@ -18,9 +18,18 @@ import numpy as np
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.files import shown
-from core.loaders.findings import TASK, with_findings
-from core.loaders.label_values import number_value, pickles, read_labels, text_value
-from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from core.loaders.labelled import (
+    TASK,
+    EventFiles,
+    LabelCounts,
+    LabelledData,
+    StoredRecords,
+    number_value,
+    pickles,
+    read_labels,
+    text_value,
+    with_findings,
+)
 from core.loaders.manifest import read_manifest
 from core.sequences import SPLITS, LabelRows, RawTable
 from core.sequences.duck import columns, connect, said, sql_files

@@ -20,14 +20,11 @@ from typing import Any
 
 from core.errors import DataError
 from core.loaders import LOADERS
-from core.loaders.build import Raw, build_record
-from core.loaders.clock import parse_time
-from core.loaders.files import data_error, read_text, shown, skip_of
+from core.loaders.files import Row, data_error, parse_time, read_table, read_text, shown, skip_of
 from core.loaders.gold import LazyGold
 from core.loaders.manifest import cohort_root, read_manifest
 from core.loaders.questions import QUESTION_COLUMNS, read_questions
-from core.loaders.records import LazyRecords
-from core.loaders.tables import Row, read_table
+from core.loaders.records import LazyRecords, Raw, build_record
 from core.types import Cohort, Manifest, Record, Skip
 
 NEEDED = ("patient_id", "text")

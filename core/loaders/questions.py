@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from core.loaders.files import Row
 from core.loaders.records import LazyRecords
-from core.loaders.tables import Row
 from core.types import Instruction, Response, Skip
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from core.interfaces import Reader
 from core.registry import Registry
-from core.seams import Reader
 
 READERS: Registry[Reader] = Registry("reader", "core.readers")

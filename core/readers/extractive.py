@@ -15,10 +15,10 @@ import numpy as np
 
 from core.embedding import MINILM, Embedder, cosines, shared
 from core.errors import InputError
-from core.packing import HEAD, MIDDLE, TAIL
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
+from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Answer, Prompt
 
 _DATE = re.compile(r"\[(?:\d{4,}-\d{2}-\d{2}|undated)\] ")

@@ -1,7 +1,8 @@
 """Qwen2.5-Instruct on this machine: the paper's reader (PROTOCOL, Stage 2: reading).
 
 Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Prompts come ready in ChatML from
-:mod:`core.packing` and are read as they are: the frame's marks become the model's own tokens, and
+:mod:`core.text.prompt` and are read as they are: the frame's marks become the model's own tokens,
+and
 marks inside a record were made harmless there. Many prompts are read together, by length, and
 what prompts of one patient open with is read once.
 

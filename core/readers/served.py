@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from core import settings
-from core.calling.calls import Caller, Patience, each
-from core.calling.failures import CallFailed
+from core import config as settings
+from core.client.calls import Caller, CallFailed, Patience, each
 from core.egress import CLOSED, Gate, read_address
 from core.errors import InputError, MidchartError
 from core.protocol import Protocol

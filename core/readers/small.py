@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from core import weights
-from core.packing import NOT_DOCUMENTED, body, quoted, said, written
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Qwen
 from core.text import word_spans, words
+from core.text.prompt import NOT_DOCUMENTED, body, quoted, said, written
 from core.types import Answer, ContextLine, Prompt
 
 WINDOW = 4096

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError
-from core.files import alone
 from core.sequences.cube import position_counts
 from core.sequences.duck import connect, said, sql_text
 from core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
+from core.storage.files import alone
 
 GROUP = 2_000_000
 """Rows ordered at a time; a patient with more is a group of his own."""

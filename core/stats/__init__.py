@@ -18,12 +18,7 @@ from core.stats.agreement import (
     raw_of,
     repeat_agreement,
 )
-from core.stats.auroc import (
-    auprc_floor,
-    auroc_difference_floor,
-    auroc_floor,
-    clustered_auroc,
-)
+from core.stats.auroc import auprc_floor, auroc_difference_floor, auroc_floor, clustered_auroc
 from core.stats.clustered import (
     ClusteredBootstrap,
     cluster_totals,
@@ -45,13 +40,7 @@ from core.stats.multiple import benjamini_hochberg, holm_adjust
 from core.stats.paired import CochranQ, cochran_q, mcnemar_exact, newcombe_paired
 from core.stats.permutation import PermutationTest, permutation_test
 from core.stats.power import connor_pairs, mcnemar_power, smallest_difference
-from core.stats.ranking import (
-    Ranking,
-    Thresholds,
-    clustered_ranking,
-    ranking_areas,
-    thresholds,
-)
+from core.stats.ranking import Ranking, Thresholds, clustered_ranking, ranking_areas, thresholds
 from core.stats.reported import (
     FEWEST_CLUSTERS,
     agreement_floors,

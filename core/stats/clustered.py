@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import (
-    Interval,
-    checked_level,
-    checked_resamples,
-    wilson_of_share,
-)
+from core.stats.intervals import Interval, checked_level, checked_resamples, wilson_of_share
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -23,15 +23,7 @@ from core.synthetic.letters import (
     lengthen_question,
     only_letters,
 )
-from core.synthetic.library import (
-    Scene,
-    Series,
-    Single,
-    make_series,
-    make_single,
-    series,
-    singles,
-)
+from core.synthetic.library import Scene, Series, Single, make_series, make_single, series, singles
 from core.synthetic.medicine import analyte_keys, analytes, diseases, spoken
 from core.synthetic.model import (
     DOMAINS,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from core.errors import DataError
-from core.files import replacing
+from core.storage.files import replacing
 
 REMEDY = "delete it to start again"
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core import settings
+from core import config as settings
 from core.errors import WorkFailed
 from core.training import Aborted, Progress
 from core.training.trainer import Trainer

@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import DefusedXMLParser
 
-from core.loaders.build import Raw, digest_of
-from core.loaders.medalign_code import parse_code
+from core.loaders.medalign_xml import parse_code
+from core.loaders.records import Raw, digest_of
 from core.types import Event, Record
 
 FORMATS = [

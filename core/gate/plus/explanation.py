@@ -12,14 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gate.plus.features import (
-    BENT,
-    FEATURES,
-    GATE_SCALE,
-    PlusRecord,
-    PlusWeights,
-    nearness,
-)
+from core.gate.plus.features import BENT, FEATURES, GATE_SCALE, PlusRecord, PlusWeights, nearness
 from core.gate.plus.words import QuestionWords, question_words
 from core.text import word_spans
 from core.types import Explanation, Term

@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any
 
-from core.calling.calls import Caller, Patience, each, quiet_clients
-from core.calling.openai_form import Greedy, answer, client_options
+from core.client.calls import Caller, Patience, each, quiet_clients
+from core.client.openai_format import Greedy, answer, client_options
+from core.config import Secret
 from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.engine import Request, Said
-from core.settings import Secret
 from core.types import Usage
 
 

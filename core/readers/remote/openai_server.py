@@ -11,13 +11,12 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.calling.calls import quiet_clients
-from core.calling.failures import CallFailed, broken
-from core.calling.openai_form import Greedy, NoSuchPath, answer, client_options, worded
+from core.client.calls import CallFailed, broken, quiet_clients
+from core.client.openai_format import Greedy, NoSuchPath, answer, client_options, worded
+from core.config import Secret
 from core.egress import Permit
 from core.errors import InputError
-from core.packing import HEAD, TAIL
-from core.settings import Secret
+from core.text.prompt import HEAD, TAIL
 
 Way = Literal["completions", "chat"]
 _USER = "<|im_start|>user\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from core import settings
+from core import config as settings
 from core.errors import InputError, MissingModel
 
 _PIECE = re.compile(r"[A-Za-z]+|\s+|[^A-Za-z\s]")

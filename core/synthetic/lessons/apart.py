@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from core.errors import WorkFailed
-from core.needles.library import FACTS
 from core.protocol import Protocol
 from core.synthetic.lessons.model import Lesson
 from core.synthetic.library import series, singles
+from core.synthetic.needles import FACTS
 from core.text import sentences
 from core.types import Cohort
 

@@ -13,7 +13,6 @@ from functools import cache
 import numpy as np
 
 from core.errors import InputError
-from core.packing import NOT_DOCUMENTED, said
 from core.synthetic.common import chance, pick
 from core.synthetic.lessons.haste import loosely
 from core.synthetic.lessons.model import Drawn, Lesson, LessonPlan, LessonQuestion
@@ -21,6 +20,7 @@ from core.synthetic.lessons.readings import DRAWN, READINGS, Days
 from core.synthetic.lessons.stories import filler, story
 from core.synthetic.lessons.tables import topics
 from core.synthetic.lessons.words import Person
+from core.text.prompt import NOT_DOCUMENTED, said
 
 READING_SHARE = 0.35
 """Share of facts with a value (a reading); the others are told in a sentence."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.packing import HEAD, MIDDLE, TAIL, written
+from core.text.prompt import HEAD, MIDDLE, TAIL, written
 
 Place = Literal["uniform", "edges"]
 
@@ -41,7 +41,7 @@ class LessonPlan:
 @dataclass(frozen=True, slots=True)
 class LessonQuestion:
     """A question of a lesson; its answer is what the line that answers it says, word for word
-    and without its date, or :data:`core.packing.NOT_DOCUMENTED`.
+    and without its date, or :data:`core.text.prompt.NOT_DOCUMENTED`.
 
     ``line`` is the index of the line that answers it, None where the record does not;
     ``distractors`` are lines of the same thing that do not answer it.
@@ -77,7 +77,7 @@ class Lesson:
         return written(None if line is None else self.lines[line])
 
     def prompt(self, number: int) -> str:
-        """The whole prompt of a question, as :func:`core.packing.build_prompt` writes it."""
+        """The whole prompt of a question, as :func:`core.text.prompt.build_prompt` writes it."""
         return self.opening + self.ending(self.asked[number].question)
 
 

@@ -1,1 +1,0 @@
-"""Calling a service that may be slow, busy, broken or hostile; no connection is opened here."""

@@ -1,1 +1,0 @@
-"""What the front door hands on: cohorts, questions, training, what is here. See core/api.py."""

@@ -1,1 +1,0 @@
-"""The EHRSHOT experiment: one encoder for every attention, alike in all else."""

@@ -1,0 +1,216 @@
+"""Runs of kind ``gate``: gates trained on one split, examined on its test patients, side by side.
+
+An item is a trained gate. It leaves a checkpoint after every epoch in the run's folder, so a run
+that was cut off or cancelled goes on in the middle of a training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from core.errors import SpecError, UnknownName, WorkFailed
+from core.experiments.gate import tables as gate_tables
+from core.experiments.gate.evaluation import Exam
+from core.experiments.gate.tables import VARIANTS, calibration_rows, score_rows, sitting_row
+from core.experiments.gate.variants import GROUPS, Variant, variants
+from core.gate.checkpoint import Gate
+from core.gate.config import Epoch, curve_rows
+from core.gate.examples import Pairs, hashing_of
+from core.gate.measures import fit_temperature
+from core.gate.scorer import Scorer
+from core.gate.split import Split
+from core.protocol import Protocol
+from core.runs.experiment import KINDS, Kind, Table
+from core.runs.gate_training import SplitPairs, split_of, split_pairs, unread_note
+from core.runs.job import Job, Row
+from core.runs.plan import Plan, Spec
+from core.runs.rows import digest
+from core.runs.training_jobs import TrainingJobs
+from core.storage.files import replacing
+from core.storage.query import Schema
+from core.storage.rows import RowStore
+from core.types import Cohort, Instruction
+
+# One pass over a gate run: train, examine and write down every variant that is not there yet.
+
+
+class Pass(TrainingJobs[Variant]):
+    """One pass over the variants of a run."""
+
+    table: ClassVar[str] = "variants"
+    schema: ClassVar[Schema] = VARIANTS
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job, variants(job.plan.options["variants"], job.protocol))
+        self.split = _saved(job.folder / "split.json", split_of(job.cohort, job.protocol))
+        self._pairs: dict[str, SplitPairs] = {}
+        self._exam: Exam | None = None
+
+    def item(self, one: Variant) -> str:
+        return digest(one.name)
+
+    def asked(self) -> str:
+        return str(self.options["epochs"])
+
+    def columns(self, one: Variant) -> Row:
+        names = ("ngram", "dim", "head", "query", "loss", "fault")
+        return {"variant": one.name, **{name: getattr(one, name) for name in names}}
+
+    def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
+        from core.gate.trainer import GateTrainer
+
+        base, own = self.job.protocol, one.protocol(self.job.protocol)
+        drawn = self._drawn(own)
+        if drawn.split != self.split:
+            raise WorkFailed("the split of patients is not the one this run began with")
+        config, recipe = one.config(base), one.recipe(base, self.options["epochs"])
+
+        def told(epoch: Epoch, epochs: int) -> bool:
+            self.job.tell()
+            return True
+
+        begun = time.perf_counter()
+        trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
+        trainer.run(told, checkpoint)
+        seconds = time.perf_counter() - begun
+        temperature = fit_temperature(trainer.logits(drawn.validation), drawn.validation.label)
+        gate = Gate(config, trainer.weights(), self.split, temperature)
+        if self._exam is None:
+            self._exam = Exam(self.job.cohort, self.split, base)
+        sat = {
+            salt: self._exam.sit(
+                Scorer(
+                    gate,
+                    hashing_of(dataclasses.replace(own, hash_salt=salt), one.ngram, scoring=True),
+                )
+            )
+            for salt in one.salts(base)
+        }
+        first = next(iter(sat.values()))
+        parts = (("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test))
+        row |= {
+            "seconds": seconds,
+            "temperature": temperature,
+            "curve": curve_rows(trainer.history),
+            # The same draws of patients for every variant.
+            "sittings": [
+                sitting_row(
+                    salt,
+                    answers,
+                    base.resamples,
+                    np.random.default_rng(base.seed),
+                    base.intervals == "widened",
+                )
+                for salt, answers in sat.items()
+            ],
+            "calibration": calibration_rows(
+                first.logits, first.labels, first.patients, temperature
+            ),
+            "scores": score_rows(first.logits, first.labels),
+            "split": [_part(name, self.split, pairs, drawn.unread) for name, pairs in parts],
+        }
+
+    def _drawn(self, protocol: Protocol) -> SplitPairs:
+        """The pairs under a protocol's rules, drawn once for all variants that share them."""
+        rules = f"{protocol.gate_positives} {protocol.gate_negatives}"
+        if rules not in self._pairs:
+            self._pairs[rules] = split_pairs(self.job.cohort, protocol)
+            if self._pairs[rules].unread:
+                self.job.watch(f"gates are trained{unread_note(len(self._pairs[rules].unread))}")
+        return self._pairs[rules]
+
+
+def _part(name: str, split: Split, drawn: Pairs, unread: Set[str]) -> dict[str, Any]:
+    return {
+        "part": name,
+        "patients": len(set(getattr(split, name)) - unread),
+        "sentences": len(drawn),
+        "positives": int(drawn.label.sum()),
+    }
+
+
+def _saved(path: Path, split: Split) -> Split:
+    """The run's split, written down by its first pass and read, with its assertion, by later ones.
+
+    Raises WorkFailed where the cohort now parts otherwise.
+    """
+    if not path.exists():
+        with replacing(path) as fresh:
+            fresh.write_text(json.dumps(dataclasses.asdict(split), indent=1) + "\n", "utf-8")
+    raw = json.loads(path.read_text("utf-8"))
+    saved = Split(**{name: tuple(ids) for name, ids in raw.items()})
+    if saved != split:
+        raise WorkFailed(f"{path}: the cohort's patients no longer part as this run began")
+    return saved
+
+
+EPOCHS = 15
+
+
+@KINDS.register("gate")
+class GateRun(Kind):
+    """Ablations and published faults of the QCCS gate (PROTOCOL, The QCCS gate)."""
+
+    name, title = "gate", "The gate, ablated"
+    fields: ClassVar[tuple[str, ...]] = ("variants", "epochs")
+    schemas: ClassVar[Mapping[str, Schema]] = {"variants": VARIANTS}
+    main, portion = "variants", "variant"
+
+    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+        if "limit" in table:
+            raise SpecError("a run of kind 'gate' takes no limit: it needs every patient")
+        given = table.get("variants", list(GROUPS))
+        if not isinstance(given, list | tuple) or not given:
+            raise SpecError(
+                f"'variants' of the spec is {given!r}; it takes a list of {', '.join(GROUPS)}"
+            )
+        chosen = cast("list[Any]", list(given))
+        for name in chosen:
+            if name not in GROUPS:
+                raise UnknownName("group of gate variants", str(name), GROUPS)
+        epochs = table.get("epochs", EPOCHS)
+        if type(epochs) is not int or epochs < 1:
+            raise SpecError(f"'epochs' of the spec is {epochs!r}; it takes a whole number from 1")
+        return {"variants": [name for name in GROUPS if name in chosen], "epochs": epochs}
+
+    def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
+        split_of(cohort, spec.protocol)
+        return len(variants(spec.options["variants"], spec.protocol))
+
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return [one.name for one in variants(plan.options["variants"], plan.protocol)]
+
+    def execute(self, job: Job) -> None:
+        Pass(job).run()
+
+    def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
+        rows = gate_tables.trained(store)
+        return {
+            "training": gate_tables.training(rows),
+            "ablation": gate_tables.ablation(rows),
+            "calibration": gate_tables.calibration(rows),
+            "scores": gate_tables.scores(rows),
+            "faults": gate_tables.faults(rows),
+            "split": gate_tables.split(rows),
+            "published": gate_tables.published(rows),
+            "failures": gate_tables.failures(store),
+        }
+
+    def warnings(self, plan: Plan) -> list[str]:
+        told = [
+            "a positive is a sentence that shares a content word with the reference answer, so "
+            "AUROC and recall measure shared words; evidence_recall counts the true evidence by id"
+        ]
+        if "ablation" in plan.options["variants"]:
+            told.append(
+                "a linear head adds one number to all sentences of a question alike: its ranking, "
+                "and so its recall, cannot depend on the question"
+            )
+        return told

@@ -1,0 +1,3 @@
+"""Runs of kind inhibition: what a spec may say, the work, its rows, tables and verdict."""
+
+from __future__ import annotations

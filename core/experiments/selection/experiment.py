@@ -1,0 +1,85 @@
+"""Runs of kind ``selection``: every arm's selection for every question, read by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from core.experiments.selection import tables as stage1
+from core.protocol import Protocol
+from core.runs import semantic
+from core.runs.answering import select
+from core.runs.directory import now
+from core.runs.evidence import Question, buffer_claims, question_of
+from core.runs.experiment import KINDS, Kind, Table, need_instructions
+from core.runs.job import Job, Row, reason_of
+from core.runs.plan import ArmEntry, Plan, Spec
+from core.runs.planner import by_record, chosen, own_records
+from core.runs.rows import SELECTIONS, digest, entry_text, item_of
+from core.runs.tables import failures
+from core.storage.query import Schema
+from core.storage.rows import RowStore
+from core.text.prompt import limited, limits
+from core.types import Cohort, Instruction, Selection
+
+
+def _limited(job: Job, entry: ArmEntry, question: Question, selection: Selection) -> Row:
+    """What the protocol's own limits leave of a selection, as columns; failed with its reason
+    where they leave no place for the question."""
+    try:
+        prompt = limited(question.instruction.question, selection, job.protocol)
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        return {"status": "failed", "reason": reason_of(error), "selection": None}
+    return question.prompted(prompt, selection, buffer_claims(job.protocol, entry.shown_k))
+
+
+@KINDS.register("selection")
+class SelectionRun(Kind):
+    """Arms × instructions (PROTOCOL, Stage 1)."""
+
+    name, title = "selection", "What each arm keeps"
+    lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
+    fields = stage1.FIELDS
+    schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
+    main, by_instruction, portion = "selections", True, "record"
+    compares = True
+
+    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+        return stage1.options(table)
+
+    def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
+        need_instructions(spec, cohort, instructions)
+        return len(instructions) * len(spec.arms) * (1 + stage1.stages(spec.options))
+
+    def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return list(by_record(chosen(cohort, plan)))
+
+    def execute(self, job: Job) -> None:
+        there = job.there("selections")
+        limited_here = limits(job.protocol) or any(e.options.get("window") for e in job.plan.arms)
+        for instructions in own_records(job).values():
+            for instruction in instructions:
+                todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
+                if not todo:
+                    continue
+                question = question_of(job.cohort, instruction, job.protocol, reason_of)
+                for entry in todo:
+                    selection, row = select(job, entry, question)
+                    if selection is not None and limited_here:
+                        row |= _limited(job, entry, question, selection)
+                    lines = (selection.lines if selection else None) or ()
+                    shown = [kept.sentence.id for kept in selection.kept] if selection else []
+                    text = ",".join([*shown, *(line.text for line in lines)])
+                    key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
+                    own = {"key": key, "item": item_of(entry, instruction.id), "time": now()}
+                    job.append("selections", {**row, **own})
+        semantic.score(job, "selections")
+
+    def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
+        return {**stage1.tables(store, plan), "failures": failures(store, plan)}
+
+    def warnings(self, plan: Plan) -> list[str]:
+        said = stage1.warnings(plan)
+        if plan.readers or plan.judges:
+            said.append("a run of kind selection reads and judges nothing: readers, judges unused")
+        return said

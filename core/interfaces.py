@@ -1,0 +1,133 @@
+"""The seams between rooms: what a loader, arm, reader, judge, attention and store must offer.
+
+Gold is seen by judges and scoring alone: no arm's or reader's signature takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from core.types import Answer, Budget, Cohort, Gold, Instruction, Prompt, Record, Selection, Verdict
+
+
+class Loader(Protocol):
+    """Reads one on-disk format."""
+
+    name: str
+    title: str
+
+    def accepts(self, path: str) -> bool:
+        """Whether this file or folder looks like the format."""
+        ...
+
+    def load(self, path: str) -> Cohort:
+        """Read it; bad parts go to ``skipped``; raises DataError when nothing can be read."""
+        ...
+
+
+class Arm(Protocol):
+    """A way to select what of a record a reader sees for a question."""
+
+    name: str
+    title: str
+
+    def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
+        """Pick sentences of ``record`` for ``instruction`` within ``budget``."""
+        ...
+
+
+class Reader(Protocol):
+    """Answers a prompt.
+
+    A reader may say more of itself: ``generative`` is False where it only picks lines of its
+    prompt; ``identity`` is all that its answers depend on besides the prompt (weights, options),
+    so that what it wrote can be kept and not be asked for again.
+    """
+
+    name: str
+    title: str
+    window: int
+    """Longest prompt, in the reader's own tokens."""
+
+    def count_tokens(self, text: str) -> int:
+        """Length of ``text`` in the reader's own tokens."""
+        ...
+
+    def read(self, prompt: Prompt) -> Answer:
+        """Answer ``prompt``; a failure is an Answer with status failed and a reason."""
+        ...
+
+
+@runtime_checkable
+class GroupReader(Reader, Protocol):
+    """A reader that reads many prompts better than one after another.
+
+    ``group`` is how many are worth collecting; the prompts of one patient stay together, side by
+    side, so that what they share can be read once.
+    """
+
+    group: int
+
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        """Each prompt's index and answer, in any order, as they are there.
+
+        Closing the iterator stops the reader; what it did not give is not done.
+        """
+        ...
+
+
+class Judge(Protocol):
+    """Says whether an answer is right."""
+
+    name: str
+    title: str
+
+    def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
+        """Judge ``answer``; missing evidence is a failed verdict, never a judged one."""
+        ...
+
+
+@runtime_checkable
+class GroupJudge(Judge, Protocol):
+    """A judge that judges many answers better than one after another; as :class:`GroupReader`."""
+
+    group: int
+
+    def judge_many(
+        self, items: Sequence[tuple[Instruction, Gold, Answer]]
+    ) -> Iterator[tuple[int, Verdict]]:
+        """Each item's index and verdict, in any order, as they are there."""
+        ...
+
+
+class Attention(Protocol):
+    """A way to attend to a patient's events; a PyTorch module, so its arrays are tensors."""
+
+    name: str
+    title: str
+    gated: bool
+    """Whether it takes a gate, one number a position."""
+
+    def __call__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        gate: Any = None,
+        norms: Any = None,
+        need_weights: bool = False,
+    ) -> tuple[Any, Any | None]:
+        """Out [batch, heads, queries, dim] and, where asked for, weights [..., queries, time]."""
+        ...
+
+
+class Store(Protocol):
+    """Append-only rows of a run."""
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
+
+    def has(self, table: str, key: str) -> bool: ...
+
+    def table(self, table: str) -> Iterator[Mapping[str, Any]]: ...

@@ -1,1 +1,0 @@
-"""Runs of kind curve: rows, scores and tables."""

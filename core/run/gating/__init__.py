@@ -1,1 +1,0 @@
-"""Gates in runs: trained on cohorts, examined variant by variant, and the default ones."""

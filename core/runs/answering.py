@@ -1,0 +1,498 @@
+"""One pass over questions: each arm entry's selection, each reader's answer, each judge's verdict.
+
+What is there already is skipped; the verdicts that an answer lacks are asked for without reading
+anew. Questions come in groups, a patient's each, so that what is worked out once a record
+(sentences, indexes, vectors, a common opening of prompts) serves all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, get_args
+
+from core.errors import MidchartError
+from core.interfaces import GroupJudge, GroupReader, Judge, Reader
+from core.judges.failure import failure_kind
+from core.judges.offline import reference_of
+from core.protocol import Protocol
+from core.runs.directory import now
+from core.runs.evidence import Question, buffer_claims
+from core.runs.job import Job, Row, Stopped, outcomes, reason_of
+from core.runs.plan import ArmEntry
+from core.runs.rows import (
+    ANSWERS,
+    SELECTIONS,
+    VERDICTS,
+    blank,
+    digest,
+    entry_text,
+    item_of,
+    kept_rows,
+    line_rows,
+    wording,
+)
+from core.text import words
+from core.text.prompt import build_prompt
+from core.types import Answer, Gold, Instruction, Outcome, Prompt, Selection, Usage, Verdict
+
+# A selection as a row: what an arm kept for a question, what it hit, what it cost.
+
+
+def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | None, Row]:
+    """A selection and the columns that tell of it; None and a reason where it failed.
+
+    ``key``, ``item`` and ``time`` are left to the caller. Raises Stopped: an arm whose reader waits
+    may be asked to stop, which is no failure.
+    """
+    row: Row = {
+        **blank(SELECTIONS),
+        "label": entry.label,
+        "arm": entry.name,
+        "k": entry.shown_k,
+        **question.columns(),
+    }
+    begun = time.perf_counter()
+    try:
+        selection = job.arm(entry).select(question.record(), question.instruction, entry.budget)
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        row |= {"status": "failed", "reason": reason_of(error)}
+        return None, row
+    row |= {
+        "status": "ok",
+        "selection": kept_rows(selection),
+        "wording": wording(selection),
+        "lines": line_rows(selection),
+        "selection_tokens": selection.tokens,
+        "selection_cut": selection.cut,
+        "selection_seconds": time.perf_counter() - begun,
+        "trace": [{"name": name, "value": value} for name, value in selection.trace],
+        **question.hits(selection, buffer_claims(job.protocol, entry.shown_k)),
+    }
+    return selection, row
+
+
+# From a selection to a row of answers: the prompt is built, read, and written down.
+
+
+LARGEST_PILE = 4
+"""Groups that a pile may hold before it is read although its patient is not at an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question put to a reader over an arm entry's selection; ``reader`` is its label."""
+
+    entry: ArmEntry
+    question: Question
+    reader: str
+
+    @property
+    def item(self) -> str:
+        """The name of this piece of work in the run."""
+        return item_of(self.entry, self.question.instruction.id, self.reader)
+
+
+class Reading:
+    """All reading of a pass. ``answered`` is called with every row once it is written."""
+
+    def __init__(self, job: Job, answered: Callable[[Asked, Row], None]) -> None:
+        self.job, self.answered = job, answered
+        self._piles: dict[str, list[tuple[Asked, Row, Prompt]]] = {}
+
+    def ask(self, asked: Asked, selection: Selection | None, selected: Row) -> None:
+        """Have a question read; ``selected`` are the columns that tell of the selection."""
+        row: Row = {**blank(ANSWERS), **selected, "reader": asked.reader}
+        if selection is None:
+            self._write(asked, row, None)
+            return
+        try:
+            reader = self.job.reader(asked.reader)
+            prompt = build_prompt(
+                asked.question.instruction.question,
+                selection,
+                self.job.protocol,
+                reader.window,
+                reader.count_tokens,
+            )
+        except Exception as error:  # noqa: BLE001 - becomes the row's reason
+            row |= {"status": "failed", "reason": reason_of(error)}
+            self._write(asked, row, None)
+            return
+        claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
+        row |= asked.question.prompted(prompt, selection, claims)
+        pile = self._piles.setdefault(asked.reader, [])
+        pile.append((asked, row, prompt))
+        group = _group(reader)
+        if group <= 1 or len(pile) >= LARGEST_PILE * group:
+            self._read(asked.reader)
+        else:
+            self.job.tell()
+
+    def end_of_record(self) -> None:
+        """Read every pile that is worth a group, now that a patient's prompts are all there."""
+        for label, pile in self._piles.items():
+            if pile and len(pile) >= _group(self.job.reader(label)):
+                self._read(label)
+
+    def finish(self) -> None:
+        """Read what is left."""
+        for label, pile in self._piles.items():
+            if pile:
+                self._read(label)
+
+    def _read(self, label: str) -> None:
+        pile, self._piles[label] = self._piles[label], []
+        reader = self.job.reader(label)
+        prompts = [prompt for _, _, prompt in pile]
+        begun = time.perf_counter()
+        answers = outcomes(lambda: _read_all(reader, prompts), len(pile), _failed)
+        with closing(answers):
+            for index, given in answers:
+                asked, row, prompt = pile[index]
+                answer = _checked(given)
+                moment = time.perf_counter()
+                row |= {
+                    "status": answer.status,
+                    "reason": answer.reason or None,
+                    "answer": answer.text if answer.status == "ok" else None,
+                    "sources": list(answer.sources),
+                    "read_tokens": answer.prompt_tokens,
+                    "output_tokens": answer.output_tokens,
+                    "reused_tokens": answer.reused_tokens,
+                    "seconds": answer.seconds or moment - begun,
+                    "peak_mb": answer.peak_mb or None,
+                    "how": answer.how or None,
+                }
+                self._write(asked, row, prompt, answer.quotes)
+                begun = time.perf_counter()
+
+    def _write(self, asked: Asked, row: Row, prompt: Prompt | None, quotes: bool = False) -> None:
+        if prompt is not None:
+            row |= {
+                "prompt": prompt.text,
+                "prompt_hash": digest(prompt.text),
+                "question_survived": prompt.question_survived,
+                "failure_kind": _failure_kind(asked.question, row, prompt, quotes),
+            }
+        identity = (
+            entry_text(asked.entry),
+            asked.reader,
+            asked.question.instruction.id,
+            prompt.text if prompt is not None else "",
+            repr(self.job.protocol),
+        )
+        row |= {"key": digest(*identity), "item": asked.item, "time": now()}
+        self.job.append("answers", row)
+        self.answered(asked, row)
+
+
+def _group(reader: Reader) -> int:
+    return reader.group if isinstance(reader, GroupReader) else 1
+
+
+def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) -> str | None:
+    """What kind of failure an answer is if a judge says wrong; None without answer or gold."""
+    if row["answer"] is None or question.gold is None:
+        return None
+    return failure_kind(
+        question.instruction.question,
+        row["answer"],
+        reference_of(question.gold),
+        (line.text for line in prompt.context),
+        prompt.question_survived,
+        quotes,
+    )
+
+
+def _checked(answer: object) -> Answer:
+    """A reader's answer, or a failed one where it is no answer: a reader is anyone's code."""
+    if not isinstance(answer, Answer):
+        return _failed(f"the reader gave a {type(answer).__name__} instead of an answer")
+    text: Any = answer.text
+    if not isinstance(text, str):
+        return _failed(f"the reader gave a {type(text).__name__} as the text of its answer")
+    if answer.status not in ("ok", "failed"):
+        return _failed(f"the reader gave the status {answer.status!r:.60}")
+    sources: Any = answer.sources
+    if not isinstance(sources, list | tuple):
+        return _failed(f"the reader gave a {type(sources).__name__} as the sources of its answer")
+    texts: tuple[Any, ...] = (answer.reason, answer.how, *sources)
+    if not all(isinstance(one, str) for one in texts):
+        return _failed("the reader gave a reason, a way or sources that are no texts")
+    counts: tuple[Any, ...] = (answer.prompt_tokens, answer.output_tokens, answer.reused_tokens)
+    times: tuple[Any, ...] = (answer.seconds, answer.peak_mb)
+    if not all(type(n) is int and n >= 0 for n in counts) or not all(map(_is_size, times)):
+        return _failed("the reader gave counts or times that are no such numbers")
+    if answer.status == "failed" and not answer.reason:
+        return _failed("the reader failed without a reason")
+    return answer
+
+
+def _is_size(value: object) -> bool:
+    """Whether a value is a finite number from 0 on."""
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
+
+
+def _failed(reason: str) -> Answer:
+    return Answer("", "failed", reason)
+
+
+def _read_all(reader: Reader, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    if isinstance(reader, GroupReader):
+        yield from reader.read_many(prompts)
+        return
+    for index, prompt in enumerate(prompts):
+        yield index, reader.read(prompt)
+
+
+# An answer before its judge, with the evidence joined as the protocol says.
+
+
+JOINED_CHARACTERS = 100
+NAN = "nan"
+
+
+def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
+    """The gold a judge is given, and whether it is the paper's "nan"."""
+    if (
+        protocol.evidence_join == "question_100"
+        and len(question.instruction.question) > JOINED_CHARACTERS
+    ):
+        return Gold(question.instruction.id, NAN, (NAN,)), True
+    return question.gold, False
+
+
+def _judging_checked(verdict: object) -> Verdict:
+    """A judge's verdict, or a failed one where it is no verdict: a judge is anyone's code."""
+    if not isinstance(verdict, Verdict):
+        return _judging_failed(f"the judge gave a {type(verdict).__name__} instead of a verdict")
+    if verdict.outcome not in get_args(Outcome):
+        return _judging_failed(f"the judge gave the outcome {verdict.outcome!r:.60}")
+    texts: tuple[Any, ...] = (verdict.raw, verdict.reason)
+    if not all(isinstance(text, str) for text in texts) or type(verdict.refusal) is not bool:
+        return _judging_failed("the judge gave a verdict whose texts are no texts")
+    if verdict.usage is not None and not _is_usage(verdict.usage):
+        return _judging_failed("the judge gave a usage whose counts or costs are no such numbers")
+    return verdict
+
+
+def _is_usage(usage: object) -> bool:
+    """Whether a usage has texts, counts from 0 on, and a finite cost or none."""
+    if not isinstance(usage, Usage):
+        return False
+    texts: tuple[Any, ...] = (usage.model, usage.how)
+    counts: tuple[Any, ...] = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    cost: Any = 0.0 if usage.cost_usd is None else usage.cost_usd
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(count) is int and count >= 0 for count in counts)
+        and type(cost) in (int, float)
+        and isfinite(cost)
+        and cost >= 0
+    )
+
+
+def _judging_failed(reason: str) -> Verdict:
+    return Verdict("failed", reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a judge is given of an answers row."""
+
+    gold: Gold
+    answer: Answer
+    prompt_hash: str
+    nan: bool
+
+
+def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -> Case | Verdict:
+    """What a judge is given, or the verdict on what no judge is asked about.
+
+    Failed: a failed answer, and a question without evidence. Incorrect: an answer without a word.
+    """
+    if answer["status"] != "ok":
+        return _judging_failed("the answer failed")
+    gold, nan = joined(question, protocol)
+    if gold is None or not (gold.answer.strip() or any(s.strip() for s in gold.snippets)):
+        return _judging_failed(
+            question.problem or "the question has no reference answer and no evidence"
+        )
+    text = answer["answer"] or ""
+    if protocol.response_characters:
+        text = text[: protocol.response_characters]
+    if not words(text):
+        return Verdict("incorrect", raw="the answer is empty")
+    asked = question.instruction.question
+    prompt_hash = digest(asked, gold.answer, "\n".join(gold.snippets), text)
+    return Case(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A verdict to get: on which answer, of which judge (its label), for the how manieth time."""
+
+    asked: Asked
+    answer_key: str
+    judge: str
+    repeat: int
+
+
+class Judging:
+    """All judging of a pass. ``there`` holds the items of verdicts that are there already."""
+
+    def __init__(self, job: Job, there: Container[str]) -> None:
+        self.job, self.there = job, there
+        self._piles: dict[str, list[tuple[Wanted, Case]]] = {}
+
+    def judge(self, asked: Asked, answer: Mapping[str, Any]) -> None:
+        """Have an answers row judged by every judge that has not judged it."""
+        for entry in self.job.plan.judge_entries:
+            for repeat in range(entry.repeats):
+                if self._item(asked, entry.label, repeat) not in self.there:
+                    self._pile(Wanted(asked, answer["key"], entry.label, repeat), answer)
+
+    def _pile(self, wanted: Wanted, answer: Mapping[str, Any]) -> None:
+        case = case_of(wanted.asked.question, answer, self.job.protocol)
+        if isinstance(case, Verdict):
+            self._write(wanted, case, None, 0.0)
+            return
+        pile = self._piles.setdefault(wanted.judge, [])
+        pile.append((wanted, case))
+        if len(pile) >= self._group(wanted.judge):
+            self._judge(wanted.judge)
+
+    def finish(self) -> None:
+        """Judge what is left."""
+        for label, pile in self._piles.items():
+            if pile:
+                self._judge(label)
+
+    def _group(self, label: str) -> int:
+        try:
+            judge = self.job.judge(label)
+        except MidchartError:
+            return 1  # a judge that cannot be made fails each item with its reason
+        return judge.group if isinstance(judge, GroupJudge) else 1
+
+    def _judge(self, label: str) -> None:
+        pile, self._piles[label] = self._piles[label], []
+        items = [(w.asked.question.instruction, case.gold, case.answer) for w, case in pile]
+        verdicts = outcomes(
+            lambda: _judge_all(self.job.judge(label), items), len(pile), _judging_failed
+        )
+        begun = time.perf_counter()
+        with closing(verdicts):
+            for index, given in verdicts:
+                wanted, case = pile[index]
+                verdict = _judging_checked(given)
+                if verdict.outcome == "failed" and not verdict.reason:
+                    verdict = replace(verdict, reason="the judge failed without a reason")
+                self._write(wanted, verdict, case, time.perf_counter() - begun)
+                begun = time.perf_counter()
+
+    @staticmethod
+    def _item(asked: Asked, label: str, repeat: int) -> str:
+        return item_of(asked.entry, asked.question.instruction.id, asked.reader, label, repeat)
+
+    def _write(self, wanted: Wanted, verdict: Verdict, case: Case | None, seconds: float) -> None:
+        asked, used = wanted.asked, verdict.usage
+        item = self._item(asked, wanted.judge, wanted.repeat)
+        row: Row = {
+            **blank(VERDICTS),
+            **asked.question.columns(),
+            "key": digest(wanted.answer_key, wanted.judge, item),
+            "item": item,
+            "status": "failed" if verdict.outcome == "failed" else "ok",
+            "reason": verdict.reason or None,
+            "label": asked.entry.label,
+            "arm": asked.entry.name,
+            "k": asked.entry.shown_k,
+            "reader": asked.reader,
+            "judge": wanted.judge,
+            "answer_key": wanted.answer_key,
+            "outcome": verdict.outcome,
+            "refusal": verdict.refusal,
+            "raw": verdict.raw,
+            "prompt_hash": case.prompt_hash if case is not None else None,
+            "nan_evidence": case.nan if case is not None else False,
+            "seconds": seconds,
+            "repeat": wanted.repeat,
+            "time": now(),
+        }
+        if used is not None:
+            row |= {
+                "model": used.model,
+                "read_tokens": used.input_tokens,
+                "reused_tokens": used.cached_tokens,
+                "output_tokens": used.output_tokens,
+                "cost_usd": used.cost_usd,
+                "how": used.how,
+            }
+        self.job.append("verdicts", row)
+
+
+def _judge_all(
+    judge: Judge, items: Sequence[tuple[Instruction, Gold, Answer]]
+) -> Iterator[tuple[int, Verdict]]:
+    if isinstance(judge, GroupJudge):
+        yield from judge.judge_many(items)
+        return
+    for index, item in enumerate(items):
+        yield index, judge.judge(*item)
+
+
+class Answering:
+    """A pass of a run with tables ``answers`` and ``verdicts``.
+
+    ``question`` makes an instruction's question; it is called once for each that has work left.
+    """
+
+    def __init__(self, job: Job, question: Callable[[Instruction], Question]) -> None:
+        self.job, self.question = job, question
+        self.answers = job.there("answers", "item, key, status, answer, sources")
+        self.verdicts = job.there("verdicts")
+        self.judging = Judging(job, self.verdicts)
+        self.reading = Reading(job, self.judging.judge)
+
+    def run(self, groups: Iterable[Sequence[Instruction]]) -> None:
+        """Do what is not there yet."""
+        for instructions in groups:
+            for instruction in instructions:
+                todo = [entry for entry in self.job.plan.arms if self._wanting(entry, instruction)]
+                if todo:
+                    question = self.question(instruction)
+                    for entry in todo:
+                        self._entry(entry, question)
+            self.reading.end_of_record()
+        self.reading.finish()
+        self.judging.finish()
+
+    def _wanting(self, entry: ArmEntry, instruction: Instruction) -> bool:
+        return any(
+            item_of(entry, instruction.id, reader) not in self.answers
+            or any(
+                item_of(entry, instruction.id, reader, judge.label, repeat) not in self.verdicts
+                for judge in self.job.plan.judge_entries
+                for repeat in range(judge.repeats)
+            )
+            for reader in self.job.plan.readers
+        )
+
+    def _entry(self, entry: ArmEntry, question: Question) -> None:
+        selected: tuple[Selection | None, Row] | None = None
+        for reader in self.job.plan.readers:
+            asked = Asked(entry, question, reader)
+            row = self.answers.get(asked.item)
+            if row is not None:
+                self.judging.judge(asked, row)
+                continue
+            if selected is None:
+                selected = select(self.job, entry, question)
+            self.reading.ask(asked, *selected)

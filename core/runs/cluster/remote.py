@@ -1,0 +1,118 @@
+"""A worker on Ray: the process on some machine of a cluster that does portions of one run.
+
+It reads plan and cohort from the shared folder as the run's own process does, asks the same guard
+what may leave its machine, keeps its readers and models from one portion to the next, and writes
+no row itself: rows and notes are yielded as they come. Judges that spend money or keep a book are
+not its business; the run's own process asks them, so that a budget has one keeper.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import queue
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from core.judges import JUDGES
+from core.runs.cluster.place import named_cluster
+from core.runs.cluster.rows import PortionRows
+from core.runs.directory import find_run
+from core.runs.experiment import KINDS
+from core.runs.job import Job, Stopped, reason_of
+from core.runs.plan import Plan
+from core.runs.planner import chosen, destinations, opened, permit
+from core.runs.provenance import code_digest
+
+GATHER_S = 0.05
+"""Rows that come within this time travel together."""
+ROW, NOTE, END = "row", "note", "end"
+Message: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""(row, its table, the row), (note, words, {}), or (end, why it failed or nothing, {})."""
+Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def for_workers(plan: Plan) -> Plan:
+    """A plan without the judges that the run's own process asks: those that keep a book."""
+    keeps = {
+        entry.label
+        for entry in plan.judge_entries
+        if "folder" in inspect.signature(JUDGES.get(entry.name)).parameters
+    }
+    left = tuple(entry for entry in plan.judge_entries if entry.label not in keeps)
+    return replace(plan, judge_entries=left)
+
+
+class RayWorker:
+    """One process of a run; made by Ray, on whatever machine has room."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._box: queue.Queue[Message] = queue.Queue()
+        self._job: Job | None = None
+
+    def ready(self) -> dict[str, str]:
+        """Open plan and cohort; tells ``code`` (a hash), ``host`` (a name) and ``problem``."""
+        problem = ""
+        try:
+            self._open()
+        except Exception as error:  # noqa: BLE001 - its text may quote a record; its place is told
+            problem = reason_of(error)
+        return {"code": code_digest(), "host": platform.node(), "problem": problem}
+
+    def _open(self) -> None:
+        folder = find_run(self.run)
+        plan = for_workers(folder.plan())
+        self._kind = KINDS.build(plan.kind)
+        cohort = self._kind.cohort(opened(plan.data), plan)
+        leaving = destinations(
+            plan.arms, plan.reader_entries, plan.judge_entries, len(chosen(cohort, plan))
+        )
+        self._rows = PortionRows(
+            self._kind.schemas, lambda table, row: self._box.put((ROW, table, row))
+        )
+        self._job = Job(
+            plan,
+            cohort,
+            self._rows,
+            lambda done, failed: not folder.cancel.exists(),
+            folder.path,
+            lambda text: self._box.put((NOTE, text, {})),
+            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.place())),
+        )
+
+    def work(self, portions: Sequence[str], there: Rows) -> Generator[list[Message]]:
+        """Do what is not ``there`` yet of some portions; yields rows and notes, and last the end.
+
+        A run that is being cancelled ends after the item it is at.
+        """
+        job = self._job
+        if job is None:
+            raise RuntimeError("a worker opens its cohort before it works")
+        job.only = frozenset(portions)
+        self._rows.begin(there)
+        thread = threading.Thread(target=self._do, args=(job,), daemon=True)
+        thread.start()
+        ended = False
+        while not ended:
+            messages = [self._box.get()]
+            if messages[0][0] != END:
+                time.sleep(GATHER_S)
+            while not self._box.empty():
+                messages.append(self._box.get())
+            ended = messages[-1][0] == END
+            yield messages
+        thread.join()
+
+    def _do(self, job: Job) -> None:
+        problem = ""
+        try:
+            self._kind.execute(job)
+        except Stopped:
+            pass
+        except Exception as error:  # noqa: BLE001 - told by its place; its text may quote a record
+            problem = reason_of(error)
+        self._box.put((END, problem, {}))

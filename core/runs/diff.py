@@ -1,0 +1,222 @@
+"""From a table to the texts behind it: one instruction across arms, and where arms part ways."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from core.errors import InputError, UnknownName
+from core.runs.directory import RunFolder, find_run
+from core.runs.experiment import KINDS
+from core.runs.facts import facts
+from core.runs.paired import detectable, paired
+from core.runs.parts import counted_store
+from core.runs.plan import Plan
+from core.runs.planner import digest_of, opened
+from core.runs.reviews import review_verdicts, reviews_of, with_reviews
+from core.runs.rows import COUNTS
+from core.runs.status import status
+from core.runs.tables import literal
+from core.storage.rows import RowStore
+from core.types import Cohort
+
+Row = dict[str, Any]
+OF_THE_QUESTION = (
+    "record", "band", "middle", "order_position", "time_position", "token_position",
+    "task_type", "domain",
+)  # fmt: skip
+CUT = "cut"
+EVIDENCE_OUTCOME = (
+    "(CASE WHEN NOT evidence THEN 'dropped' WHEN evidence_in_prompt THEN 'in the prompt' "
+    f"WHEN evidence_in_prompt IS NULL THEN 'kept' ELSE '{CUT}' END)"
+)
+"""SQL: where the evidence of a selection is."""
+
+
+def _judged(folder: RunFolder) -> tuple[Plan, list[Row]]:
+    """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
+    reviews = reviews_of(folder)
+    return with_reviews(folder.plan(), reviews), review_verdicts(folder, reviews)
+
+
+def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
+    """Rows in the order in which the spec names arms, readers and judges."""
+    arms = {entry.label: i for i, entry in enumerate(plan.arms)}
+    readers = {name: i for i, name in enumerate(plan.readers)}
+    judges = {name: i for i, name in enumerate(plan.judges)}
+    return sorted(
+        rows,
+        key=lambda row: (
+            arms[row["label"]],
+            readers.get(row.get("reader", ""), 0),
+            judges.get(row.get("judge", ""), 0),
+        ),
+    )
+
+
+def rows(run: str, table: str) -> list[Row]:
+    """All rows of a table of a run: answers and verdicts, or selections; raises UnknownName."""
+    folder = find_run(run)
+    return folder.store(folder.plan().kind).select(table)
+
+
+def _of(store: RowStore, table: str, instruction: str) -> list[Row]:
+    return store.select(table, "*", f"instruction = {literal(instruction)}")
+
+
+def item(run: str, instruction: str) -> dict[str, Any]:
+    """Everything a run holds about an instruction.
+
+    ``arms``: for each arm entry (and reader) its row of answers (or selections), with its
+    ``verdicts`` inside: the one that counts of each judge, with the outcomes of those that were
+    asked ``again``. Raises UnknownName where the run holds nothing about it (yet).
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    store = folder.store(plan.kind)
+    main = KINDS.build(plan.kind).main
+    found = _sorted(plan, _of(store, main, instruction))
+    if not found:
+        known = store.select(main, "DISTINCT instruction")
+        raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
+    verdicts: dict[str, list[Row]] = {}
+    if "verdicts" in store.schemas:
+        said = _of(store, "verdicts", instruction)
+        said = _sorted(plan, said + [v for v in people if v["instruction"] == instruction])
+        again: dict[tuple[str, str], list[str]] = {}
+        for verdict in said:
+            if verdict["repeat"]:
+                asked = again.setdefault((verdict["answer_key"], verdict["judge"]), [])
+                asked.append(verdict["outcome"])
+        for verdict in said:
+            if not verdict["repeat"]:
+                key = verdict["answer_key"]
+                verdict["again"] = again.get((key, verdict["judge"]), [])
+                verdicts.setdefault(key, []).append(verdict)
+    first = found[0]
+    return {
+        "run": run,
+        "instruction": instruction,
+        **{name: first[name] for name in OF_THE_QUESTION},
+        "arms": [{**row, "verdicts": verdicts.get(row["key"], [])} for row in found],
+    }
+
+
+def different_only(run: str) -> list[dict[str, Any]]:
+    """Instructions on which arms' outcomes differ for one reader and judge.
+
+    Each: instruction, record, band, reader, judge, and ``outcomes``, label → outcome. In a run
+    of kind selection the outcome says where the evidence is: "in the prompt", "cut" (kept, but cut
+    by the protocol's own limits; ``cut_at``: label → tokens of that prompt) or "dropped"; "kept"
+    where the protocol sets no limit.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    store = folder.store(plan.kind)
+    differs = "min({0}) OVER (PARTITION BY {1}) IS DISTINCT FROM max({0}) OVER (PARTITION BY {1})"
+    if "verdicts" in store.schemas:
+        columns = "label, instruction, record, band, reader, judge, outcome"
+        same = differs.format("outcome", "instruction, reader, judge")
+        found = store.select("verdicts", columns, f"{COUNTS} QUALIFY {same}")
+        cell = ("instruction", "reader", "judge")
+        said: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+        for row in people:
+            said[tuple(row[name] for name in cell)].add(row["outcome"])
+        found += [row for row in people if len(said[tuple(row[name] for name in cell)]) > 1]
+    else:
+        columns = (
+            "label, instruction, record, band, '' AS reader, '' AS judge, "
+            f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
+        )
+        same = differs.format(EVIDENCE_OUTCOME, "instruction")
+        found = store.select("selections", columns, f"evidence IS NOT NULL QUALIFY {same}")
+    groups: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in _sorted(plan, found):
+        key = (row["instruction"], row["reader"], row["judge"])
+        names = ("instruction", "record", "band", "reader", "judge")
+        group = groups.setdefault(key, {**{name: row[name] for name in names}, "outcomes": {}})
+        group["outcomes"][row["label"]] = row["outcome"]
+        if row["outcome"] == CUT:
+            group.setdefault("cut_at", {})[row["label"]] = row["prompt_tokens"]
+    return sorted(
+        groups.values(), key=lambda g: (g["record"], g["instruction"], g["reader"], g["judge"])
+    )
+
+
+def outcomes(run: str, reader: str, judge: str) -> list[Row]:
+    """What one judge said of one reader's answers: a row an instruction and arm, no text.
+
+    Columns: label, instruction, record, band, task_type, outcome, refusal; in the order of the
+    spec's arms.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    columns = ("label", "instruction", "record", "band", "task_type", "outcome", "refusal")
+    where = f"{COUNTS} AND reader = {literal(reader)} AND judge = {literal(judge)}"
+    found = folder.store(plan.kind).select("verdicts", ", ".join(columns), where)
+    found += [
+        {name: row[name] for name in columns}
+        for row in people
+        if (row["reader"], row["judge"]) == (reader, judge)
+    ]
+    return _sorted(plan, found)
+
+
+def compared(run: str, baseline: str) -> dict[str, list[Row]]:
+    """``paired`` and ``detectable`` of a report, against another arm (by its label).
+
+    Raises UnknownName for an arm that the run does not have.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    with facts(counted_store(folder, plan), plan, people) as ask:
+        rows = paired(ask, plan, baseline)
+    return {"paired": rows, "detectable": detectable(rows)}
+
+
+def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
+    """Answers on which two judges part: one says correct, the other incorrect.
+
+    Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    with facts(counted_store(folder, plan), plan, people) as ask:
+        rows = ask(
+            "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
+            "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "
+            "JOIN questions q ON q.question = a.question "
+            f"WHERE a.judge = {literal(first)} AND b.judge = {literal(second)} "
+            f"AND a.reader = {literal(reader)} AND a.correct <> b.correct "
+            "ORDER BY q.instruction, a.label"
+        )
+    return rows
+
+
+def asked_of(run: str) -> Cohort:
+    """The cohort whose questions a run asks; a needle run makes its own of the one it names.
+
+    Raises UnknownName, DataError, or InputError where what it was made of has changed since.
+    """
+    plan, data = find_run(run).plan(), status(run)["data"]
+    there = opened(data)
+    made = KINDS.build(plan.kind).cohort(there, plan)
+    if made is not there and digest_of(data) != plan.digest:
+        raise InputError(
+            f"run {run} asks about records made of a cohort that has changed: {data}; its cards "
+            "cannot be shown"
+        )
+    return made
+
+
+def answer(run: str, key: str) -> Row:
+    """Which question, arm entry and reader an answer's key stands for.
+
+    Columns: instruction, label, reader. Raises UnknownName for a key that the run does not have.
+    """
+    folder = find_run(run)
+    store = folder.store(folder.plan().kind)
+    found = store.select("answers", "instruction, label, reader", f"key = {literal(key)}")
+    if not found:
+        raise UnknownName("answer of the run", key, [])
+    return found[0]

@@ -1,0 +1,190 @@
+"""A question during a run: its record, its evidence, and what a selection kept of it.
+
+Recall and position always use the real gold; what a protocol's fault does to it touches the
+judge alone (:mod:`core.runs.answering`). A question whose evidence was not found in its record has
+the band "unlocated": it counts in "overall" and in no position band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import and_
+from typing import Any
+
+from core.loaders.locator import SourceCheck, check_with_source, location_columns
+from core.protocol import Protocol
+from core.runs.chance import RandomSentences
+from core.text import sentences
+from core.text.evidence import (
+    LEAST_SHOWN,
+    band_of,
+    evidence_in_lines,
+    evidence_parts,
+    is_middle,
+    lexical_hits,
+)
+from core.text.prompt import context_texts, prompt_lines, was_cut
+from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Record, Selection, Span
+
+UNLOCATED = "unlocated"
+
+
+def own_pick(kept_by: str, buffer_claims: bool) -> bool:
+    """Whether the arm itself chose a line: not the recency buffer alone.
+
+    ``buffer_claims``: lines that both chose are the buffer's (:func:`buffer_claims`).
+    """
+    return kept_by == "arm" or (kept_by == "both" and not buffer_claims)
+
+
+def buffer_claims(protocol: Protocol, k: int | None) -> bool:
+    """Whether lines that an arm and the recency buffer both chose are the buffer's: it was served
+    first, and an arm without a ``k`` ranks every sentence, the buffer's too."""
+    return k is None and protocol.recency_rule == "events_first"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An instruction with its gold. ``gold`` is None where the cohort has none; ``problem`` says
+    why it could not be read. ``parts`` are the pieces of the evidence by the id of the sentence
+    that holds them. ``check``: how locating it by its text compares with its source's spans.
+    ``chance`` is what random sentences hit; without it columns of chance are null.
+    """
+
+    instruction: Instruction
+    cohort: Cohort
+    gold: Gold | None
+    parts: Mapping[str, tuple[Span, ...]]
+    position: float | None
+    problem: str = ""
+    chance: RandomSentences | None = None
+    check: SourceCheck | None = None
+
+    def record(self) -> Record:
+        """The record; raises what the loader raises."""
+        return self.cohort.records[self.instruction.record_id]
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that every row about this question holds."""
+        at = self.position
+        return {
+            "record": self.instruction.record_id,
+            "instruction": self.instruction.id,
+            "order_position": self.gold.order if self.gold else None,
+            "time_position": self.gold.time if self.gold else None,
+            "token_position": self.gold.token if self.gold else None,
+            **location_columns(self.gold, self.check),
+            "band": UNLOCATED if at is None else band_of(at),
+            "middle": None if at is None else is_middle(at),
+            "task_type": self.instruction.task_type or None,
+            "domain": self.instruction.domain or None,
+            "specialty": self.instruction.specialty or None,
+        }
+
+    def held(self, lines: Iterable[ContextLine]) -> dict[str, float] | None:
+        """Share of the evidence in each of its sentences that lines give word for word.
+
+        None where that is not known: the evidence is unlocated, or a line is a summary.
+        """
+        return evidence_in_lines(lines, self.parts) if self.parts else None
+
+    def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
+        """Lexical and evidence-id hit of a selection, and of how many lines (PROTOCOL, Stage 1).
+
+        ``buffer_claims``: as :func:`own_pick` takes it. What an arm wrote is judged by what it
+        wrote, not by the sentences it stands for.
+        """
+        answer = self.gold.answer if self.gold else ""
+        lines = selection.lines
+        if lines is None:
+            lines = tuple(ContextLine(kept.sentence.id, "") for kept in selection.kept)
+        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
+        own = [line.sentence_id in picks for line in lines]
+        hit = lexical_hits(context_texts(selection), answer)
+        shares = self.held(lines)
+        held = None if shares is None else [id for id, s in shares.items() if s >= LEAST_SHOWN]
+        buffer = sum(
+            k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
+        )
+        chance, picked = self.chance, max(0, selection.tokens - buffer)
+        return {
+            "lexical": any(hit) if answer else None,
+            "lexical_chance": chance.lexical(selection.tokens) if chance else None,
+            "lexical_picked_chance": chance.lexical(picked) if chance else None,
+            "evidence": None if held is None else bool(held),
+            "evidence_share": self._share(shares),
+            "evidence_chance": chance.located(selection.tokens) if chance else None,
+            "evidence_picked_chance": chance.located(picked) if chance else None,
+            "buffer_tokens": buffer,
+            "kept": len(own),
+            "picked": sum(own),
+            "lexical_kept": sum(hit) if answer else None,
+            "lexical_picked": sum(map(and_, hit, own)) if answer else None,
+            "evidence_kept": None if held is None else len(held),
+            "evidence_picked": None if held is None else len(picks.intersection(held)),
+        }
+
+    def prompted(
+        self, prompt: Prompt, selection: Selection, buffer_claims: bool = False
+    ) -> dict[str, Any]:
+        """What of a selection a prompt holds: its tokens, the ids that were cut, the evidence.
+
+        ``prompt_cut``: a line, a part of one or the question was lost.
+        ``evidence_in_prompt``: a line shows at least half of a sentence's evidence;
+        ``evidence_in_prompt_picked`` counts such lines that the arm itself chose;
+        ``evidence_share_in_prompt`` is the share of the evidence's characters. All are None where
+        :meth:`held` is. Chances are those of random sentences with the tokens of the context that
+        the prompt holds.
+        """
+        shares = self.held(prompt.context)
+        held = None if shares is None else {id for id, s in shares.items() if s >= LEAST_SHOWN}
+        picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
+        lines, chance = prompt_lines(prompt, selection), self.chance
+        tokens = sum(line.tokens for line in lines)
+        picked = sum(line.tokens for line in lines if line.sentence_id in picks)
+        return {
+            "prompt_tokens": prompt.tokens,
+            "cut": list(prompt.cut),
+            "prompt_cut": was_cut(prompt, selection),
+            "evidence_in_prompt": None if held is None else bool(held),
+            "evidence_in_prompt_picked": None if held is None else len(held & picks),
+            "evidence_share_in_prompt": self._share(shares),
+            "evidence_in_prompt_chance": chance.located(tokens) if chance else None,
+            "evidence_in_prompt_picked_chance": chance.located(picked) if chance else None,
+        }
+
+    def _share(self, shares: Mapping[str, float] | None) -> float | None:
+        """Share of all of the evidence's characters, of the shares of each sentence's."""
+        if shares is None:
+            return None
+        lengths = {id: sum(s.end - s.start for s in spans) for id, spans in self.parts.items()}
+        return sum(lengths[id] * share for id, share in shares.items()) / sum(lengths.values())
+
+
+def question_of(
+    cohort: Cohort,
+    instruction: Instruction,
+    protocol: Protocol,
+    reason_of: Callable[[BaseException], str],
+) -> Question:
+    """An instruction with its gold; what cannot be read is told in ``problem``, not raised.
+
+    The protocol is a run's: its position is one of the three, not "auto".
+    """
+    try:
+        gold = cohort.gold.get(instruction.id)
+        parts: Mapping[str, tuple[Span, ...]] = {}
+        check: SourceCheck | None = None
+        if gold is not None and gold.spans:
+            record = cohort.records[instruction.record_id]
+            parts = evidence_parts(sentences(record, protocol), gold.spans)
+            check = check_with_source(
+                cohort.gold, instruction.id, record, protocol, protocol.position
+            )
+    except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
+        return Question(instruction, cohort, None, {}, None, reason_of(error))
+    position = None if gold is None else getattr(gold, protocol.position)
+    answer = "" if gold is None else gold.answer
+    chance = RandomSentences(cohort.records, instruction, protocol, parts.keys(), answer)
+    return Question(instruction, cohort, gold, parts, position, chance=chance, check=check)

@@ -1,0 +1,518 @@
+"""A finished run as one zip or folder that another installation opens read-only.
+
+::
+
+    manifest.json    schema, run, what was left out, size and SHA-256 of every other file
+    spec.json        the plan, the cohort's place on this machine left out
+    done.json, events.jsonl, gates.json (patients that a gate has seen)
+    items/*.parquet  the rows, without the columns that hold text unless that is asked for
+    reviews/*.jsonl  verdicts of reviewers, without their comments unless text is asked for
+    forecast/*       predictions of a run of kind forecast: numbers
+    report.json, tables/*.csv, report.html
+    REPRODUCE.toml   a spec that does it again
+
+A column that is not known to be free of text of records is taken to hold some. Ids of records
+and instructions stay: without them the tables cannot be made again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from html import escape
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from core.egress import audit
+from core.errors import DataUseError, InputError, MidchartError
+from core.loaders.open import open_cohort
+from core.runs.components import MemberEntry, gathering
+from core.runs.directory import RunFolder, find_run, now, write_json
+from core.runs.gate_checkpoints import NOTE
+from core.runs.plan import READER, ArmEntry, Plan, Spec
+from core.runs.presets import read_toml, write_toml
+from core.runs.report import report, write_tables
+from core.runs.reviews import review_files
+from core.runs.spec import parse_spec, token_twins
+from core.runs.status import state_of
+from core.storage.jsonl import add_line, read_lines
+from core.storage.query import Schema, query, source
+
+# A run's report as one HTML file that needs nothing else: no script, no font, no address.
+
+
+Row = Mapping[str, Any]
+DRAWN = 60
+"""Rows of a table that are drawn, at most; the table has them all."""
+STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#c9ced6;--mark:#12436D;
+--soft:#59636e}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e8eb;--paper:#14181d;--line:#3b434d;
+--mark:#7fb2e0;--soft:#a5adb7}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:70rem;
+margin:0 auto;padding:1.5rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .4rem}
+.soft{color:var(--soft)}.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+td.n{text-align:right}svg{display:block;margin:.5rem 0;min-width:640px;max-width:100%;
+height:auto}
+svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg line{stroke:var(--mark);stroke-width:2}
+svg .axis{stroke:var(--line);stroke-width:1}svg circle{fill:var(--mark)}
+@media print{:root{color-scheme:light;--ink:#000;--paper:#fff;--line:#999;
+--mark:#12436D;--soft:#444}
+body{padding:0;max-width:none}.wide{overflow:visible}
+svg{min-width:0}table{font-size:9px}tr,svg{break-inside:avoid}}
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """One HTML document of a report (:func:`core.runs.report.report`).
+
+    ``facts``: names and values shown at the top (versions, digests, seed).
+    """
+    items = report["items"]
+    title = f"{report['name']} ({report['run']})"
+    parts = [
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{_text(title)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{_text(report['name'])}</h1>",
+        f'<p class="soft">Midchart run {_text(report["run"])}, kind {_text(report["kind"])}, '
+        f"{_text(report['status'])}: {items['done']:,} of {items['planned']:,} items done, "
+        f"{items['failed']:,} failed.</p>",
+    ]
+    if report["warnings"]:
+        listed = "".join(f"<li>{_text(line)}</li>" for line in report["warnings"])
+        parts.append(f"<h2>Know before you read</h2><ul>{listed}</ul>")
+    for name, rows in report["tables"].items():
+        parts.append(_section(str(name), rows))
+    parts.append("<h2>How it was made</h2>" + _pairs(facts))
+    parts.append("<h2>Protocol</h2>" + _pairs(report["protocol"]))
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _text(value: Any) -> str:
+    """A value as text that no browser takes for markup; control characters are shown as blanks."""
+    return escape("".join(c if c.isprintable() else " " for c in str(value)))
+
+
+def _section(name: str, rows: Sequence[Row]) -> str:
+    title = f"<h2>{_text(name.replace('_', ' '))}</h2>"
+    if not rows:
+        return f'{title}<p class="soft">No rows.</p>'
+    columns = list(rows[0])
+    head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
+    body = "".join(f"<tr>{''.join(_cell(row.get(c)) for c in columns)}</tr>" for row in rows)
+    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return title + _forest(name, rows, columns) + table + "</div>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<td>–</td>"
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, int):
+        return f'<td class="n">{value:,}</td>'
+    if isinstance(value, float):
+        return f'<td class="n">{value:.3f}</td>'
+    return f"<td>{_text(value)}</td>"
+
+
+def _pairs(facts: Mapping[str, Any]) -> str:
+    body = "".join(f'<tr><th scope="row">{_text(k)}</th>{_cell(v)}</tr>' for k, v in facts.items())
+    return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
+
+
+def _number(value: Any) -> float | None:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if plain and isfinite(value) else None
+
+
+def interval_columns(columns: Sequence[str]) -> tuple[str, str, str] | None:
+    """Names of a table's first estimate and the ends of its interval; None where it has none.
+
+    The estimate is the column before the interval's lower end, n and other intervals left aside.
+    An interval by patient goes before others; bounds over unscored items are no interval.
+    """
+    found: list[tuple[str, str, str]] = []
+    for at, low in enumerate(columns):
+        high = low.removesuffix("low") + "high"
+        before = [c for c in columns[:at] if c != "n" and not c.endswith(("low", "high"))]
+        if low.endswith("low") and low != "bound_low" and high in columns and before:
+            found.append((before[-1], low, high))
+    return min(found, key=lambda names: names[1] != "patient_low", default=None)
+
+
+def _naming(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns that tell rows apart: those before the counts that differ among rows."""
+    end = columns.index("n") if "n" in columns else len(columns)
+    own = [c for c in columns[:end] if not (c in ("arm", "k", "budget") and "label" in columns)]
+    return [c for c in own if len({str(row.get(c)) for row in rows}) > 1] or own[:1]
+
+
+def _named(column: str, value: Any) -> str:
+    """A value as a row's name holds it: a number with its column."""
+    return value if isinstance(value, str) else f"{column.replace('_', ' ')} {value}"
+
+
+def _forest(name: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """The estimates with their intervals, a line a row; nothing where a table has none."""
+    named = interval_columns(columns)
+    if named is None:
+        return ""
+    points = [(row, tuple(_number(row.get(c)) for c in named)) for row in rows[:DRAWN]]
+    known = [
+        (row, e, low, high)
+        for row, (e, low, high) in points
+        if e is not None and low is not None and high is not None and low <= e <= high
+    ]
+    if not known:
+        return ""
+    left, right = min(p[2] for p in known), max(p[3] for p in known)
+    if left >= 0 and right <= 1:
+        left, right = 0.0, 1.0
+    span = (right - left) or 1.0
+    words = _naming([p[0] for p in known], columns[: columns.index(named[0])])
+    drawn = [
+        f'<svg viewBox="0 0 860 {len(known) * 22 + 30}" width="860" role="img" '
+        f'aria-label="{_text(f"{named[0]} with {named[1]} to {named[2]}, table {name}")}">'
+    ]
+
+    def across(value: float) -> float:
+        return round(420 + 320 * (value - left) / span, 1)
+
+    for i, (row, estimate, low, high) in enumerate(known):
+        y = 16 + 22 * i
+        label = " · ".join(_named(c, row.get(c)) for c in words if row.get(c) not in (None, ""))
+        n = f"n={row['n']:,}" if isinstance(row.get("n"), int) else ""
+        drawn.append(
+            f'<text x="0" y="{y + 4}">{_text(label[:62])}</text>'
+            f'<line x1="{across(low)}" x2="{across(high)}" y1="{y}" y2="{y}"/>'
+            f'<circle cx="{across(estimate)}" cy="{y}" r="4"/>'
+            f'<text x="755" y="{y + 4}">{estimate:.3f} {n}</text>'
+        )
+    y = 22 * len(known) + 8
+    if left < 0 < right:
+        drawn.append(f'<line class="axis" x1="{across(0)}" x2="{across(0)}" y1="4" y2="{y}"/>')
+    drawn.append(f'<line class="axis" x1="420" x2="740" y1="{y}" y2="{y}"/>')
+    drawn.append(f'<text x="420" y="{y + 16}">{left:.2f}</text>')
+    drawn.append(f'<text x="740" y="{y + 16}" text-anchor="end">{right:.2f}</text></svg>')
+    told = f"Drawn: {named[0]} with its interval from {named[1]} to {named[2]}"
+    told += f"; the first {DRAWN} of {len(rows):,} rows." if len(rows) > DRAWN else "."
+    return f'<div class="wide">{"".join(drawn)}</div><p class="soft">{_text(told)}</p>'
+
+
+# A finished run as a spec that another installation does again: every choice in full.
+
+
+def reproduce(plan: Plan) -> tuple[str, str]:
+    """The TOML of a spec that repeats a run, and why it may not ("" where nothing is known).
+
+    Weights and keys that are not on this machine are no reason: the other machine may have them.
+    """
+    text = write_toml(_table(plan))
+    problem = _problem(text, plan)
+    return "".join(f"# {line}\n" for line in _told(plan, problem)) + "\n" + text, problem
+
+
+def cohort_name(plan: Plan) -> str:
+    """The name of a run's cohort's folder or file."""
+    return Path(plan.data).name
+
+
+def _told(plan: Plan, problem: str) -> list[str]:
+    versions: Mapping[str, Any] = plan.raw["versions"]
+    packages: Mapping[str, str] = versions["packages"]
+    weights: Mapping[str, str] = plan.raw.get("weights", {})
+    lines = [
+        f"Repeats run {plan.raw['run']}. Put the cohort under data/cohorts/ by the name below, "
+        "then: python -m core run REPRODUCE.toml",
+        f"cohort content (blake2b): {plan.digest}",
+        f"midchart {versions['midchart']}, code {versions['code']}, python {versions['python']}",
+        *(f"{name} {version}" for name, version in packages.items() if version != "absent"),
+        *(f"weights of {label}: {mark}" for label, mark in weights.items()),
+        *([f"not an exact repeat: {problem}"] if problem else []),
+    ]
+    # A name may hold any character; a comment ends with its line.
+    return [
+        " ".join("".join(c if c.isprintable() else " " for c in line).split()) for line in lines
+    ]
+
+
+def _table(plan: Plan) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "name": plan.name,
+        "kind": plan.kind,
+        "data": cohort_name(plan),
+        "seed": plan.protocol.seed,
+        "protocol": plan.protocol.as_dict(),
+    }
+    if plan.limit is not None:
+        table["limit"] = plan.limit
+    if plan.part:
+        table["part"] = plan.part
+    if plan.allow_hosts:
+        table["allow_hosts"] = list(plan.allow_hosts)
+    arms = [_arm(entry, plan) for entry in _own_arms(plan)]
+    lists = {
+        "arms": arms,
+        "readers": [_member(entry) for entry in plan.reader_entries],
+        "judges": [_member(entry) for entry in plan.judge_entries],
+    }
+    table |= {name: values for name, values in lists.items() if values}
+    # A field that is off ("", null or no value) is one that the spec did not name.
+    return table | {k: v for k, v in plan.options.items() if v not in (None, "", [])}
+
+
+def _own_arms(plan: Plan) -> list[ArmEntry]:
+    """The arms that the spec named; those of a budget of tokens come of themselves."""
+    budgets: list[int] = plan.options.get("token_matched", [])
+    if not budgets:
+        return list(plan.arms)
+    for count in range(1, len(plan.arms)):
+        own = plan.arms[:count]
+        if [*own, *token_twins(own, budgets, plan.protocol)] == list(plan.arms):
+            return list(own)
+    return list(plan.arms)
+
+
+def _arm(entry: ArmEntry, plan: Plan) -> dict[str, Any]:
+    options = dict(entry.options)
+    if READER in options:
+        options[READER] = _member(MemberEntry.read(options[READER]))
+    usual = plan.protocol.budget()
+    given: dict[str, Any] = {"name": entry.name}
+    if entry.k != usual.k:
+        given["k"] = entry.k
+    if entry.recency != usual.recency:
+        given["recency"] = entry.recency
+    if entry.tokens != usual.tokens:
+        given["tokens"] = entry.tokens or 0
+    return given | options
+
+
+def _member(entry: MemberEntry) -> dict[str, Any]:
+    return {"name": entry.name, **entry.options}
+
+
+def _problem(text: str, plan: Plan) -> str:
+    """What a reading of the spec gives that the run did not have."""
+    try:
+        with gathering():
+            read: Spec = parse_spec(read_toml(text))
+    except MidchartError as error:
+        return str(error)
+    pairs = {
+        "arms": (read.arms, plan.arms),
+        "readers": (read.readers, plan.reader_entries),
+        "judges": (read.judges, plan.judge_entries),
+        "protocol": (read.protocol, plan.protocol),
+        "options": (_set(read.options), _set(plan.options)),
+    }
+    differs = [name for name, (here, there) in pairs.items() if here != there]
+    return f"the spec reads back with other {', '.join(differs)}" if differs else ""
+
+
+def _set(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not off, as JSON gives them back; an older plan lacks newer ones."""
+    given = {name: value for name, value in options.items() if value not in (None, "", [], ())}
+    return json.loads(json.dumps(given))
+
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in a zip: the same run gives the same bytes."""
+TEXT_FREE = frozenset({
+    "key", "item", "status", "reason", "label", "arm", "k", "record", "instruction", "band",
+    "task_type", "domain", "specialty", "time", "wording", "prompt_hash", "reader", "judge",
+    "answer_key", "outcome", "model", "how", "failure_kind", "about", "selection", "entailment",
+    "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
+    "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
+    "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
+})  # fmt: skip
+"""Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
+fault, never its text."""
+OWN_WORDS = frozenset({("curves", "text")})
+"""Columns whose text is the program's own."""
+
+
+def kept_columns(table: str, schema: Schema, with_text: bool) -> list[str]:
+    """The columns of a table that leave with an export."""
+    return [
+        name
+        for name, type in schema.items()
+        if with_text or "VARCHAR" not in type or name in TEXT_FREE or (table, name) in OWN_WORDS
+    ]
+
+
+def text_allowed(folder: RunFolder, plan: Plan) -> bool:
+    """Whether a run's text of records may leave: its cohort is synthetic, or its tag says so.
+
+    The tag as it now is, where the cohort is here; else as it was when the run was planned.
+    """
+    then: Mapping[str, Any] = plan.raw["cohort"]["data_use"]
+    if folder.imported.exists() or not Path(plan.data).exists():
+        return bool(then["synthetic"] or then["external_services_allowed"])
+    tag = open_cohort(plan.data).manifest
+    return tag.external_services_allowed or bool(tag.synthetic and then["synthetic"])
+
+
+def export_run(
+    run: str, out: str | Path | None = None, with_text: bool | None = None
+) -> dict[str, Any]:
+    """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
+
+    ``out`` None: ``<run>.zip`` here. ``with_text``: None takes the text of records along only
+    where the cohort is synthetic or its tag allows external services; True elsewhere raises
+    DataUseError. Raises InputError for a run that is not finished or a place that cannot be
+    written. Gives ``file``, ``with_text`` and ``dropped`` columns; an export with text is noted
+    in the audit file before it is written.
+    """
+    folder = find_run(run)
+    plan = _finished(folder)
+    allowed = text_allowed(folder, plan)
+    if with_text and not allowed:
+        raise DataUseError(
+            f"run {run} holds text of records, and the data-use tag of {cohort_name(plan)} allows "
+            "no external services; export it without text, or change the tag with a reason"
+        )
+    keep = allowed if with_text is None else with_text
+    target = Path(out).expanduser() if out is not None else Path(f"{run}.zip")
+    if target.exists():
+        raise InputError(f"{target}: is there already; name a file or folder that is not")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
+            made = Path(place) / run
+            made.mkdir()
+            manifest = _write(folder, plan, made, keep)
+            if keep:
+                rows = manifest["rows"]
+                audit.exported(run=run, cohort=cohort_name(plan), file=str(target), rows=rows)
+            if target.suffix == ".zip":
+                _zip(made, Path(place) / "made.zip").replace(target)
+            else:
+                made.replace(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
+    dropped = manifest["dropped"]
+    return {"run": run, "file": str(target), "with_text": keep, "dropped": dropped}
+
+
+def html_of(run: str) -> str:
+    """A run's report as one self-contained HTML document; raises UnknownName."""
+    return report_html(report(run), _facts(find_run(run).plan()))
+
+
+def _finished(folder: RunFolder) -> Plan:
+    state = state_of(folder)
+    if state != "done":
+        raise InputError(f"run {folder.id} is {state}; only a finished run can be exported")
+    return folder.plan()
+
+
+def _facts(plan: Plan) -> dict[str, Any]:
+    versions: Mapping[str, Any] = plan.raw["versions"]
+    return {
+        "cohort": cohort_name(plan),
+        "cohort content": plan.digest,
+        "seed": str(plan.protocol.seed),
+        "midchart": f"{versions['midchart']}, code {versions['code']}",
+        "python": versions["python"],
+        **versions["packages"],
+    }
+
+
+def _write(folder: RunFolder, plan: Plan, made: Path, with_text: bool) -> dict[str, Any]:
+    """Every file of an export in ``made``; gives its manifest."""
+    raw: dict[str, Any] = {**plan.raw, "run": folder.id}
+    # Where the cohort lies tells of this machine; its name and content are what counts.
+    raw["cohort"] = {**raw["cohort"], "path": cohort_name(plan)}
+    raw["spec"] = {**raw["spec"], "data": cohort_name(plan)}
+    write_json(made / "spec.json", raw)
+    shutil.copyfile(folder.done, made / "done.json")
+    if folder.events.exists():
+        shutil.copyfile(folder.events, made / "events.jsonl")
+    if (folder.path / NOTE).exists():
+        shutil.copyfile(folder.path / NOTE, made / NOTE)
+    (made / "items").mkdir()
+    store, rows = folder.store(plan.kind), 0
+    dropped: dict[str, list[str]] = {}
+    for table, schema in store.schemas.items():
+        if not any((store.folder / f"{table}.{end}").exists() for end in ("parquet", "jsonl")):
+            continue
+        kept = kept_columns(table, schema, with_text)
+        dropped[table] = [name for name in schema if name not in kept]
+        file = str(made / "items" / f"{table}.parquet").replace("'", "''")
+        columns, rows_of = ", ".join(kept), source(store.folder, table, schema)
+        copy = f"COPY (SELECT {columns} FROM {rows_of}) TO '{file}' (FORMAT parquet)"
+        rows += int(query(lambda sql=copy: sql)[0]["Count"])
+    for path in review_files(folder):
+        for line in read_lines(path):
+            words = {} if with_text or "comment" not in line else {"comment": ""}
+            add_line(made / "reviews" / path.name, {**line, **words})
+        dropped["reviews"] = [] if with_text else ["comment"]
+    for path in sorted((folder.path / "forecast").glob("*.parquet")):
+        (made / "forecast").mkdir(exist_ok=True)
+        shutil.copyfile(path, made / "forecast" / path.name)
+    found = report(folder.id)
+    write_json(made / "report.json", found)
+    write_tables(found["tables"], made / "tables")
+    (made / "report.html").write_text(report_html(found, _facts(plan)), encoding="utf-8")
+    text, problem = reproduce(plan)
+    (made / "REPRODUCE.toml").write_text(text, encoding="utf-8")
+    manifest: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run": folder.id,
+        "kind": plan.kind,
+        "made": now(),
+        "with_text": with_text,
+        "dropped": {table: names for table, names in dropped.items() if names},
+        "rows": rows,
+        "repeat_problem": problem,
+        "files": {
+            path.relative_to(made).as_posix(): {
+                "bytes": path.stat().st_size,
+                "sha256": sha256(path.read_bytes()).hexdigest(),
+            }
+            for path in sorted(made.rglob("*"))
+            if path.is_file()
+        },
+    }
+    write_json(made / MANIFEST, manifest)
+    return manifest
+
+
+def _zip(made: Path, file: Path) -> Path:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(p for p in made.rglob("*") if p.is_file()):
+            info = zipfile.ZipInfo(path.relative_to(made).as_posix(), EARLIEST)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            with path.open("rb") as source_file, archive.open(info, "w") as into:
+                shutil.copyfileobj(source_file, into, 1 << 20)
+    return file
+
+
+def read_manifest(text: bytes) -> dict[str, Any]:
+    """A manifest's document; raises InputError for one of another schema."""
+    try:
+        found = json.loads(text)
+        schema = found["schema"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise InputError(f"{MANIFEST}: is no manifest of an exported run") from None
+    if schema != SCHEMA:
+        raise InputError(
+            f"{MANIFEST}: is of schema {str(schema)[:20]!r}; this installation reads {SCHEMA}"
+        )
+    return found

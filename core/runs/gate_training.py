@@ -1,0 +1,314 @@
+"""Training the gates of the arms qccs and qccs_plus on a cohort's training patients."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import DataError, DataUseError, InputError
+from core.gate.checkpoint import Gate, save_gate
+from core.gate.config import Epoch, GateConfig, PlusRecipe, PlusStep, Recipe, curve_rows
+from core.gate.examples import Asked, Pairs, hashing_of, pairs
+from core.gate.measures import auroc, fit_temperature, known
+from core.gate.plus.checkpoint import Plus, save_plus
+from core.gate.plus.features import PlusWeights, ready, scores
+from core.gate.plus.words import RecordWords, question_words, record_words
+from core.gate.split import Split, split_patients
+from core.loaders.gold import gold_under
+from core.protocol import Protocol
+from core.runs.provenance import content_digest, versions
+from core.runs.rows import digest
+from core.storage.files import make_folder
+from core.text import sentences, words
+from core.text.evidence import gold_sentence_ids
+from core.training import Progress
+from core.types import Cohort, Record
+
+# Records that a gate is trained or examined on, without those that cannot be read.
+
+
+def record_of(cohort: Cohort, id: str, unread: set[str]) -> Record | None:
+    """A record; None for one that cannot be read, whose id is added to ``unread``."""
+    if id in unread:
+        return None
+    try:
+        return cohort.records[id]
+    except DataError:
+        unread.add(id)
+        return None
+
+
+def unread_note(unread: int) -> str:
+    """What an error adds where records were left out; empty where none was."""
+    if not unread:
+        return ""
+    what = "record" if unread == 1 else "records"
+    return f" ({unread:,} {what} could not be read; python -m core check names them)"
+
+
+PROTOCOL_FIELDS = (
+    "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
+    "gate_negatives", "seed",
+)  # fmt: skip
+"""What of a protocol a gate's training depends on."""
+UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
+PLUS_FIELDS = (*UNIT_FIELDS, "seed", "k")
+"""What of a protocol the card of a gate trained on a cohort depends on."""
+
+
+def refuse_untrainable(cohort: Cohort) -> None:
+    """Raise DataUseError where the cohort's tag forbids training on it."""
+    if not cohort.manifest.training_allowed:
+        raise DataUseError(
+            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training "
+            "(training_allowed in its midchart.toml)"
+        )
+
+
+def questions_with_answers(
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    unread: set[str],
+    digests: dict[str, str],
+) -> list[Asked]:
+    """The questions with a reference answer of some patients, with their records' sentences.
+
+    Records that cannot be read are left out and added to ``unread``; the hash of each of the
+    others is added to ``digests``.
+    """
+    wanted = set(record_ids)
+    found: list[Asked] = []
+    texts: dict[str, list[str]] = {}
+    for instruction in cohort.instructions:
+        gold = cohort.gold.get(instruction.id)
+        if instruction.record_id not in wanted or gold is None or not gold.answer:
+            continue
+        id = instruction.record_id
+        if id not in texts:
+            record = record_of(cohort, id, unread)
+            if record is None:
+                continue
+            texts[id] = [s.text for s in sentences(record, protocol)]
+            digests[id] = record.digest
+        found.append(Asked(id, instruction.question, gold.answer, texts[id]))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitPairs:
+    """A cohort made ready for training: the split, the pairs of each of its parts, the records that
+    could not be read and have none, and the hash of each record that was."""
+
+    split: Split
+    train: Pairs
+    validation: Pairs
+    test: Pairs
+    unread: frozenset[str]
+    digests: Mapping[str, str]
+
+
+def split_of(cohort: Cohort, protocol: Protocol) -> Split:
+    """The split of a cohort's patients that have questions with a reference.
+
+    Raises DataUseError where its tag forbids training, InputError where it has too few patients.
+    """
+    refuse_untrainable(cohort)
+    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
+    return split_patients(having, protocol.seed)
+
+
+def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
+    """Split a cohort by patients and draw the pairs of each part.
+
+    A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
+    DataUseError where its tag forbids training, InputError where it has too few patients or no
+    pairs.
+    """
+    split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
+    drawn = [
+        pairs(
+            questions_with_answers(cohort, ids, protocol, unread, digests),
+            protocol,
+            np.random.default_rng([protocol.seed, i]),
+        )
+        for i, ids in enumerate((split.train, split.validation, split.test))
+    ]
+    if not len(drawn[0]):
+        raise InputError(
+            f"{cohort.path}: no sentence shares a content word with a reference answer; "
+            f"there is nothing to train a gate on{unread_note(len(unread))}"
+        )
+    return SplitPairs(split, *drawn, unread=frozenset(unread), digests=digests)
+
+
+def train_gate(
+    cohort: Cohort,
+    protocol: Protocol,
+    folder: Path,
+    progress: Progress[Epoch] | None = None,
+    config: GateConfig | None = None,
+    recipe: Recipe | None = None,
+) -> Gate:
+    """Train a gate on a cohort's training patients and write it to ``folder``.
+
+    ``progress`` is called after each epoch and may stop the training (Aborted). A stopped training
+    resumes from the checkpoint in ``folder``, unless the cohort was edited and gives other pairs.
+    The temperature is fitted on the validation patients. Raises as :func:`split_pairs` does, and
+    OSError where ``folder`` cannot be written.
+    """
+    from core.gate.trainer import GateTrainer
+
+    split_of(cohort, protocol)  # refuses before anything is made
+    make_folder(folder)
+    drawn = split_pairs(cohort, protocol)
+    config = config or GateConfig(hashing_of(protocol))
+    recipe = recipe or Recipe(seed=protocol.seed)
+    trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
+    identity = digest(repr(trainer.identity()))
+    trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")
+    facts: Mapping[str, Any] = {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "records": {
+            id: drawn.digests[id]
+            for id in (*drawn.split.train, *drawn.split.validation)
+            if id in drawn.digests
+        },
+        "recipe": dataclasses.asdict(recipe),
+        "protocol": {name: getattr(protocol, name) for name in PROTOCOL_FIELDS},
+        "pairs": {
+            part: {"n": len(p), "positives": int(p.label.sum())}
+            for part, p in (
+                ("train", drawn.train), ("validation", drawn.validation), ("test", drawn.test),
+            )
+        },
+        "curve": curve_rows(trainer.history),
+        "unread_records": len(drawn.unread),
+        "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
+        "versions": versions(),
+    }  # fmt: skip
+    validated = trainer.logits(drawn.validation)
+    temperature = fit_temperature(validated, drawn.validation.label)
+    gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
+    save_gate(folder, gate)
+    for left in folder.glob("training-*.safetensors"):  # those of other pairs as well
+        left.unlink(missing_ok=True)
+    return gate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvidenceQuestion:
+    """A question with evidence: its record's sentences and which of them hold it."""
+
+    record_id: str
+    question: str
+    texts: tuple[str, ...]
+    gold: tuple[int, ...]
+
+
+def questions_with_evidence(
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    unread: set[str],
+    digests: dict[str, str],
+) -> list[EvidenceQuestion]:
+    """The questions of some patients whose evidence was located, and that have a word.
+
+    Records that cannot be read are left out and added to ``unread``; the hash of each of the
+    others is added to ``digests``.
+    """
+    cohort = gold_under(cohort, protocol)
+    wanted, found = set(record_ids), list[EvidenceQuestion]()
+    texts: dict[str, tuple[str, ...]] = {}
+    for instruction in cohort.instructions:
+        id, gold = instruction.record_id, cohort.gold.get(instruction.id)
+        record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
+        if record is None or gold is None or not gold.spans or not words(instruction.question):
+            continue
+        cut = sentences(record, protocol)
+        ids = gold_sentence_ids(cut, gold.spans)
+        texts.setdefault(id, tuple(s.text for s in cut))
+        digests[id] = record.digest
+        places = tuple(i for i, s in enumerate(cut) if s.id in ids)
+        if places:
+            found.append(EvidenceQuestion(id, instruction.question, texts[id], places))
+    return found
+
+
+def recall(weights: PlusWeights, asked: Iterable[EvidenceQuestion], k: int) -> tuple[int, int]:
+    """Questions with an evidence sentence among the k best, and questions in all."""
+    hits = n = 0
+    for one in asked:
+        found = scores(weights, ready(weights, list(one.texts)), one.question)
+        hits += not set(one.gold).isdisjoint(np.argsort(-found, kind="stable")[:k].tolist())
+        n += 1
+    return hits, n
+
+
+def train_plus_gate(
+    cohort: Cohort,
+    protocol: Protocol,
+    folder: Path,
+    progress: Progress[PlusStep] | None = None,
+    recipe: PlusRecipe | None = None,
+    every_patient: bool = False,
+) -> Plus:
+    """Train QCCS plus on a cohort's training patients and write it to ``folder``.
+
+    ``every_patient``: train on all of them (a cohort made for training). Raises DataUseError
+    where the cohort's tag forbids training, InputError where no evidence could be located,
+    OSError where ``folder`` cannot be written.
+    """
+    from core.gate.plus.trainer import Example, PlusTrainer
+
+    refuse_untrainable(cohort)
+    recipe = recipe or PlusRecipe(seed=protocol.seed)
+    split = None if every_patient else split_of(cohort, protocol)
+    patients = set(cohort.records) if split is None else {*split.train, *split.validation}
+    unread, digests = set[str](), dict[str, str]()
+    make_folder(folder)
+    asked = questions_with_evidence(cohort, patients, protocol, unread, digests)
+    if not asked:
+        raise InputError(
+            f"{cohort.path}: no evidence was located; there is nothing to train on"
+            + unread_note(len(unread))
+        )
+    made: dict[str, RecordWords] = {}
+    for one in asked:
+        if one.record_id not in made:
+            made[one.record_id] = record_words(one.texts)
+    examples = [
+        Example(
+            made[one.record_id],
+            question_words(one.question, made[one.record_id]),
+            np.array(one.gold, dtype=np.int64),
+        )
+        for one in asked
+    ]
+    trainer = PlusTrainer(examples, recipe)
+    trainer.run(progress)
+    weights = trainer.weights()
+    facts = {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "records": dict(digests),
+        "recipe": dataclasses.asdict(recipe),
+        "questions": len(asked),
+        "losses": trainer.epoch_losses(),
+        "versions": versions(),
+    }
+    if split is not None:
+        held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
+        hits, n = recall(weights, held, protocol.k)
+        facts |= {
+            "split": dataclasses.asdict(split),
+            "test": {"k": protocol.k, "hits": hits, "n": n},
+        }
+    facts["unread_records"] = len(unread)
+    plus = Plus(weights, frozenset(patients), facts)
+    save_plus(folder, plus)
+    return plus

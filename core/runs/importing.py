@@ -1,0 +1,342 @@
+"""Opening another installation's export as a run that is only read here.
+
+What arrives was written by somebody else. Nothing is unpacked by a name that the archive chose:
+only files of known names are taken, each with the size and hash that the manifest says, under
+limits. Rows are Parquet with the columns this installation knows; nothing is ever executed or
+unpickled, and the HTML report is made anew. The run appears under its id whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+
+from core import config as settings
+from core.errors import DataError, InputError, MidchartError
+from core.loaders.position import position_in_words
+from core.protocol import parse
+from core.runs.directory import RunFolder, now, write_json, writing
+from core.runs.experiment import KINDS
+from core.runs.export import MANIFEST, read_manifest
+from core.runs.gate_checkpoints import seen_patients
+from core.runs.provenance import content_digest
+from core.runs.reviews import brought, take
+from core.storage.query import Schema, query, quoted
+
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+NAMES = re.compile(
+    r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
+    r"|items/[a-z0-9_]{1,40}\.parquet|tables/[a-z0-9_]{1,60}\.csv"
+    r"|reviews/(_shared|[a-z0-9][a-z0-9-]{0,31})\.jsonl"
+    r"|forecast/[0-9a-f]{8,64}(\.draws)?\.parquet"
+)
+NEEDED = ("spec.json", "done.json")
+NOT_TAKEN = ("report.html", "tables/")
+"""Made anew from the rows whenever they are asked for."""
+MOST_FILES = 500
+MOST_BYTES = 4 << 30
+MOST_MANIFEST = 1 << 20
+MOST_JSON = 256 << 20
+MOST_ROWS = 50_000_000
+MOST_RESAMPLES = 1_000_000
+"""A report draws so many times whenever it is made."""
+MOST_UNPACKED = 16 << 30
+"""Bytes of a Parquet file's columns once they are unpacked."""
+
+Read = Callable[[int], bytes]
+"""Gives at most so many of the bytes that follow; none at the end."""
+Opener = Callable[[str], AbstractContextManager[Read]]
+LOCKED, PATCHED, STRONG = 0x01, 0x20, 0x40
+"""Flags of a member that is encrypted or a patch: zipfile reads none without a password."""
+
+
+def import_run(file: str | Path) -> dict[str, Any]:
+    """Open an export (a zip or a folder) as a finished run that is only read here.
+
+    Gives ``run``, ``folder``, ``cohort`` ("same": the cohort of its name here has the very content
+    it was done on, and the run is linked to it; "other"; "absent"), ``data``, that cohort's
+    place where it is the same, else "", and ``reviews``, the reviewers' files that came along; one
+    that is here already stays as it is. Raises InputError, in one line, for anything that is not
+    what its manifest says or that this installation does not know; then nothing is left of it.
+    """
+    path = Path(file).expanduser()
+    runs = settings.runs_folder()
+    with writing(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            names, opened = _contents(path, stack)
+            return _import(path, names, opened, runs)
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be opened here ({error.strerror or type(error).__name__})"
+            ) from None
+
+
+def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
+    """Name → size of each file, and how to open one."""
+    if path.is_dir():
+        found: dict[str, int] = {}
+        for one in path.rglob("*"):
+            name = one.relative_to(path).as_posix()
+            if one.is_symlink():
+                raise InputError(f"{path}: holds a link, {name!r}; an export holds none")
+            if one.is_file():
+                found[name] = one.stat().st_size
+
+        @contextmanager
+        def beside(name: str) -> Generator[Read]:
+            with (path / name).open("rb") as file:
+                yield file.read
+
+        return _checked(path, found), beside
+    with _unzipping(path):
+        archive = stack.enter_context(_archive(path))
+    sizes: dict[str, int] = {}
+    for info in archive.infolist():
+        mode = info.external_attr >> 16
+        locked = info.flag_bits & (LOCKED | PATCHED | STRONG)
+        if stat.S_ISLNK(mode) or locked or info.filename in sizes:
+            raise InputError(f"{path}: holds a link, a locked file or a name twice; not opened")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{path}: is compressed in a way that no export is; not opened")
+        sizes[info.filename] = info.file_size
+
+    @contextmanager
+    def inside(name: str) -> Generator[Read]:
+        with _unzipping(path):
+            member = archive.open(name)
+
+        def read(most: int) -> bytes:
+            with _unzipping(path):
+                return member.read(most)
+
+        with member:
+            yield read
+
+    return _checked(path, sizes), inside
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except NotImplementedError:  # how zipfile says that a later version of the format is needed
+        raise InputError(f"{path}: needs a later version of zip than is read here") from None
+
+
+@contextmanager
+def _unzipping(path: Path) -> Generator[None]:
+    """Around single calls of zipfile, never what is done with the bytes: its words for bad data."""
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: is no zip that can be read ({type(error).__name__})") from None
+
+
+def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
+    if len(sizes) > MOST_FILES:
+        raise InputError(f"{path}: holds {len(sizes):,} files; an export has {MOST_FILES} at most")
+    if sum(sizes.values()) > MOST_BYTES:
+        raise InputError(f"{path}: unpacks to more than {MOST_BYTES >> 30} GiB; not opened")
+    for name in sizes:
+        if name != MANIFEST and not NAMES.fullmatch(name):
+            raise InputError(f"{path}: holds {name[:80]!r}, which no export has; not opened")
+    if MANIFEST not in sizes:
+        raise InputError(f"{path}: lacks {MANIFEST}; is it the export of a run?")
+    return dict(sizes)
+
+
+def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> dict[str, Any]:
+    with opened(MANIFEST) as read:
+        text = read(MOST_MANIFEST)
+    manifest = read_manifest(text)
+    run, files = manifest.get("run"), manifest.get("files")
+    if not isinstance(run, str) or not RUN_ID.fullmatch(run) or not isinstance(files, dict):
+        raise InputError(f"{path}: {MANIFEST} names no run or no files")
+    listed = cast("dict[str, Any]", files)
+    if listed.keys() != names.keys() - {MANIFEST}:
+        raise InputError(f"{path}: its files are not those that {MANIFEST} lists; not opened")
+    missing = [name for name in NEEDED if name not in listed]
+    if missing:
+        raise InputError(f"{path}: lacks {missing[0]}")
+    final = RunFolder(runs / run)
+    if final.path.exists():
+        raise InputError(f"run {run} is here already: {final.path}")
+    # A name with a dot: no list of runs shows it before it is whole.
+    fresh = RunFolder(Path(tempfile.mkdtemp(prefix=".import-", dir=runs)))
+    try:
+        for name in sorted(listed):
+            _take(path, name, listed[name], opened, fresh.path)
+        _look(path, run, fresh)
+        reviews = _reviews(path, fresh)
+        here = _here(fresh)
+        write_json(
+            fresh.imported,
+            {
+                **here,
+                "imported": now(),
+                "by": settings.user(),
+                "with_text": bool(manifest.get("with_text")),
+                "manifest_sha256": _hash_of(opened),
+            },
+        )
+        for one in fresh.path.rglob("*"):
+            one.chmod(0o755 if one.is_dir() else 0o444)
+        fresh.lock.touch()
+        fresh.path.chmod(0o755)
+        fresh.path.rename(final.path)
+    except BaseException:
+        shutil.rmtree(fresh.path, ignore_errors=True)
+        raise
+    taken = [name for name, lines in reviews.items() if take(run, name, lines)]
+    return {"run": run, "folder": str(final.path), **here, "reviews": taken}
+
+
+def _reviews(path: Path, fresh: RunFolder) -> dict[str, list[dict[str, Any]]]:
+    """The reviewers' files by name, held to what this program writes and taken out of the run's
+    folder: they belong beside the runs, where more can be added."""
+    place = fresh.path / "reviews"
+    try:
+        found = {file.stem: brought(file.stem, file.read_bytes()) for file in place.glob("*")}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def _hash_of(opened: Opener) -> str:
+    with opened(MANIFEST) as read:
+        return sha256(read(MOST_MANIFEST)).hexdigest()
+
+
+def _here(fresh: RunFolder) -> dict[str, str]:
+    """The cohort of this installation that has the run's cohort's name, held to its content.
+
+    ``cohort``: "same", "other" (a name that holds something else here) or "absent"; ``data``: its
+    place where it is the same, else "".
+    """
+    plan = fresh.plan()
+    place = settings.cohorts_folder() / plan.data
+    if not place.exists():
+        return {"cohort": "absent", "data": ""}
+    try:
+        same = content_digest(place) == plan.digest
+    except DataError:
+        same = False  # what cannot be read is not what it was done on
+    return {"cohort": "same" if same else "other", "data": str(place) if same else ""}
+
+
+def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:
+    """Copy a file, never more bytes of it than the manifest says, and hold it to its hash."""
+    facts = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    size, expected = facts.get("bytes"), facts.get("sha256")
+    if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
+        raise InputError(f"{path}: {MANIFEST} tells no size or hash of {name}")
+    if not name.endswith(".parquet") and size > MOST_JSON:
+        raise InputError(f"{path}: {name} is larger than {MOST_JSON >> 20} MiB; not opened")
+    target = into / name
+    target.parent.mkdir(exist_ok=True)
+    total, left = sha256(), size
+    with opened(name) as read, target.open("wb") as written:
+        while chunk := read(min(1 << 20, left + 1)):
+            left -= len(chunk)
+            if left < 0:
+                break
+            total.update(chunk)
+            written.write(chunk)
+    if left or total.hexdigest() != expected:
+        raise InputError(f"{path}: {name} is not what {MANIFEST} says; it was changed or cut off")
+    if name.startswith(NOT_TAKEN):
+        target.unlink()
+
+
+def _look(path: Path, run: str, fresh: RunFolder) -> None:
+    """Hold plan, counts and rows to what this installation can read."""
+    fresh.items.mkdir(exist_ok=True)
+    try:
+        plan = fresh.plan()
+        raw: Mapping[str, Any] = plan.raw
+        done = json.loads(fresh.done.read_text(encoding="utf-8"))
+        for line in fresh.events.read_bytes().splitlines() if fresh.events.exists() else ():
+            event = json.loads(line)
+            if event["event"] == "started":
+                str(event["versions"]["code"])
+        whole = [done["done"], done["failed"], plan.planned]
+        words = [plan.name, plan.data, plan.digest, raw["created"], raw["versions"]["code"]]
+        words += [*raw["versions"]["packages"].values(), raw["versions"]["python"]]
+        words += [*raw.get("weights", {}).values()]
+        words += [id for ids in seen_patients(fresh.path).values() for id in ids]
+        tag: Mapping[str, Any] = raw["cohort"]["data_use"]
+        whole += [int(tag["synthetic"]), int(tag["external_services_allowed"])]
+        if plan.position:
+            position_in_words(plan.position)
+        many = parse(raw["protocol"]).resamples > MOST_RESAMPLES
+        schemas = KINDS.build(plan.kind).schemas
+    except MidchartError as error:
+        raise InputError(f"{path}: this installation cannot read its plan: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: its plan or its counts are not in order ({type(error).__name__})"
+        ) from None
+    if (
+        raw["run"] != run
+        or many
+        or not all(isinstance(word, str) for word in words)
+        or not all(type(number) is int and number >= 0 for number in whole)
+        or plan.data in ("", ".", "..")
+        or any(c in plan.data for c in "/\\\0")
+    ):
+        raise InputError(f"{path}: its plan or its counts are not in order")
+    for parquet in sorted(fresh.items.iterdir()):
+        if parquet.stem not in schemas:
+            raise InputError(f"{path}: holds a table {parquet.stem!r} that a {plan.kind} run lacks")
+        _columns(path, parquet, schemas[parquet.stem])
+    for parquet in sorted((fresh.path / "forecast").glob("*")):
+        _columns(path, parquet, None)
+    try:
+        KINDS.build(plan.kind).tables(fresh.store(plan.kind), plan)
+    except Exception as error:  # noqa: BLE001 - rows from elsewhere can be wrong in any way
+        raise InputError(
+            f"{path}: no report can be made of its rows ({type(error).__name__})"
+        ) from None
+
+
+def _columns(path: Path, parquet: Path, schema: Schema | None) -> None:
+    """Hold a table to known columns and types and to sizes, before a row is read."""
+    import pyarrow as arrow
+    from pyarrow import parquet as files
+
+    try:
+        facts = files.read_metadata(parquet)
+        groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
+        wide = sum(group.total_byte_size for group in groups)
+        told = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")
+        rows = facts.num_rows
+    except (OSError, ValueError, arrow.ArrowException, duckdb.Error):
+        raise InputError(f"{path}: {parquet.name} is no Parquet file that can be read") from None
+    if rows > MOST_ROWS or wide > MOST_UNPACKED:
+        raise InputError(f"{path}: {parquet.name} unpacks to too much; not opened")
+    if schema is None:
+        return
+    struct = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    own = {
+        row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")
+    }
+    for row in told:
+        if own.get(row["column_name"]) != row["column_type"]:
+            raise InputError(
+                f"{path}: {parquet.name} has a column {row['column_name'][:60]!r} that this "
+                "installation does not know so; was it made by another version?"
+            )

@@ -1,0 +1,255 @@
+"""One pass over a plan: what is there already, what is added, who is told, when to stop.
+
+Whatever fails becomes a row with a reason; the reason never holds text of a record.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from core import config as settings
+from core.arms import ARMS
+from core.egress import CLOSED, Gate
+from core.errors import MidchartError, WorkFailed
+from core.interfaces import Arm, Judge, Reader
+from core.judges import JUDGES
+from core.loaders.gold import gold_under
+from core.readers import READERS
+from core.registry import Registry
+from core.runs.components import MemberEntry
+from core.runs.gate_checkpoints import DEFAULT_GATES, arm_options, pin
+from core.runs.plan import READER, ArmEntry, Plan
+from core.storage.query import Schema
+from core.types import Cohort, Instruction, Span
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+class Progress(Protocol):
+    """Told after each item; answers whether to go on."""
+
+    def __call__(self, done: int, failed: int) -> bool: ...
+
+
+class Rows(Protocol):
+    """The rows that a pass adds to: a run's own (:class:`core.storage.RowStore`), or those of a
+    part of it on its way there (:mod:`core.runs.cluster`)."""
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]: ...
+
+    def select(
+        self, table: str, columns: str = "*", where: str = "true"
+    ) -> list[dict[str, Any]]: ...
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
+
+
+class Stopped(Exception):
+    """Somebody asked the run to stop."""
+
+
+class _Broken:
+    """A member that could not be made, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, safe to store: Midchart's own words, or a type and its place.
+
+    Texts of other errors are left out, as they may quote a record.
+    """
+    if isinstance(error, MidchartError):
+        return str(error)
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        path = Path(step.tb_frame.f_code.co_filename)
+        if path.is_relative_to(settings.ROOT):
+            place = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
+        step = step.tb_next
+    return f"{type(error).__name__}{place}"
+
+
+@contextmanager
+def outcome(row: Row) -> Generator[None]:
+    """Note in a row how the work done within ends: "ok", or "failed" and why.
+
+    Stopped goes through: what was asked to stop has not failed, and its row is not written.
+    """
+    try:
+        yield
+        row["status"] = "ok"
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        row |= {"status": "failed", "reason": reason_of(error)}
+
+
+class Job:
+    """A run in hand. ``progress`` is called after every item and may stop the pass.
+
+    ``folder`` is the run's own, for files beside its rows (checkpoints). ``done`` and ``failed``
+    count the rows that are there. ``note`` is told in words how a long wait stands. ``egress``
+    decides what may leave this machine (:mod:`core.runs.planner`). ``only``: the portions of the
+    work (:attr:`core.runs.experiment.Kind.portion`) that this pass does; None for all of them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        cohort: Cohort,
+        store: Rows,
+        progress: Progress,
+        folder: Path,
+        note: Callable[[str], None] = lambda _: None,
+        egress: Gate = CLOSED,
+    ) -> None:
+        self.plan, self.store, self.folder = plan, store, folder
+        self.protocol = plan.protocol
+        self.cohort = gold_under(cohort, plan.protocol)
+        self.done = self.failed = 0
+        self.only: Set[str] | None = None
+        self._progress, self._note, self.egress = progress, note, egress
+        self._built: dict[tuple[str, str], Any] = {}
+
+    def mine(self, portion: str) -> bool:
+        """Whether this pass does a portion."""
+        return self.only is None or portion in self.only
+
+    def there(self, table: str, columns: str = "item") -> dict[str, Row]:
+        """Rows of a table that stood there before this pass: item → ``columns``, item included."""
+        return {row["item"]: row for row in self.store.select(table, columns)}
+
+    def begin(self) -> None:
+        """Count what is there and tell it."""
+        for table in self.store.schemas:
+            for row in self.store.select(table, "status, count(*) AS n", "true GROUP BY status"):
+                if row["status"] == "ok":
+                    self.done += row["n"]
+                else:
+                    self.failed += row["n"]
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell how far the pass is; raises Stopped when told to stop."""
+        if not self._progress(self.done, self.failed):
+            raise Stopped
+
+    def watch(self, text: str = "") -> None:
+        """Tell how a long wait stands (or nothing); raises Stopped when told to stop."""
+        if text:
+            self._note(text)
+        self.tell()
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row down and tell; raises Stopped, WorkFailed for a full disk."""
+        self.write(table, row)
+        self.tell()
+
+    def write(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row down and count it; raises WorkFailed for a full disk."""
+        self.store.append(table, row)
+        if row["status"] == "ok":
+            self.done += 1
+        else:
+            self.failed += 1
+
+    def member(self, family: str, name: str, make: Callable[[], T]) -> T:
+        """A member, made once; one that cannot be made fails every item of its own."""
+        key = (family, name)
+        if key not in self._built:
+            try:
+                self._built[key] = make()
+            except Exception as error:  # noqa: BLE001 - kept, and raised for each of its items
+                self._built[key] = _Broken(reason_of(error))
+        found = self._built[key]
+        if isinstance(found, _Broken):
+            raise MidchartError(found.reason)
+        return found
+
+    def arm(self, entry: ArmEntry) -> Arm:
+        """The arm of an entry; the oracle is pinned to the cohort's located evidence, and an arm
+        with a gate to the gate that it had at its first use in the run."""
+
+        def pinned(instruction: Instruction) -> tuple[Span, ...]:
+            gold = self.cohort.gold.get(instruction.id)
+            return gold.spans if gold is not None else ()
+
+        def make() -> Arm:
+            options = arm_options(entry.name, self.protocol, entry.options)
+            if entry.name == "oracle":
+                options["pinned"] = pinned
+            if READER in options:
+                options[READER] = self._reader(MemberEntry.read(options[READER]))
+            arm = ARMS.build(entry.name, self.protocol, **options)
+            if entry.name in DEFAULT_GATES:
+                pin(self.folder, entry, options["gate"], self.cohort, self.plan.digest)
+            return arm
+
+        return self.member("arm", entry.label, make)
+
+    def reader(self, label: str) -> Reader:
+        """The run's reader of that label."""
+        return self._reader(next(e for e in self.plan.reader_entries if e.label == label))
+
+    def _reader(self, entry: MemberEntry) -> Reader:
+        return self.member("reader", entry.label, lambda: self._make(READERS, entry))
+
+    def judge(self, label: str) -> Judge:
+        """The run's judge of that label."""
+        entry = next(e for e in self.plan.judge_entries if e.label == label)
+        return self.member("judge", label, lambda: self._make(JUDGES, entry))
+
+    def _make(self, registry: Registry[T], entry: MemberEntry) -> T:
+        """A reader or judge with its options and what it asks of the run (members.GIVEN)."""
+        asked = inspect.signature(registry.get(entry.name)).parameters
+        have = {
+            "egress": self.egress,
+            "folder": self.folder,
+            "label": entry.label,
+            "watch": self.watch,
+        }
+        given = {name: value for name, value in have.items() if name in asked}
+        return registry.build(entry.name, self.protocol, **entry.options, **given)
+
+
+# What comes back from a group of prompts or answers given away together: each item once.
+
+
+def outcomes(
+    begin: Callable[[], Iterator[tuple[int, T]]], n: int, failed: Callable[[str], T]
+) -> Generator[tuple[int, T]]:
+    """Each of 0 … n − 1 once, with what ``begin()`` gives for it as soon as that is there.
+
+    An item without an outcome gets ``failed(reason)`` at the end: the reason of the error that
+    broke the group off, or that it was forgotten. Closing this closes what ``begin()`` gave.
+    Raises Stopped: what was asked to stop has not failed, and its items get no outcome.
+    """
+    missing = set(range(n))
+    reason = "the group ended without an outcome for this item"
+    given: Iterator[tuple[int, T]] | None = None
+    try:
+        given = begin()
+        for index, outcome in given:
+            if index not in missing:
+                raise WorkFailed(f"item {index} of a group of {n} came twice or is none of it")
+            missing.remove(index)
+            yield index, outcome
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - becomes the reason of what is missing
+        reason = reason_of(error)
+    finally:
+        close = getattr(given, "close", None)
+        if close is not None:
+            close()
+    for index in sorted(missing):
+        yield index, failed(reason)

@@ -1,0 +1,117 @@
+"""What a run is to do: as a spec asks for it, and as it was planned and is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from core.protocol import Protocol
+from core.runs.components import MemberEntry
+from core.types import Budget
+
+# An arm as a run holds it: its budget, its options, and the label its rows carry.
+
+
+UNLIMITED = 10**9
+"""A k that takes all there are."""
+BUFFER_ALONE = "recency"
+"""The arm that has no picks of its own: all it keeps is the recency buffer."""
+READER = "reader"
+"""The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmEntry:
+    """One entry of a spec's arms: the arm, its budget, its options, and its label.
+
+    ``label`` tells entries of one run apart: the arm's name, and what differs from the protocol.
+    """
+
+    name: str
+    k: int
+    recency: int
+    tokens: int | None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    label: str = ""
+
+    @property
+    def budget(self) -> Budget:
+        """What the arm may keep."""
+        return Budget(self.k, self.recency, self.tokens)
+
+    @property
+    def shown_k(self) -> int | None:
+        """``k`` as tables show it: None where it takes all there are."""
+        return None if self.k >= UNLIMITED else self.k
+
+    @property
+    def shown_budget(self) -> str:
+        """The budget in words: "k=20", "600 tokens", "k=20, 600 tokens" or "all"."""
+        words = [] if self.shown_k is None else [f"k={self.k}"]
+        words += [f"{self.tokens} tokens"] if self.tokens is not None else []
+        return ", ".join(words) or "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a run is to do.
+
+    ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
+    file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
+    """
+
+    name: str
+    kind: str
+    data: str
+    arms: tuple[ArmEntry, ...]
+    readers: tuple[MemberEntry, ...]
+    judges: tuple[MemberEntry, ...]
+    protocol: Protocol
+    limit: int | None = None
+    part: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    base: str = ""
+    allow_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``spec.json`` says: ``options`` are the kind's own fields, ``raw`` is all of it."""
+
+    name: str
+    kind: str
+    data: str
+    digest: str
+    arms: tuple[ArmEntry, ...]
+    reader_entries: tuple[MemberEntry, ...]
+    judge_entries: tuple[MemberEntry, ...]
+    protocol: Protocol
+    limit: int | None
+    options: Mapping[str, Any]
+    planned: int
+    raw: Mapping[str, Any]
+    allow_hosts: tuple[str, ...] = ()
+    part: str = ""
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The readers' labels, as rows and tables hold them."""
+        return tuple(entry.label for entry in self.reader_entries)
+
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """Which position of the evidence the run goes by, and why; None where it has none."""
+        return self.raw.get("position")
+
+    @property
+    def asked(self) -> Protocol:
+        """The protocol as the spec named it: with "auto" for a position that the cohort decided."""
+        if self.position and self.position["named"]:
+            return self.protocol
+        return replace(self.protocol, position="auto")
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges' labels."""
+        return tuple(entry.label for entry in self.judge_entries)

@@ -1,0 +1,272 @@
+"""From a spec to a plan: find and open the cohort, count the work, refuse what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core import config as settings
+from core.egress import Gate, audit, gate_of, read_address
+from core.errors import DataError
+from core.judges import JUDGES
+from core.loaders.open import open_cohort
+from core.loaders.position import resolve_position
+from core.protocol import Protocol
+from core.readers import READERS
+from core.registry import Registry
+from core.runs.components import MemberEntry
+from core.runs.experiment import KINDS, MADE
+from core.runs.gate_training import split_of
+from core.runs.job import Job
+from core.runs.plan import READER, ArmEntry, Plan, Spec
+from core.runs.provenance import content_digest, versions, weights_used
+from core.types import Cohort, Instruction, Manifest
+
+# What of a run would leave this machine: asked before its folder is made and again in its worker.
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """An address that a member of a run calls.
+
+    ``purpose`` is the family and the member's name; ``local``: it is this machine; ``calls`` how
+    many items go there, at most (None: an arm's own reader, called as its records need);
+    ``encrypted``: over https.
+    """
+
+    purpose: str
+    host: str
+    local: bool
+    encrypted: bool
+    calls: int | None
+    url: str
+
+    def shown(self) -> dict[str, Any]:
+        """The destination without its address's path."""
+        return {
+            "purpose": self.purpose,
+            "host": self.host,
+            "local": self.local,
+            "encrypted": self.encrypted,
+            "calls": self.calls,
+        }
+
+
+def readers_of_arms(arms: Sequence[ArmEntry]) -> list[MemberEntry]:
+    """The readers that arms work with themselves."""
+    return [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
+
+
+def destinations(
+    arms: Sequence[ArmEntry],
+    readers: Sequence[MemberEntry],
+    judges: Sequence[MemberEntry],
+    instructions: int,
+) -> list[Destination]:
+    """Where the text of a run of so many instructions goes, member by member."""
+    answers = instructions * len(arms)
+    found = _of(READERS, "reader", [(reader, None) for reader in readers_of_arms(arms)])
+    found += _of(READERS, "reader", [(reader, answers) for reader in readers])
+    each = answers * len(readers)
+    found += _of(JUDGES, "judge", [(judge, each * judge.repeats) for judge in judges])
+    return found
+
+
+def _of(
+    registry: Registry[Any], family: str, entries: Iterable[tuple[MemberEntry, int | None]]
+) -> list[Destination]:
+    found: list[Destination] = []
+    for entry, calls in entries:
+        addresses = getattr(registry.get(entry.name), "addresses", None)
+        for url in addresses(**entry.options) if addresses is not None else ():
+            address = read_address(url)
+            found.append(
+                Destination(
+                    f"{family} {entry.name}",
+                    address.host,
+                    address.local,
+                    address.scheme == "https",
+                    calls,
+                    url,
+                )
+            )
+    return found
+
+
+def permit(
+    found: Sequence[Destination], manifest: Manifest, hosts: Iterable[str], cluster: str = ""
+) -> Gate:
+    """The gate of a run, once every destination and the ``cluster`` that works are permitted.
+
+    Raises EgressRefused.
+    """
+    gate = gate_of(manifest, hosts)
+    if cluster:
+        gate.join(cluster)
+    for destination in found:
+        gate.permit(destination.url)
+    return gate
+
+
+def note(run: str, cohort: str, found: Sequence[Destination], records: int) -> None:
+    """Write one audit line for each member that sends text of so many records off this machine."""
+    for destination in found:
+        if not destination.local:
+            audit.left(
+                run=run,
+                cohort=cohort,
+                host=destination.host,
+                encrypted=destination.encrypted,
+                purpose=destination.purpose,
+                records=records,
+                items=destination.calls,
+            )
+
+
+# Preflight: what a run must know of its services is asked of them before its first item.
+
+
+def preflight(
+    arms: Sequence[ArmEntry], readers: Sequence[MemberEntry], protocol: Protocol, egress: Gate
+) -> None:
+    """Ask the services of a run's readers, those of its arms included; raises InputError."""
+    for entry in (*readers_of_arms(arms), *readers):
+        ask = getattr(READERS.get(entry.name), "preflight", None)
+        if ask is not None:
+            ask(protocol, egress, **entry.options)
+
+
+# Opening what a run works on: a cohort on disk, or nothing, for a kind that makes its records.
+
+
+__all__ = ["digest_of", "opened"]
+
+
+def opened(place: str) -> Cohort:
+    """The cohort at a place; an empty synthetic one for :data:`core.runs.experiment.MADE`.
+
+    Records that a run makes up may go wherever the user sends them. Raises DataError.
+    """
+    if place != MADE:
+        return open_cohort(place)
+    manifest = Manifest(
+        name=MADE, synthetic=True, training_allowed=True, external_services_allowed=True
+    )
+    return Cohort(MADE, "made", manifest, {})
+
+
+def digest_of(place: str) -> str:
+    """The hash of a cohort's content; of made records that of their name: seed and code, which a
+    plan holds anyhow, decide the rest."""
+    return MADE if place == MADE else content_digest(place)
+
+
+def find_data(data: str, base: str = "") -> Path:
+    """The cohort a spec means by ``data``.
+
+    Tried in this order: the path as it stands, beside the spec file (``base``), under the data
+    folder (with or without a leading ``data/``), and a cohort's name. Raises DataError.
+    """
+    if data == MADE:
+        return Path(MADE)
+    path = Path(data).expanduser()
+    places = [path]
+    if not path.is_absolute():
+        if base:
+            places.append(Path(base) / path)
+        inside = Path(*path.parts[1:]) if path.parts and path.parts[0] == "data" else path
+        places += [settings.data_folder() / inside, settings.cohorts_folder() / path]
+    for place in places:
+        if place.exists():
+            return place.resolve()
+    raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
+
+
+def chosen(cohort: Cohort, what: Spec | Plan) -> tuple[Instruction, ...]:
+    """The instructions a spec or plan asks, in the cohort's order.
+
+    Those of the patients of its ``part`` (all where it names none), the first ``limit`` of them.
+    The parts are those of the split that gates are trained by. Raises InputError for a part of a
+    cohort too small to be split.
+    """
+    asked = cohort.instructions
+    if what.part:
+        patients = getattr(split_of(cohort, what.protocol), what.part)
+        asked = tuple(i for i in asked if i.record_id in patients)
+    return asked[: what.limit]
+
+
+def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+    """Instructions grouped by record, so that a record is read and indexed once."""
+    groups: dict[str, list[Instruction]] = {}
+    for instruction in instructions:
+        groups.setdefault(instruction.record_id, []).append(instruction)
+    return groups
+
+
+def own_records(job: Job) -> dict[str, list[Instruction]]:
+    """The instructions that a job's pass asks, by record."""
+    asked = by_record(chosen(job.cohort, job.plan))
+    return {record: those for record, those in asked.items() if job.mine(record)}
+
+
+def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
+    """A spec with the position of evidence that its tables go by, and why it is that one
+    (:func:`core.loaders.position.resolve_position`); None for a kind without evidence."""
+    if not KINDS.build(spec.kind).has_evidence:
+        return spec, None
+    protocol, why = resolve_position(spec.protocol, cohort)
+    return replace(spec, protocol=protocol), why
+
+
+def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
+    """The document ``spec.json`` for a spec; ``cluster``: whose machines are to do its work.
+
+    Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
+    run needs, DataUseError where text of its records would go where it may not, InputError where a
+    server that a reader calls does not say what every prompt needs (:mod:`core.runs.planner`).
+    """
+    path = find_data(spec.data, spec.base)
+    kind = KINDS.build(spec.kind)
+    source = opened(str(path))
+    spec, position = positioned(spec, source)
+    cohort = kind.cohort(source, spec)
+    instructions = chosen(cohort, spec)
+    found = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
+    egress = permit(found, cohort.manifest, spec.allow_hosts, cluster)
+    items = kind.planned(spec, cohort, instructions)
+    if not cluster:  # its machines may reach servers that this one does not
+        preflight(spec.arms, spec.readers, spec.protocol, egress)
+    return {
+        "spec": {
+            "name": spec.name,
+            "kind": spec.kind,
+            "data": spec.data,
+            "arms": [asdict(entry) for entry in spec.arms],
+            "readers": [asdict(entry) for entry in spec.readers],
+            "judges": [asdict(entry) for entry in spec.judges],
+            "limit": spec.limit,
+            "part": spec.part,
+            "options": dict(spec.options),
+            "allow_hosts": list(spec.allow_hosts),
+        },
+        "protocol": spec.protocol.as_dict(),
+        "position": position,
+        "cohort": {
+            "path": str(path),
+            "format": cohort.format,
+            "digest": digest_of(str(path)),
+            "data_use": _data_use(cohort),
+        },
+        "versions": versions(),
+        "weights": weights_used(spec.arms, spec.readers),
+        "instructions": len(instructions),
+        "planned": items,
+        "found": dict(kind.found(cohort)),
+    }
+
+
+def _data_use(cohort: Cohort) -> Mapping[str, Any]:
+    return asdict(cohort.manifest)

@@ -1,0 +1,147 @@
+"""Specs to begin with: the paper's comparison under both protocols, a demo of minutes, and every
+ready-made TOML file of ``docs/``; and a spec written as TOML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from core import config as settings
+from core.errors import SpecError
+from core.runs.experiment import KINDS
+
+PAPER = """\
+# {comment}
+# 'data' names your cohort: a folder in data/cohorts, or a path.
+name = "{name}"
+kind = "answers"
+data = "demo"
+arms = [
+    "full",
+    "bm25",
+    "bm25_filtered",
+    "bm25_ranked",
+    "dense",
+    "mmr",
+    "cross_encoder",
+    "llmlingua2",
+    "map_reduce",
+    "qccs",
+    "qccs_plus",
+{controls}]
+readers = ["qwen"]
+# Judges that are a service get text of records only where the cohort's data-use tag allows it and
+# their host stands in allow_hosts, as in: allow_hosts = ["api.anthropic.com"]
+judges = ["claude", {{ name = "claude", model = "claude-sonnet-4-6" }}]
+protocol = "{protocol}"
+seed = 42
+"""
+CONTROLS = '    "oracle",\n    "recency",\n    "random",\n    "shortest",\n'
+DEMO = "demo"
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A spec to begin with: a name that is safe in a URL, a title for people, and its TOML."""
+
+    name: str
+    title: str
+    text: str
+
+
+def kinds() -> list[dict[str, Any]]:
+    """The kinds of run: ``name``, ``title``, ``lists`` (which of arms, readers, judges it takes,
+    and whether it must have them), ``fields``, its own fields of a spec, and ``answers``: whether
+    its runs have answers that people can judge."""
+    built = [KINDS.build(name) for name in KINDS.names()]
+    return [
+        {
+            "name": k.name,
+            "title": k.title,
+            "lists": dict(k.lists),
+            "fields": tuple(k.fields),
+            "answers": "answers" in k.schemas,
+        }
+        for k in built
+    ]
+
+
+def presets() -> list[Preset]:
+    """All presets: the paper's two, the demo, then the other files of ``docs/`` by name."""
+    files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
+    found = [
+        Preset(
+            "paper-corrected",
+            "Paper, corrected",
+            PAPER.format(
+                comment="The paper's comparison by the corrected protocol, with its controls.",
+                name="paper, corrected",
+                controls=CONTROLS,
+                protocol="corrected",
+            ),
+        ),
+        Preset(
+            "paper-published",
+            "Paper, as published",
+            PAPER.format(
+                comment="The paper's comparison as it was published, faults included.",
+                name="paper, as published",
+                controls="",
+                protocol="published",
+            ),
+        ),
+    ]
+    if DEMO in files:
+        found.append(Preset(DEMO, "Five-minute demo", _text(files.pop(DEMO))))
+    return found + [Preset(name, f"docs/{name}.toml", _text(path)) for name, path in files.items()]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """A spec's TOML as a mapping, its fields not yet looked at; raises SpecError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"the spec is not valid TOML: {error}") from None
+
+
+def write_toml(table: Mapping[str, Any]) -> str:
+    """A spec as TOML, a field a line: :func:`read_toml` gives the same mapping.
+
+    Raises SpecError for a value that a spec cannot hold.
+    """
+    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in table.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+def value_toml(value: Any) -> str:
+    """A value of a spec as TOML; raises SpecError."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inside = cast("Mapping[str, Any]", value)
+        fields = ", ".join(f"{_key(k)} = {value_toml(v)}" for k, v in inside.items())
+        return f"{{ {fields} }}" if fields else "{}"
+    if isinstance(value, list | tuple):
+        items = [value_toml(one) for one in cast("Sequence[Any]", value)]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) < 80 else "[\n" + "".join(f"    {i},\n" for i in items) + "]"
+    raise SpecError(f"a spec cannot hold {type(value).__name__}")

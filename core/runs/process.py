@@ -1,0 +1,187 @@
+"""Start, wait for, take up again and stop runs.
+
+How a worker is started is told in :mod:`core.runs.launching`, how runs wait their turn in
+:mod:`core.runs.queue`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from core import config as settings
+from core.errors import InputError, WorkFailed
+from core.judges.model.options import book
+from core.runs import queue
+from core.runs.cluster.place import named_cluster, read_place
+from core.runs.directory import RunFolder, find_run, make_run, take_lock, writing
+from core.runs.gate_checkpoints import refuse_others
+from core.runs.launching import children, launch, reap
+from core.runs.plan import Plan
+from core.runs.planner import digest_of, opened, permit, plan
+from core.runs.provenance import weights_used
+from core.runs.spec import read_spec
+from core.runs.status import state_of, status
+from core.storage.jsonl import add_line
+
+POLL_S = 0.1
+LOOK_S = 1.0
+"""A waiting command looks at the queue so often."""
+STOP_PATIENCE_S = 30.0
+__all__ = ["cancel", "children", "resume", "start", "wait"]
+
+
+def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
+    """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
+
+    ``on``: where its work is done, "" for here (:mod:`core.runs.cluster.place`). Returns at once;
+    :func:`wait` waits. Raises InputErrors (SpecError, UnknownName, DataError, ProtocolError,
+    MissingModel) before any folder is made. :func:`core.runs.queue.enqueue` lets it wait its turn
+    instead.
+    """
+    place = read_place(on)
+    folder = make_run(plan(read_spec(spec), named_cluster(place)), place=place)
+    launch(folder, take_lock(folder))
+    queue.tick()
+    return folder.id
+
+
+def resume(
+    run: str, budget_usd: float | None = None, queued: bool = False, on: str | None = None
+) -> str:
+    """Go on with a run that crashed, was cancelled or has failed items; gives its id.
+
+    At once, or with ``queued`` as soon as its slot is free.
+    Items that are there are skipped, failed ones are done again; a finished run without failed
+    items is left as it is. ``budget_usd`` takes the place of the budget of every judge that has
+    one: US dollars for the whole run, what it has spent already included. ``on``: another place
+    for its work than before ("here", "ray", "ray://HOST:PORT"). Raises InputError where
+    it is running, where the cohort's files, a reader's weights or an arm's gate are not those it
+    began with, or where the cohort's tag keeps its records from the cluster that is to do the work.
+    """
+    place = None if on is None else read_place(on)
+    folder = find_run(run)
+    if folder.imported.exists():
+        raise InputError(
+            f"run {run} was done on another installation and is only read here; repeat it with "
+            "the REPRODUCE.toml of its export"
+        )
+    lock = take_lock(folder)
+    try:
+        if folder.queued.exists():
+            raise InputError(f"run {run} waits in the queue already; cancel it to take it out")
+        now = status(run)
+        if folder.done.exists() and not now["failed"]:
+            return run
+        begun = folder.plan()
+        if digest_of(begun.data) != begun.digest:
+            raise InputError(
+                f"run {run} began with other files than {begun.data} holds now; "
+                "put them back, or start a new run"
+            )
+        used = begun.raw.get("weights", {})
+        now_here = weights_used(begun.arms, begun.reader_entries) if used else {}
+        changed = [label for label in used if now_here.get(label) != used[label]]
+        if changed:
+            raise InputError(
+                f"run {run} began with other weights for its reader {changed[0]!r} than are here "
+                "now; put them back, or start a new run"
+            )
+        cluster = named_cluster(folder.place() if place is None else place)
+        if cluster:
+            permit((), opened(begun.data).manifest, (), cluster)
+        refuse_others(folder.path, begun.arms, begun.protocol)
+        if budget_usd is not None:
+            _set_budget(folder, begun, budget_usd)
+        if place is not None:
+            with writing(folder.path):
+                folder.set_place(place)
+        if queued:
+            queue.put(folder)
+        with writing(folder.path):
+            for note in (folder.cancel, folder.cancelled, folder.done):
+                note.unlink(missing_ok=True)
+        if not queued:
+            launch(folder, lock)
+    finally:
+        lock.release()
+    queue.tick()
+    return run
+
+
+def _set_budget(folder: RunFolder, begun: Plan, budget_usd: float) -> None:
+    if not 0 < budget_usd < 1e9:
+        raise InputError("a budget is US dollars above 0")
+    paid = [entry for entry in begun.judge_entries if entry.options.get("budget_usd")]
+    if not paid:
+        raise InputError(f"no judge of run {folder.id} has a budget; there is none to change")
+    for entry in paid:
+        file = book(folder.path, entry.label)
+        if file is not None:
+            add_line(file, {"event": "budget", "usd": budget_usd, "who": settings.user()})
+
+
+def cancel(run: str) -> None:
+    """Ask a running worker to stop after the item in hand, or take a waiting run from the queue.
+
+    Raises InputError where it neither runs nor waits.
+    """
+    folder = find_run(run)
+    if queue.leave(run):
+        return
+    state = state_of(folder)
+    if state not in ("running", "cancelling"):
+        raise InputError(f"run {run} is {state}; there is nothing to cancel")
+    with writing(folder.path):
+        folder.cancel.touch()
+
+
+def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> None:
+    """Wait for a run's end, telling ``progress(items there, items planned, items failed)``.
+
+    Raises WorkFailed when its worker died or it was cancelled. Ctrl-C cancels the run, waits for
+    the item in hand, and goes on as KeyboardInterrupt.
+    """
+    looked = float("-inf")
+    try:
+        while True:
+            if time.monotonic() - looked > LOOK_S:
+                looked = time.monotonic()
+                queue.tick()
+            now = _told(run, progress)
+            if now["status"] not in ("queued", "running", "cancelling"):
+                break
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        _stop(run)
+        raise
+    if now["status"] == "done":
+        return
+    counted = f"after {now['done'] + now['failed']} of {now['planned']} items"
+    if now["status"] == "cancelled":
+        raise WorkFailed(f"run {run} was cancelled {counted}; resume it with: resume {run}")
+    reason = f" ({now['reason']})" if now["reason"] else ""
+    log = RunFolder(settings.runs_folder() / run).log
+    raise WorkFailed(
+        f"the worker of run {run} died {counted}{reason}; see {log}; go on with: resume {run}"
+    )
+
+
+def _told(run: str, progress: Callable[[int, int, int], None] | None) -> dict[str, Any]:
+    reap()
+    now = status(run)
+    if progress is not None:
+        progress(now["done"] + now["failed"], now["planned"], now["failed"])
+    return now
+
+
+def _stop(run: str) -> None:
+    folder = find_run(run)
+    if queue.leave(run) or state_of(folder) != "running":
+        return
+    folder.cancel.touch()
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    while state_of(folder) == "cancelling" and time.monotonic() < deadline:
+        time.sleep(POLL_S)

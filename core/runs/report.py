@@ -1,0 +1,186 @@
+"""A run's report: one document of tables, the same whatever the order in which rows came.
+
+Works on a run that is still going; its status and counts say how much is there. How each table
+is made is told by its kind of run, in ``core/experiments``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+from core.loaders.position import position_in_words
+from core.runs.directory import RunFolder, find_run
+from core.runs.experiment import KINDS, Table
+from core.runs.parts import ALL, SEEN, TEST, Part, counted_store, part_of
+from core.runs.plan import BUFFER_ALONE, Plan
+from core.runs.reviews import reviewers_of, reviews_of
+from core.runs.status import status
+from core.storage.csv import write_sheet
+
+REASONS = 3
+"""Reasons of failed items that one line names."""
+
+WHOLE = ("costs", "spent", "failures", "reviews", "review_verdicts")
+"""Tables of a run's work and of its reviewers', which count every patient."""
+SEEN_TOO = ("recall", "accuracy")
+"""Tables made once more of the patients that a gate has seen, as ``recall_seen`` and so on."""
+
+
+def report(run: str, part: str = "") -> dict[str, Any]:
+    """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
+
+    ``position``: which one of the evidence its bands go by, and why
+    (:func:`core.loaders.position.resolve_position`, and in ``words``); null where it has none.
+    Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
+    ``part`` of the patients that it counts (:func:`core.runs.parts.part_of`), and ``part`` of the
+    report says how many they are.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    now = status(run)
+    counted = part_of(folder, plan, part)
+    tables = _tables(folder, plan, counted)
+    return {
+        "run": run,
+        "name": plan.name,
+        "kind": plan.kind,
+        "status": now["status"],
+        "protocol": plan.protocol.as_dict(),
+        "position": {**plan.position, "words": position_in_words(plan.position)}
+        if plan.position
+        else None,
+        "items": {name: now[name] for name in ("planned", "done", "failed")},
+        "warnings": [
+            *([counted.words] if counted.words else []),
+            *_warnings(folder, plan),
+            *mostly_buffer(tables.get("tokens", ())),
+        ],
+        "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
+        "tables": tables,
+    }
+
+
+def _tables(folder: RunFolder, plan: Plan, part: Part) -> dict[str, Table]:
+    kind, store = KINDS.build(plan.kind), folder.store(plan.kind)
+    store.counted = part.where
+    tables = kind.tables(store, plan)
+    if not kind.compares:
+        return tables
+    if part.name == TEST and part.seen:
+        seen = kind.tables(counted_store(folder, plan, SEEN), plan)
+        tables |= {f"{name}_{SEEN}": seen[name] for name in SEEN_TOO if name in seen}
+    return {
+        name: [row | {"part": _row_part(name, part)} for row in rows]
+        for name, rows in tables.items()
+    }
+
+
+def _row_part(table: str, part: Part) -> str:
+    if table in WHOLE:
+        return ALL
+    return SEEN if table.endswith(f"_{SEEN}") else part.name
+
+
+def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
+    """What a reader of the tables should know about how the run came about."""
+    warnings: list[str] = []
+    codes = {plan.raw["versions"]["code"]}
+    if folder.events.exists():
+        with folder.events.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n") and b'"started"' in line:
+                    codes.add(json.loads(line)["versions"]["code"])
+    if len(codes) > 1:
+        warnings.append("the program's code changed between the start and a resume of this run")
+    warnings += KINDS.build(plan.kind).warnings(plan)
+    people = reviewers_of(folder)
+    if people and not reviews_of(folder).cards:
+        warnings.append(
+            f"{', '.join(people)} reviewed this run, but it holds no words of answers here, so "
+            "people are no judges in these tables"
+        )
+    changed = plan.asked.differences()
+    if changed:
+        listed = ", ".join(f"{name} = {here}" for name, (_, here) in changed.items())
+        warnings.append(f"the protocol differs from the corrected one: {listed}")
+    return warnings
+
+
+def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning where the recency buffer is more than half of a selection, with the counts.
+
+    ``tokens``: the rows of a report's table of that name. The arm that is nothing but the buffer
+    is left out.
+    """
+    most: dict[str, tuple[int, int]] = {}
+    for row in tokens:
+        if row.get("mostly_buffer") and row["arm"] != BUFFER_ALONE:
+            most[row["label"]] = max(
+                most.get(row["label"], (0, 0)), (row["mostly_buffer"], row["n"])
+            )
+    if not most:
+        return []
+    alike: dict[tuple[int, int], list[str]] = {}
+    for label, counts in most.items():
+        alike.setdefault(counts, []).append(label)
+    counted = "; ".join(
+        f"{over} of {n} selections of {', '.join(labels)}" for (over, n), labels in alike.items()
+    )
+    return [f"the recency buffer is more than half of the tokens in {counted}"]
+
+
+def failed_in_words(run: str) -> str:
+    """One line on a run's failed items: how many of how many, and the commonest reasons.
+
+    Raises UnknownName.
+    """
+    folder = find_run(run)
+    plan, now = folder.plan(), status(run)
+    store = folder.store(plan.kind)
+    counts: Counter[str] = Counter()
+    for table in store.schemas:
+        for row in store.select(
+            table, "reason, count(*) AS n", "status = 'failed' GROUP BY reason"
+        ):
+            counts[" ".join((row["reason"] or "no reason given").split())] += row["n"]
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    listed = "; ".join(f"{reason} ({n})" for reason, n in ranked[:REASONS])
+    more = f"; {len(ranked) - REASONS} other reasons" if len(ranked) > REASONS else ""
+    return (
+        f"run {run}: {now['failed']} of {now['planned']} items failed: {listed}{more}; try them "
+        f"again with: resume {run}"
+    )
+
+
+def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
+    """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
+
+    A table without rows gets a file without rows. Raises InputError where it cannot be written.
+    """
+    return write_tables(report(run, part)["tables"], folder)
+
+
+def write_tables(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
+) -> list[Path]:
+    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
+
+    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
+    """
+    target = Path(folder).expanduser()
+    written: list[Path] = []
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, rows in tables.items():
+            path = target / f"{name}.csv"
+            with path.open("w", encoding="utf-8", newline="") as file:
+                write_sheet(file, rows)
+            written.append(path)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
+    return written

@@ -1,0 +1,539 @@
+"""Human verdicts as those of judges: ``review:<reviewer>`` and, of two or more, the majority.
+
+A reviewer's verdict on a card is the verdict on every row with its words. An arm entry and reader
+has one row a question, so within a cell of a table each card is one row; a table over all arms
+counts cards (:mod:`core.experiments.review.agreement`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core import config as settings
+from core.errors import InputError, UnknownName
+from core.judges.refusal import is_refusal
+from core.runs.components import MemberEntry
+from core.runs.directory import RunFolder, find_run
+from core.runs.plan import Plan
+from core.runs.rows import VERDICTS, blank, digest
+from core.storage.jsonl import add_line, read_lines
+from core.text import one_line
+
+# A card: one question of one patient and one distinct answer to it, the unit that is judged.
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """A distinct answer: ``key`` its hash, ``record`` and ``instruction`` what was asked of whom
+    (of a needle, at the place of its first row), ``answers`` the keys of the rows that gave it."""
+
+    key: str
+    record: str
+    instruction: str
+    answer: str
+    answers: tuple[str, ...]
+
+
+def distinct_answers(folder: RunFolder) -> dict[str, Distinct]:
+    """The cards of a run by key, in the order of their keys.
+
+    Raises InputError for a run of a kind without answers.
+    """
+    kind = folder.plan().kind
+    store = folder.store(kind)
+    if "answers" not in store.schemas:
+        raise InputError(f"the run {folder.id} of kind {kind} holds no answers to review")
+    where = "status = 'ok' AND answer IS NOT NULL"  # a run brought here without text has none
+    needles = "needle" in store.schemas["answers"]
+    asked = "record || '/' || needle" if needles else "instruction"
+    columns = f"key, record, instruction, {asked} AS asked, answer"
+    rows = store.select("answers", columns, where)
+    texts: dict[str, tuple[str, str, str]] = {}
+    keys: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: row["key"]):
+        card = digest("review", row["asked"], one_line(row["answer"]))
+        texts.setdefault(card, (row["record"], row["instruction"], row["answer"].strip()))
+        keys.setdefault(card, []).append(row["key"])
+    return {card: Distinct(card, *texts[card], tuple(keys[card])) for card in sorted(texts)}
+
+
+def card_of_answer(cards: Mapping[str, Distinct]) -> dict[str, str]:
+    """Key of a row of answers → key of its card."""
+    return {answer: card.key for card in cards.values() for answer in card.answers}
+
+
+# What reviewers said: a file a run and reviewer, only ever added to.
+
+
+OUTCOMES = ("correct", "incorrect", "cannot_judge")
+REASONS = {
+    "reference": "the reference answer is missing, wrong or unclear",
+    "evidence": "the evidence shown does not settle it",
+    "question": "the question can be read in several ways",
+    "answer": "the answer cannot be understood",
+    "expertise": "it is outside what I can judge",
+    "other": "another reason, in the comment",
+}
+"""Why a card cannot be judged, with its words."""
+MOST_CHARACTERS = 2_000
+"""Characters of a comment."""
+SHARED = 50
+"""Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
+SHARED_FILE = "_shared"
+_CARD = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+CONSENSUS = "consensus"
+
+
+def reviewer_name(text: str) -> str:
+    """A reviewer's name as it is kept: small letters, digits and hyphens; raises InputError.
+
+    It is part of file names and addresses, so it is a code and not a person's full name.
+    """
+    name = text.strip().lower()
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            "a reviewer's code is 1 to 32 small letters, digits or hyphens, such as 'reviewer-2'"
+        )
+    if name == CONSENSUS:
+        raise InputError(
+            f"{CONSENSUS!r} is the name of the reviewers' majority; a reviewer's code is another"
+        )
+    return name
+
+
+def _file(run: str, reviewer: str) -> Path:
+    return _folder(run) / f"{reviewer_name(reviewer)}.jsonl"
+
+
+def _folder(run: str) -> Path:
+    return settings.data_folder() / "reviews" / run
+
+
+def add_review(
+    run: str,
+    reviewer: str,
+    card: str,
+    outcome: str,
+    seconds: float | None = None,
+    reason: str = "",
+    comment: str = "",
+) -> None:
+    """Note a reviewer's verdict on a card.
+
+    ``outcome`` is one of :data:`OUTCOMES`; ``reason``, of :data:`REASONS`, is given with
+    "cannot_judge" and with nothing else. Raises UnknownName for a run or card that is not there,
+    InputError, or WorkFailed where it cannot be written.
+    """
+    comment = comment.strip()
+    if outcome not in OUTCOMES:
+        raise InputError(f"a review says {', '.join(OUTCOMES)}, not {outcome!r}")
+    if outcome == "cannot_judge" and reason not in REASONS:
+        raise InputError(f"'cannot_judge' needs a reason: {', '.join(REASONS)}; not {reason!r}")
+    if outcome != "cannot_judge" and reason:
+        raise InputError(f"a reason belongs to 'cannot_judge', not to {outcome!r}")
+    if reason == "other" and not comment:
+        raise InputError("the reason 'other' needs a comment that says which")
+    if len(comment) > MOST_CHARACTERS:
+        raise InputError(f"a comment has at most {MOST_CHARACTERS:,} characters")
+    file, folder = _file(run, reviewer), find_run(run)
+    known = distinct_answers(folder)
+    if card not in known:
+        raise UnknownName("card of the run", card, known)
+    line: dict[str, Any] = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "card": card,
+        "outcome": outcome,
+        "reason": reason,
+        "comment": comment,
+        "seconds": seconds,
+    }
+    add_line(file, line, lasting=True)
+
+
+def history(run: str, reviewer: str) -> list[dict[str, Any]]:
+    """Every verdict of a reviewer on a run, in the order in which they were given."""
+    return list(read_lines(_file(run, reviewer)))
+
+
+def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
+    """Card → a reviewer's last verdict on it, as it was noted."""
+    return {line["card"]: line for line in read_lines(_file(run, reviewer))}
+
+
+def review_files(folder: RunFolder) -> list[Path]:
+    """The files of a run's reviewers, and the one with the number of shared cards."""
+    there = _folder(folder.id)
+    names = [*reviewers_of(folder), SHARED_FILE]
+    return [path for name in names if (path := there / f"{name}.jsonl").exists()]
+
+
+def brought(name: str, text: bytes) -> list[dict[str, Any]]:
+    """The lines of a reviewer's file that came from elsewhere; raises InputError.
+
+    ``name``: the file's, without its ending. Every field is held to what this program writes.
+    """
+    fields: dict[str, Callable[[Any], bool]] = {"time": _is_time}
+    if name == SHARED_FILE:
+        fields["cards"] = lambda value: type(value) is int and value >= 0
+    else:
+        reviewer_name(name)
+        fields |= {
+            "card": lambda value: isinstance(value, str) and bool(_CARD.fullmatch(value)),
+            "outcome": lambda value: value in OUTCOMES,
+            "reason": lambda value: value in ("", *REASONS),
+            "comment": lambda value: isinstance(value, str) and len(value) <= MOST_CHARACTERS,
+            "seconds": lambda value: (
+                value is None or (type(value) in (int, float) and 0 <= value < 1e9)
+            ),
+        }
+    lines: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found = json.loads(line)
+            fits = found.keys() == fields.keys() and all(
+                right(found[field]) for field, right in fields.items()
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            found, fits = {}, False
+        if not fits:
+            raise InputError(f"reviews/{name}.jsonl:{number}: is no verdict that is read here")
+        lines.append(found)
+    return lines
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+
+
+def take(run: str, name: str, lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Write the lines of a file that came with a run; False, and nothing, where there is one."""
+    file = _folder(run) / f"{name}.jsonl"
+    if file.exists():
+        return False
+    for line in lines:
+        add_line(file, line)
+    return True
+
+
+def reviewers(run: str) -> list[str]:
+    """Who has reviewed answers of a run, by name; raises UnknownName."""
+    return reviewers_of(find_run(run))
+
+
+def reviewers_of(folder: RunFolder) -> list[str]:
+    """:func:`reviewers` of a run whose folder is known."""
+    there = _folder(folder.id)
+    if not there.is_dir():
+        return []
+    stems = (path.stem for path in there.glob("*.jsonl"))
+    return sorted(stem for stem in stems if _NAME.fullmatch(stem) and stem != CONSENSUS)
+
+
+def shared_cards(run: str) -> int:
+    """How many cards every reviewer of a run is given."""
+    found = SHARED
+    for line in read_lines(_folder(run) / f"{SHARED_FILE}.jsonl"):
+        found = int(line["cards"])
+    return found
+
+
+def share_cards(run: str, cards: int) -> None:
+    """Set how many cards every reviewer of a run is given; another number keeps the smaller set.
+
+    Raises UnknownName, InputError for a number below 0, or WorkFailed.
+    """
+    folder = find_run(run)
+    if type(cards) is not int or cards < 0:
+        raise InputError(f"the number of shared cards is a whole number from 0, not {cards!r}")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    add_line(
+        _folder(folder.id) / f"{SHARED_FILE}.jsonl", {"time": now, "cards": cards}, lasting=True
+    )
+
+
+def review_mark(run: str) -> tuple[tuple[str, int], ...]:
+    """Changes whenever a verdict is added: the reviewers' files with their sizes, in bytes."""
+    there = _folder(find_run(run).id)
+    return tuple((path.name, path.stat().st_size) for path in sorted(there.glob("*.jsonl")))
+
+
+Said = Mapping[str, str]
+"""Card → what was said of it: correct, incorrect or unparsed."""
+LABEL = "review:"
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """What people said of a run: ``cards``; ``said``, judge → its verdicts; ``seen``, card → how
+    many reviewers saw it; ``reasons``, judge → why it could not judge, with how many cards."""
+
+    cards: Mapping[str, Distinct]
+    said: Mapping[str, Said]
+    seen: Mapping[str, int]
+    reasons: Mapping[str, Mapping[str, int]]
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges' labels: reviewers by name, then the consensus where there is one."""
+        return tuple(self.said)
+
+    def rows(self) -> list[dict[str, str | bool]]:
+        """A row an answer and judge that judged its card: ``answer_key``, ``judge``, ``outcome``,
+        ``refusal``."""
+        return [
+            {
+                "answer_key": key,
+                "judge": judge,
+                "outcome": outcome,
+                "refusal": is_refusal(self.cards[card].answer),
+            }
+            for judge, said in self.said.items()
+            for card, outcome in said.items()
+            for key in self.cards[card].answers
+        ]
+
+
+NOBODY = Reviews({}, {}, {}, {})
+
+
+def consensus(votes: Iterable[str]) -> str:
+    """The verdict that more than half of those who saw a card gave, else "unparsed".
+
+    Who could not judge ("unparsed") counts among those who saw it.
+    """
+    counted = Counter(votes)
+    for outcome in ("correct", "incorrect"):
+        if 2 * counted[outcome] > counted.total():
+            return outcome
+    return "unparsed"
+
+
+def reviews_of(folder: RunFolder) -> Reviews:
+    """All human verdicts on a run; :data:`NOBODY` where there are none."""
+    people = reviewers_of(folder)
+    if not people or "answers" not in folder.store(folder.plan().kind).schemas:
+        return NOBODY
+    cards = distinct_answers(folder)
+    said: dict[str, Said] = {}
+    reasons: dict[str, dict[str, int]] = {}
+    for name in people:
+        last = {key: line for key, line in reviewed(folder.id, name).items() if key in cards}
+        scored = {key: line["outcome"] for key, line in last.items()}
+        said[LABEL + name] = {
+            key: outcome if outcome in ("correct", "incorrect") else "unparsed"
+            for key, outcome in sorted(scored.items())
+        }
+        why = Counter(line.get("reason", "") for line in last.values())
+        reasons[LABEL + name] = {reason: n for reason, n in sorted(why.items()) if reason}
+    votes: dict[str, list[str]] = {}
+    for one in said.values():
+        for key, outcome in one.items():
+            votes.setdefault(key, []).append(outcome)
+    if len(people) > 1:
+        said[LABEL + CONSENSUS] = {key: consensus(votes[key]) for key in sorted(votes)}
+    return Reviews(cards, said, {key: len(given) for key, given in votes.items()}, reasons)
+
+
+def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
+    """The plan with human judges after those of its spec."""
+    people = tuple(
+        MemberEntry("review", {"reviewer": label.removeprefix(LABEL)}, label)
+        for label in reviews.judges
+    )
+    return replace(plan, judge_entries=plan.judge_entries + people)
+
+
+def review_verdicts(folder: RunFolder, reviews: Reviews) -> list[dict[str, Any]]:
+    """Human verdicts as rows of verdicts, a row an answer and judge."""
+    rows = reviews.rows()
+    if not rows:
+        return []
+    store = folder.store(folder.plan().kind)
+    answers = {
+        row["key"]: row for row in store.select("answers", ", ".join(("key", *_OF_THE_ANSWER)))
+    }
+    return [
+        {
+            **blank(VERDICTS),
+            **{name: answers[row["answer_key"]][name] for name in _OF_THE_ANSWER},
+            **row,
+            "key": digest("review", str(row["answer_key"]), str(row["judge"])),
+            "status": "ok",
+            "nan_evidence": False,
+            "repeat": 0,
+        }
+        for row in rows
+    ]
+
+
+_OF_THE_ANSWER = (
+    "label", "arm", "k", "reader", "record", "instruction", "order_position", "time_position",
+    "band", "middle", "task_type", "domain", "specialty",
+)  # fmt: skip
+
+
+def summary(reviews: Reviews) -> list[dict[str, Any]]:
+    """A row a human judge: how many cards it judged, and what they stand for.
+
+    ``cards`` it saw, of ``cards_in_all``; ``judged`` right or wrong, ``correct`` of them,
+    ``cannot_judge`` (for the consensus: no majority) with ``reasons``; ``seen_by_two``: cards that
+    two or more reviewers saw; ``patients``; ``answers``: rows of the run with the words judged.
+    """
+    rows: list[dict[str, Any]] = []
+    for judge, said in reviews.said.items():
+        scored = [key for key, outcome in said.items() if outcome != "unparsed"]
+        why = reviews.reasons.get(judge, {})
+        rows.append(
+            {
+                "judge": judge,
+                "cards": len(said),
+                "cards_in_all": len(reviews.cards),
+                "judged": len(scored),
+                "correct": sum(said[key] == "correct" for key in scored),
+                "cannot_judge": len(said) - len(scored),
+                "reasons": ", ".join(f"{reason} {n}" for reason, n in why.items()),
+                "seen_by_two": sum(reviews.seen[key] > 1 for key in said),
+                "patients": len({reviews.cards[key].record for key in said}),
+                "answers": sum(len(reviews.cards[key].answers) for key in scored),
+            }
+        )
+    return rows
+
+
+# In which order a reviewer is given the cards of a run: the shared ones first, each part in an
+# order of the reviewer's own.
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One answer to be judged: ``key`` names it, ``answers`` are the keys of the rows that gave it,
+    ``shared`` says whether every reviewer gets it; ``outcome`` (None: nothing yet), ``reason`` and
+    ``comment`` are what the reviewer said last."""
+
+    key: str
+    instruction: str
+    answer: str
+    answers: tuple[str, ...]
+    shared: bool
+    outcome: str | None
+    reason: str = ""
+    comment: str = ""
+
+
+def _drawn(items: Iterable[str], *name: str) -> list[str]:
+    """Items in an order that ``name`` alone decides."""
+    found = sorted(items)
+    rng = np.random.default_rng(int(digest(*name), 16))
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def overlap(run: str, cards: Mapping[str, Distinct], number: int) -> frozenset[str]:
+    """The keys of the ``number`` cards of a run that every reviewer gets, all where there are
+    fewer."""
+    by_patient: dict[str, list[str]] = defaultdict(list)
+    for card in cards.values():
+        by_patient[card.record].append(card.key)
+    turns = zip_longest(
+        *(_drawn(by_patient[p], "shared", run, p) for p in _drawn(by_patient, "patients", run))
+    )
+    order = [key for turn in turns for key in turn if key is not None]
+    return frozenset(order[:number])
+
+
+def review_cards(run: str, reviewer: str) -> list[Card]:
+    """All cards of a run in the order of a reviewer, with what that reviewer said already.
+
+    Raises UnknownName, or InputError for a name that is none or a run without answers.
+    """
+    name = reviewer_name(reviewer)
+    cards = distinct_answers(find_run(run))
+    said = reviewed(run, name)
+    shared = overlap(run, cards, shared_cards(run))
+    found: list[Card] = []
+    for part in (shared, cards.keys() - shared):
+        for key in _drawn(part, "order", run, name):
+            card, last = cards[key], said.get(key, {})
+            found.append(
+                Card(
+                    key,
+                    card.instruction,
+                    card.answer,
+                    card.answers,
+                    key in shared,
+                    last.get("outcome"),
+                    last.get("reason", ""),
+                    last.get("comment", ""),
+                )
+            )
+    return found
+
+
+# All verdicts of a run's reviewers as one table, to be taken along.
+
+
+TEXT = ("answer", "comment")
+"""Columns that hold words of an answer or of a reviewer."""
+
+
+def review_rows(run: str, reviewer: str = "") -> list[dict[str, Any]]:
+    """Every verdict on a run, a row each, oldest first; of one ``reviewer`` where it is given.
+
+    ``counts`` is False for a verdict that a later one replaced; ``copies`` is how many answers of
+    the run have the card's words. Names no arm, reader or judge. Raises UnknownName, InputError.
+    """
+    folder = find_run(run)
+    names = [name for name in reviewers_of(folder) if name == reviewer or not reviewer]
+    return _rows(folder, names, distinct_answers(folder))
+
+
+def review_tables(folder: RunFolder, reviews: Reviews) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a report about its reviewers: ``reviews``, a row a human judge, and
+    ``review_verdicts``, a row a verdict, without the words of answers and comments."""
+    rows = _rows(folder, reviewers_of(folder), dict(reviews.cards)) if reviews.cards else []
+    return {
+        "reviews": summary(reviews),
+        "review_verdicts": [
+            {name: value for name, value in row.items() if name not in TEXT} for row in rows
+        ],
+    }
+
+
+def _rows(folder: RunFolder, names: list[str], cards: dict[str, Distinct]) -> list[dict[str, Any]]:
+    run = folder.id
+    shared = overlap(run, cards, shared_cards(run))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        lines = [line for line in history(run, name) if line["card"] in cards]
+        last = {line["card"]: place for place, line in enumerate(lines)}
+        for place, line in enumerate(lines):
+            card = cards[line["card"]]
+            rows.append(
+                {
+                    "run": run,
+                    "reviewer": name,
+                    "time": line["time"],
+                    "card": card.key,
+                    "counts": last[card.key] == place,
+                    "shared": card.key in shared,
+                    "record": card.record,
+                    "instruction": card.instruction,
+                    "answer": card.answer,
+                    "copies": len(card.answers),
+                    "outcome": line["outcome"],
+                    "reason": line.get("reason", ""),
+                    "comment": line.get("comment", ""),
+                    "seconds": line.get("seconds"),
+                }
+            )
+    return sorted(rows, key=lambda row: row["time"])

@@ -1,0 +1,237 @@
+"""What is in a run's rows: the columns of each table, and the keys that make a row one of a kind.
+
+``item`` names the work (arm entry, reader, instruction; and judge): a row whose item is there is
+skipped on resume. ``key`` names the content (the same, the prompt and the protocol): it is unique
+in its table, and equal in two runs exactly where the same reader was given the same prompt.
+``status`` is ok or failed; a failed row has a ``reason`` and is dropped and retried on resume.
+``band`` and ``middle`` are those of the evidence by the protocol's position, "unlocated" and null
+where the evidence was not found in the record. ``location_score`` and ``location_candidates`` say
+how well it was found and at how many places equally well (null where the source gives its spans);
+``evidence_unlocated`` of its ``evidence_pieces`` were not found. ``text_located``, ``text_event``,
+``text_decile``, ``text_zone``: where the source gives spans, whether locating the evidence by its
+text finds it, and on the same event, in the same decile and in the same zone, middle or edge.
+``task_type``, ``domain`` and ``specialty`` are the
+instruction's own, so that tables need no cohort. A column that an older run's file lacks reads as
+null.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+from core.runs.plan import ArmEntry
+from core.storage.query import Schema
+from core.types import Selection
+
+_KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
+_LINES = "STRUCT(id VARCHAR, text VARCHAR)[]"
+_TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
+
+LOCATION: Schema = {
+    "location_score": "DOUBLE",
+    "location_candidates": "BIGINT",
+    "evidence_pieces": "BIGINT",
+    "evidence_unlocated": "BIGINT",
+    "text_located": "BOOLEAN",
+    "text_event": "BOOLEAN",
+    "text_decile": "BOOLEAN",
+    "text_zone": "BOOLEAN",
+}
+"""How the evidence of a row's question was located
+(:func:`core.loaders.locator.location_columns`)."""
+
+_COMMON: Schema = {
+    "key": "VARCHAR",
+    "item": "VARCHAR",
+    "status": "VARCHAR",
+    "reason": "VARCHAR",
+    "label": "VARCHAR",
+    "arm": "VARCHAR",
+    "k": "BIGINT",
+    "record": "VARCHAR",
+    "instruction": "VARCHAR",
+    "order_position": "DOUBLE",
+    "time_position": "DOUBLE",
+    "token_position": "DOUBLE",
+    **LOCATION,
+    "band": "VARCHAR",
+    "middle": "BOOLEAN",
+    "task_type": "VARCHAR",
+    "domain": "VARCHAR",
+    "specialty": "VARCHAR",
+    "time": "VARCHAR",
+}
+
+SELECTIONS: Schema = {
+    **_COMMON,
+    "selection": _KEPT,
+    "wording": "VARCHAR",
+    "lines": _LINES,
+    "selection_tokens": "BIGINT",
+    "selection_cut": "BIGINT",
+    "selection_seconds": "DOUBLE",
+    "trace": _TRACE,
+    "lexical": "BOOLEAN",
+    "lexical_chance": "DOUBLE",
+    "lexical_picked_chance": "DOUBLE",
+    "evidence": "BOOLEAN",
+    "evidence_share": "DOUBLE",
+    "evidence_chance": "DOUBLE",
+    "evidence_picked_chance": "DOUBLE",
+    "buffer_tokens": "BIGINT",
+    "kept": "BIGINT",
+    "picked": "BIGINT",
+    "lexical_kept": "BIGINT",
+    "lexical_picked": "BIGINT",
+    "evidence_kept": "BIGINT",
+    "evidence_picked": "BIGINT",
+    "prompt_tokens": "BIGINT",
+    "cut": "VARCHAR[]",
+    "prompt_cut": "BOOLEAN",
+    "evidence_in_prompt": "BOOLEAN",
+    "evidence_in_prompt_picked": "BIGINT",
+    "evidence_share_in_prompt": "DOUBLE",
+    "evidence_in_prompt_chance": "DOUBLE",
+    "evidence_in_prompt_picked_chance": "DOUBLE",
+}
+"""One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
+reference (null without one). ``evidence``: one of the gold sentences was kept (null where the
+evidence is unlocated), ``evidence_share``: the share of the evidence's characters inside the
+selected sentences. ``…_chance``: the probability that random sentences of as many tokens as the
+context are such a hit, ``…_picked_chance``: as many as the arm's own picks
+(:mod:`core.runs.chance`). ``wording`` and ``lines``: where an arm
+wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
+sentence at least half of the evidence must be left (``evidence_share`` counts the characters that
+are), and what a summary holds is not known: null. ``kept`` counts the lines of the
+context, ``picked`` those that the arm itself chose (:func:`core.runs.evidence.own_pick`); of both,
+how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
+buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
+kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
+(``evidence_in_prompt_picked``), and of the evidence's characters this share
+(``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
+and ``prompt_cut`` (anything lost) are those of its
+reader's prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null
+where it sets none."""
+
+SEMANTIC: Schema = {
+    **_COMMON,
+    "about": "VARCHAR",
+    "model": "VARCHAR",
+    "entailment": "STRUCT(id VARCHAR, picked BOOLEAN, probability DOUBLE)[]",
+    "best": "DOUBLE",
+}
+"""One row an arm entry and instruction: for each line of its context the larger probability of
+entailment, of both directions, with the reference (``about`` says which: the answer or the
+evidence). ``best`` is the largest of them. Null without a reference. Thresholds are laid on these
+when a report is made."""
+
+ANSWERS: Schema = {
+    **SELECTIONS,
+    "reader": "VARCHAR",
+    "prompt": "VARCHAR",
+    "prompt_hash": "VARCHAR",
+    "question_survived": "BOOLEAN",
+    "answer": "VARCHAR",
+    "sources": "VARCHAR[]",
+    "read_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "reused_tokens": "BIGINT",
+    "seconds": "DOUBLE",
+    "peak_mb": "DOUBLE",
+    "how": "VARCHAR",
+    "failure_kind": "VARCHAR",
+}
+"""One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
+the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
+see :class:`core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a judge
+says wrong (:mod:`core.judges.failure`); null where there is no answer or no reference."""
+
+VERDICTS: Schema = {
+    **_COMMON,
+    "reader": "VARCHAR",
+    "judge": "VARCHAR",
+    "answer_key": "VARCHAR",
+    "outcome": "VARCHAR",
+    "refusal": "BOOLEAN",
+    "raw": "VARCHAR",
+    "prompt_hash": "VARCHAR",
+    "nan_evidence": "BOOLEAN",
+    "seconds": "DOUBLE",
+    "repeat": "BIGINT",
+    "model": "VARCHAR",
+    "read_tokens": "BIGINT",
+    "reused_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "cost_usd": "DOUBLE",
+    "how": "VARCHAR",
+}
+"""One row an answer, judge and repeat. ``prompt_hash``: of what the judge was given (question,
+reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
+question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
+same text, which tell how a judge agrees with itself. From ``model`` on: what a judge that is a
+language model used (null for a rule); ``read_tokens`` count those it found in its cache, which
+are ``reused_tokens``."""
+
+
+COUNTS = "coalesce(repeat, 0) = 0"
+"""Of a judge's repeats of one answer, the verdict that counts."""
+
+
+def digest(*parts: str) -> str:
+    """A short hash of parts that no other split of the same characters shares."""
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def entry_text(entry: ArmEntry) -> str:
+    """An arm entry, spelled out, for hashing."""
+    options = dict(sorted(entry.options.items()))
+    return json.dumps([entry.name, entry.k, entry.recency, entry.tokens, options])
+
+
+def item_of(
+    entry: ArmEntry, instruction_id: str, reader: str = "", judge: str = "", repeat: int = 0
+) -> str:
+    """The name of a piece of work in a run."""
+    again = (str(repeat),) if repeat else ()
+    return digest(entry_text(entry), instruction_id, reader, judge, *again)
+
+
+def kept_rows(selection: Selection) -> list[dict[str, Any]]:
+    """The sentences of a selection, as a row holds them; a score that is no number is null."""
+    return [
+        {
+            "id": kept.sentence.id,
+            "event": kept.sentence.span.event,
+            "score": None if kept.score is None else number(kept.score),
+            "kept_by": kept.kept_by,
+        }
+        for kept in selection.kept
+    ]
+
+
+def wording(selection: Selection) -> str:
+    """Whose words a reader sees: "sentences" of the record, "compressed" ones, or "summaries"."""
+    if selection.lines is None:
+        return "sentences"
+    return "summaries" if any(line.shown == () for line in selection.lines) else "compressed"
+
+
+def line_rows(selection: Selection) -> list[dict[str, str]] | None:
+    """What an arm wrote in place of its sentences, as a row holds it; None where it did not."""
+    if selection.lines is None:
+        return None
+    return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]
+
+
+def number(value: float) -> float | None:
+    """A number a row can hold; None for one that is none."""
+    return value if isfinite(value) else None
+
+
+def blank(schema: Schema) -> dict[str, Any]:
+    """A row of nulls."""
+    return dict.fromkeys(schema)

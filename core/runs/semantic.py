@@ -1,0 +1,176 @@
+"""Semantic hits of a run: the sentences that were kept, before a model of entailment.
+
+A stage of its own after all selections are made, record by record, so that every arm's and every
+instruction's pairs go to the model together and each is scored once (PROTOCOL, Stage 1). The
+sentences are those of the rows, by id: the same that were scored for lexical hits and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.embedding.pairs import Entailment, require
+from core.errors import SpecError
+from core.runs.directory import now
+from core.runs.evidence import buffer_claims, own_pick
+from core.runs.job import Job, Row, Stopped, reason_of
+from core.runs.planner import own_records
+from core.runs.rows import SEMANTIC, blank, digest
+from core.text import sentences
+from core.text.prompt import body
+from core.types import ContextLine
+
+ABOUT = ("answer", "evidence")
+"""What kept sentences may be held against: the reference answer, or the annotated evidence."""
+COLUMNS = (
+    "label", "arm", "k", "record", "instruction", "order_position", "time_position",
+    "token_position",    "location_score", "location_candidates", "band",
+    "middle", "task_type", "domain", "specialty",
+)  # fmt: skip
+
+Pair = tuple[str, str]
+
+
+def wanted(table: Mapping[str, Any]) -> str:
+    """What a spec's ``semantic`` asks for: "answer", "evidence", or "" for no semantic hits.
+
+    ``true`` is "answer". Raises SpecError for another value, MissingModel where the model is
+    not here.
+    """
+    value = table.get("semantic", False)
+    if value is False:
+        return ""
+    about = ABOUT[0] if value is True else value
+    if about not in ABOUT:
+        listed = " or ".join(f'"{name}"' for name in ABOUT)
+        raise SpecError(f"'semantic' of the spec is {value!r}; it takes true, false, {listed}")
+    require()
+    return about
+
+
+def score(job: Job, table: str) -> None:
+    """Do every semantic item that is not there yet, of the selections in ``table``."""
+    about: str = job.plan.options.get("semantic", "")
+    if about:
+        _Stage(job, table, about).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A selection to be scored: its row, the lines of its context (id, chosen by the arm itself,
+    text), and what they are held against; ``problem`` says why it cannot be."""
+
+    row: Row
+    lines: tuple[tuple[str, bool, str], ...] = ()
+    references: tuple[str, ...] = ()
+    problem: str = ""
+
+    def pairs(self) -> Iterator[Pair]:
+        """Each reference with each line."""
+        return ((reference, text) for reference in self.references for _, _, text in self.lines)
+
+
+class _Stage:
+    """One pass over the selections of a run."""
+
+    def __init__(self, job: Job, table: str, about: str) -> None:
+        self.job, self.table, self.about = job, table, about
+        self.there = job.there("semantic")
+
+    def run(self) -> None:
+        """Score record by record; a record's rows are written when its pairs are scored."""
+        selected = self._selected()
+        for record, instructions in own_records(self.job).items():
+            todo = [
+                row
+                for instruction in instructions
+                for row in selected.get(instruction.id, ())
+                if _item(row) not in self.there
+            ]
+            if todo:
+                self._record(record, todo)
+
+    def _selected(self) -> dict[str, list[Row]]:
+        """The selections by instruction; one that stands in several readers' rows counts once."""
+        found: dict[str, dict[str, Row]] = {}
+        columns = ", ".join((*COLUMNS, "lines", "selection"))
+        for row in self.job.store.select(self.table, columns):
+            found.setdefault(row["instruction"], {}).setdefault(row["label"], row)
+        return {instruction: list(rows.values()) for instruction, rows in found.items()}
+
+    def _record(self, record: str, todo: Sequence[Row]) -> None:
+        """Score a record's selections, all pairs at once."""
+        texts: dict[str, str] = {}
+        asked: list[_Asked] = []
+        for row in todo:
+            try:
+                if not texts and row["lines"] is None and row["selection"] is not None:
+                    found = sentences(self.job.cohort.records[record], self.job.protocol)
+                    texts = {sentence.id: sentence.text for sentence in found}
+                asked.append(self._asked(row, texts))
+            except Exception as error:  # noqa: BLE001 - becomes the row's reason
+                asked.append(_Asked(row, problem=reason_of(error)))
+        pairs = list(dict.fromkeys(pair for one in asked for pair in one.pairs()))
+        model: str | None = None
+        scores: dict[Pair, float] = {}
+        problem = ""
+        try:
+            entailment = self.job.member("pair model", "entailment", Entailment)
+            model = entailment.scorer.id
+            found = entailment.either_way(pairs, lambda done, planned: self.job.tell())
+            scores = dict(zip(pairs, found.tolist(), strict=True))
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 - becomes the reason of the record's rows
+            problem = reason_of(error)
+        for one in asked:
+            row = self._row(one, scores, one.problem or problem)
+            self.job.append("semantic", {**row, "model": model})
+
+    def _asked(self, row: Row, texts: Mapping[str, str]) -> _Asked:
+        if row["selection"] is None:
+            return _Asked(row, problem="the selection failed")
+        gold = self.job.cohort.gold.get(row["instruction"])
+        said: tuple[str, ...] = ()
+        if gold is not None:
+            said = (gold.answer,) if self.about == "answer" else gold.snippets
+        claims = buffer_claims(self.job.protocol, row["k"])
+        picked = {kept["id"]: own_pick(kept["kept_by"], claims) for kept in row["selection"]}
+        if row["lines"] is None:
+            lines = [(id, own, texts[id]) for id, own in picked.items()]
+        else:
+            written = [ContextLine(line["id"], line["text"]) for line in row["lines"]]
+            lines = [(w.sentence_id, picked.get(w.sentence_id, False), body(w)) for w in written]
+        return _Asked(row, tuple(lines), tuple(text for text in said if text.strip()))
+
+    def _row(self, asked: _Asked, scores: Mapping[Pair, float], problem: str) -> Row:
+        ids = ",".join(id for id, _, _ in asked.lines)
+        named = {name: asked.row[name] for name in COLUMNS}
+        row: Row = {
+            **blank(SEMANTIC),
+            **named,
+            "key": digest("semantic", self.about, named["label"], named["instruction"], ids),
+            "item": _item(asked.row),
+            "about": self.about,
+            "status": "failed" if problem else "ok",
+            "reason": problem or None,
+            "time": now(),
+        }
+        if problem or not asked.references:
+            return row
+        judged = [
+            {
+                "id": id,
+                "picked": picked,
+                "probability": max(scores[reference, text] for reference in asked.references),
+            }
+            for id, picked, text in asked.lines
+        ]
+        best = max((line["probability"] for line in judged), default=0.0)
+        return {**row, "entailment": judged, "best": best}
+
+
+def _item(row: Mapping[str, Any]) -> str:
+    return digest("semantic", row["label"], row["instruction"])

@@ -1,0 +1,274 @@
+"""What all tables of a report share: bands, names of arm entries, intervals of a share.
+
+Intervals' draws are seeded by the protocol's seed and the row's own name, so a row's interval
+depends on nothing but its counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from core.judges.failure import FAILURE_KINDS
+from core.runs.evidence import UNLOCATED
+from core.runs.plan import ArmEntry, Plan
+from core.stats import bootstrap_proportion, clustered_wilson, reported_interval, wilson_interval
+from core.storage.rows import Ask, RowStore
+from core.types import BANDS
+
+Table = list[dict[str, Any]]
+ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
+WIDE_BANDS = ("overall", "middle", "edge")
+
+
+def bands_of(row: Mapping[str, Any]) -> list[str]:
+    """The bands in which a row with ``band`` and ``middle`` counts."""
+    if row["band"] == UNLOCATED:
+        return ["overall"]
+    return [row["band"], "middle" if row["middle"] else "edge", "overall"]
+
+
+def generator(plan: Plan, *name: object) -> np.random.Generator:
+    """A generator of a row's own, by the protocol's seed and the row's name."""
+    own = blake2b("\0".join(map(str, name)).encode("utf-8", "surrogatepass"), digest_size=8)
+    return np.random.default_rng([plan.protocol.seed, int.from_bytes(own.digest(), "big")])
+
+
+def intervals(hits: int, n: int, plan: Plan, *name: object) -> dict[str, Any]:
+    """Share with bootstrap and Wilson bounds; all null where n is 0.
+
+    ``ci`` is the percentile bootstrap of rows; under ``protocol.intervals = "widened"`` it also
+    holds Wilson's interval, so that it has a width where none or all are right.
+    """
+    if n == 0:
+        return dict.fromkeys(("share", "ci_low", "ci_high", "wilson_low", "wilson_high"))
+    drawn = bootstrap_proportion(hits, n, plan.protocol.resamples, generator(plan, *name))
+    wilson = wilson_interval(hits, n)
+    low, high = drawn.low, drawn.high
+    if plan.protocol.intervals == "widened":
+        low, high = min(low, wilson.low), max(high, wilson.high)
+    return {
+        "share": drawn.estimate,
+        "ci_low": low,
+        "ci_high": high,
+        "wilson_low": wilson.low,
+        "wilson_high": wilson.high,
+    }
+
+
+def entry_columns(entry: ArmEntry) -> dict[str, Any]:
+    """How a row names its arm entry; ``label`` tells apart what arm and k do not."""
+    return {
+        "arm": entry.name,
+        "k": entry.shown_k,
+        "label": entry.label,
+        "budget": entry.shown_budget,
+    }
+
+
+def cells(plan: Plan) -> Iterator[tuple[ArmEntry, str, str]]:
+    """Every arm entry × reader × judge of a run, in the order of its spec."""
+    for entry in plan.arms:
+        for reader in plan.readers:
+            for judge in plan.judges:
+                yield entry, reader, judge
+
+
+def known(value: float) -> float | None:
+    """A number, or None for one that is not defined (nan)."""
+    return None if isnan(value) else float(value)
+
+
+def literal(text: str) -> str:
+    """A text as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+# Verdicts counted by any stratum, with all that the intervals of a share need.
+
+
+Counts = Mapping[str, Any]
+Cell = tuple[str, str, str, str]
+"""Label, reader, judge, stratum."""
+
+_OUTCOMES = """
+    count(*) FILTER (correct) AS correct, count(correct) AS n,
+    count(*) FILTER (refusal) AS refusals,
+    count(*) FILTER (outcome = 'unparsed') AS unparsed,
+    count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (unjudgeable) AS unjudgeable
+"""
+SUMMED = ("n", "correct", "refusals", "unparsed", "failed", "unjudgeable")
+NOTHING: Counts = dict.fromkeys((*SUMMED, "patients", "squares", "cross", "sizes"), 0)
+
+
+def tally(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
+    """Counts of ``judged`` by cell and the SQL expression ``stratum``; a null stratum is left out.
+
+    ``n`` judged right or wrong, ``correct``, ``refusals``, ``unparsed``, ``failed``.
+    """
+    return _by_cell(
+        ask(
+            f"SELECT label, reader, judge, {stratum} AS stratum, {_OUTCOMES} "
+            f"FROM judged WHERE {where} GROUP BY ALL"
+        )
+    )
+
+
+def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
+    """:func:`tally` with what a clustered interval needs of the patients.
+
+    ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
+    c·n and n², for patients' numbers right c and judged n (:func:`core.stats.clustered_wilson`).
+    """
+    return _by_cell(
+        ask(
+            f"""
+            WITH patient_cells AS (
+                SELECT label, reader, judge, {stratum} AS stratum, patient, {_OUTCOMES}
+                FROM judged WHERE {where} GROUP BY ALL
+            )
+            SELECT label, reader, judge, stratum, count(*) FILTER (n > 0) AS patients,
+                sum(correct * correct)::DOUBLE AS squares, sum(correct * n)::DOUBLE AS cross,
+                sum(n * n)::DOUBLE AS sizes,
+                {", ".join(f"sum({name})::BIGINT AS {name}" for name in SUMMED)}
+            FROM patient_cells GROUP BY ALL
+            """
+        )
+    )
+
+
+def share_ends(
+    ask: Ask, of: str, where: str, stratum: str = "''"
+) -> dict[Cell, tuple[float, float] | None]:
+    """Interval by patient of the share of ``judged`` that is ``of``, among those ``where``.
+
+    All three are SQL; a cell with fewer than 5 patients has None.
+    """
+    rows = ask(
+        f"""
+        WITH patient_cells AS (
+            SELECT label, reader, judge, {stratum} AS stratum, patient,
+                count(*) FILTER ({of}) AS c, count(*) AS n
+            FROM judged WHERE {where} GROUP BY ALL
+        )
+        SELECT label, reader, judge, stratum, sum(c)::DOUBLE AS correct, sum(n)::DOUBLE AS n,
+            count(*) AS clusters, sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS cross,
+            sum(n * n)::DOUBLE AS sizes
+        FROM patient_cells GROUP BY ALL
+        """
+    )
+    names = ("correct", "n", "clusters", "squares", "cross", "sizes")
+    return {
+        cell: reported_interval(
+            None, row["clusters"], clustered_wilson(*(row[name] for name in names))
+        )
+        for cell, row in _by_cell(rows).items()
+    }
+
+
+def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
+    return {
+        (row["label"], row["reader"], row["judge"], row["stratum"]): row
+        for row in rows
+        if row["stratum"] is not None
+    }
+
+
+def share(count: Counts) -> dict[str, Any]:
+    """n, number right, accuracy, and two intervals; null where nothing was judged.
+
+    ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
+    answers, null for fewer than 5 patients (:data:`core.stats.FEWEST_CLUSTERS`). ``bound_low`` and
+    ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right (but for
+    questions without a reference, which no answer can be judged on).
+    """
+    n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
+    row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
+    names = ("accuracy", "wilson_low", "wilson_high", "patient_low", "patient_high")
+    unscored = int(count["unparsed"]) + int(count["failed"]) - int(count["unjudgeable"])
+    total = n + unscored
+    row["bound_low"] = correct / total if total else None
+    row["bound_high"] = (correct + unscored) / total if total else None
+    if n == 0:
+        return row | dict.fromkeys(names)
+    plain = wilson_interval(correct, n)
+    clustered = clustered_wilson(
+        correct, n, patients, count["squares"], count["cross"], count["sizes"]
+    )
+    ends = reported_interval(None, patients, clustered) or (None, None)
+    found = (plain.estimate, plain.low, plain.high, *ends)
+    return row | dict(zip(names, found, strict=True))
+
+
+# What failed and why; and of the answers judged wrong, how they are wrong, with examples by key.
+
+
+EXAMPLES = 3
+"""Keys of answers named a kind."""
+
+
+def failures(store: RowStore, plan: Plan) -> Table:
+    """How often each reason made an item fail."""
+    rows: Table = []
+    for table in store.schemas:
+        judged = "reader, judge" if table == "verdicts" else "NULL AS judge"
+        columns = f"'{table}' AS stage, arm, k, label, {judged}, reason, count(*) AS count"
+        rows += store.select(table, columns, "status = 'failed' GROUP BY ALL")
+    order = {entry.label: i for i, entry in enumerate(plan.arms)}
+    return sorted(
+        rows,
+        key=lambda row: (row["stage"], order[row["label"]], -row["count"], row["reason"] or ""),
+    )
+
+
+def failure_kinds(ask: Ask, plan: Plan) -> Table:
+    """Answers judged wrong by kind (rules: :mod:`core.judges.failure`): count, share, examples.
+
+    ``n`` is the number judged wrong whose kind is known; kinds that do not occur have no row.
+    """
+    found: dict[tuple[str, str, str], dict[str, Any]] = defaultdict(dict)
+    total: Counter[tuple[str, str, str]] = Counter()
+    for row in ask(
+        "SELECT label, reader, judge, failure_kind, count(*) AS count, "
+        f"arg_min(answer_key, answer_key, {EXAMPLES}) AS examples "
+        "FROM judged WHERE correct = false AND failure_kind IS NOT NULL GROUP BY ALL"
+    ):
+        cell = (row["label"], row["reader"], row["judge"])
+        found[cell][row["failure_kind"]] = row
+        total[cell] += row["count"]
+    where = "correct = false AND failure_kind IS NOT NULL"
+    ends = {
+        kind: share_ends(ask, f"failure_kind = {literal(kind)}", where)
+        for kind in {kind for kinds in found.values() for kind in kinds}
+    }
+    rows: Table = []
+    for entry, reader, judge in cells(plan):
+        cell = (entry.label, reader, judge)
+        for kind in FAILURE_KINDS:
+            row = found[cell].get(kind)
+            if row is None:
+                continue
+            share = wilson_interval(row["count"], total[cell])
+            low, high = ends[kind].get((*cell, "")) or (None, None)
+            rows.append(
+                {
+                    **entry_columns(entry),
+                    "reader": reader,
+                    "judge": judge,
+                    "kind": kind,
+                    "count": row["count"],
+                    "n": total[cell],
+                    "share": share.estimate,
+                    "patient_low": low,
+                    "patient_high": high,
+                    "wilson_low": share.low,
+                    "wilson_high": share.high,
+                    "examples": " ".join(row["examples"]),
+                }
+            )
+    return rows

@@ -1,0 +1,215 @@
+"""Cohorts by name or path: found, kept open while their files are unchanged, checked, made."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from core import config as settings
+from core.egress import audit
+from core.errors import DataError, InputError, UnknownName
+from core.loaders import data_use
+from core.loaders.check import check_cohort
+from core.loaders.labelled import StoredRecords
+from core.loaders.open import open_cohort
+from core.protocol import Protocol
+from core.runs.directory import writing
+from core.types import Cohort, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CohortCard:
+    """A cohort in ``data/cohorts``: its folder name, path, and why it cannot be opened if so.
+
+    ``forecasts``: it has labels to forecast and no questions to ask.
+    """
+
+    name: str
+    path: str
+    problem: str = ""
+    forecasts: bool = False
+
+
+_open: dict[str, tuple[tuple[Any, ...], Cohort]] = {}
+_lock = threading.RLock()
+OPEN_AT_ONCE = 4
+"""Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
+
+
+def _fingerprint(path: Path) -> tuple[Any, ...]:
+    """Changes when a file of the cohort is added, removed or written."""
+    if path.is_file():
+        stat = path.stat()
+        return (stat.st_mtime_ns, stat.st_size)
+    entries = sorted(p for p in path.rglob("*") if p.is_file())
+    return tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in entries)
+
+
+def open_data(data: str | Path) -> Cohort:
+    """The cohort at a path, or the one of that name in ``data/cohorts``.
+
+    Opened once and kept while its files are unchanged. Raises DataError where it cannot be read,
+    UnknownName where neither a path nor a cohort has the name.
+    """
+    path = Path(data).expanduser()
+    if not path.exists():
+        named = settings.cohorts_folder() / str(data)
+        if not named.exists():
+            if "/" in str(data) or path.suffix:
+                raise DataError(str(data), None, "there is no such file or folder")
+            raise UnknownName("cohort", str(data), [card.name for card in cohorts()])
+        path = named
+    path = path.resolve()
+    try:
+        fingerprint = _fingerprint(path)
+    except OSError as error:
+        raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    with _lock:
+        held = _open.get(str(path))
+        if held is None or held[0] != fingerprint:
+            held = (fingerprint, open_cohort(str(path)))
+            _open.pop(str(path), None)
+            _open[str(path)] = held
+            while len(_open) > OPEN_AT_ONCE:
+                _open.pop(next(iter(_open)))
+        return held[1]
+
+
+def cohorts() -> list[CohortCard]:
+    """Every cohort in ``data/cohorts``; one that cannot be opened says why."""
+    folder = settings.cohorts_folder()
+    if not folder.is_dir():
+        return []
+    cards: list[CohortCard] = []
+    for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+        try:
+            cohort = open_data(path)
+        except InputError as error:
+            cards.append(CohortCard(path.name, str(path), str(error)))
+        else:
+            forecasts = bool(cohort.labels) and not cohort.instructions
+            cards.append(CohortCard(path.name, str(path), forecasts=forecasts))
+    return cards
+
+
+def cohort_key(cohort: Cohort) -> str:
+    """A short opaque key for caches: changes with the cohort's files."""
+    return hashlib.blake2b(
+        repr((cohort.path, _fingerprint(Path(cohort.path)))).encode(), digest_size=8
+    ).hexdigest()
+
+
+def check(
+    data: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+    protocol: Protocol | None = None,
+    locator: bool = False,
+) -> dict[str, Any]:
+    """Read a whole cohort and say what is there, what was skipped and where (``check --json``).
+
+    Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
+    goes wrong in this cohort. ``progress`` is told how much is done and planned where millions of
+    events are read in.
+    """
+    return check_cohort(open_data(data), progress, protocol, locator)
+
+
+def prepare_demo(
+    out: str | Path | None = None,
+    patients: int = 40,
+    events_per_patient: int = 300,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``).
+
+    Some of its notes are hard-wrapped letters and a quarter of its questions are longer than 100
+    characters. In the default place the cohorts ``demo-letters`` and ``demo-laboratory`` are made
+    too; their counts are ``letters`` and ``laboratory`` of what is told. Raises InputError where it
+    cannot be written.
+    """
+    from core.synthetic.cohort import make_clinical
+    from core.synthetic.letters import MIXED
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo"
+    with writing(folder):
+        made = make_clinical(folder, patients, events_per_patient, seed, progress, MIXED)
+    if out is None:
+        made["letters"] = prepare_letters(seed=seed)
+        made["laboratory"] = prepare_laboratory(seed=seed)
+    return made
+
+
+LETTER_PATIENTS = 10
+LETTER_EVENTS = 1800
+"""Size of the lives that the letters are about, which makes some 30,000 tokens a record."""
+
+
+def prepare_letters(
+    out: str | Path | None = None,
+    patients: int | None = None,
+    events_per_patient: int | None = None,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic cohort of letters at ``out`` (default ``data/cohorts/demo-letters``).
+
+    Each record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
+    Sizes that are None are the cohort's own. Raises InputError where it cannot be written.
+    """
+    from core.synthetic.cohort import make_clinical
+    from core.synthetic.letters import LETTERS
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo-letters"
+    size = (patients or LETTER_PATIENTS, events_per_patient or LETTER_EVENTS)
+    with writing(folder):
+        return make_clinical(folder, *size, seed, progress, LETTERS)
+
+
+def prepare_laboratory(
+    out: str | Path | None = None,
+    layout: Literal["ehrshot", "meds"] = "ehrshot",
+    patients: int | None = None,
+    events_per_patient: int | None = None,
+    seed: int = 42,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the synthetic laboratory cohort at ``out`` (default ``data/cohorts/demo-laboratory``).
+
+    Sizes that are None are the small cohort's own. Raises InputError where it cannot be written.
+    """
+    from core.synthetic.laboratory import EVENTS, PATIENTS, make_laboratory
+
+    folder = Path(out) if out is not None else settings.cohorts_folder() / "demo-laboratory"
+    size = (patients or PATIENTS, events_per_patient or EVENTS)
+    with writing(folder):
+        return make_laboratory(folder, layout, *size, seed, progress)
+
+
+def unread(data: str | Path) -> str:
+    """The command that reads a cohort's events in, where that takes minutes and is still to do;
+    empty where nothing is to do."""
+    records = open_data(data).records
+    if isinstance(records, StoredRecords) and not records.data.small():
+        return f"python -m core check {records.data.files.root}"
+    return ""
+
+
+# What a cohort may be used for, and what left this machine: its data-use tag, the audit file.
+
+
+def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:
+    """Set ``external_services_allowed`` or ``training_allowed`` of a cohort, by path or name.
+
+    The reason goes to the audit file first. Raises InputErrors, each one line.
+    """
+    return data_use.set_data_use(open_data(data).path, field, value, reason)
+
+
+def audit_lines() -> list[dict[str, Any]]:
+    """The audit file, oldest first: what left or was let leave, and which tags were changed."""
+    return audit.lines()

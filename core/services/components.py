@@ -1,0 +1,138 @@
+"""What this installation has: members of each family, weights, folders."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from core import config as settings
+from core import weights
+from core.arms import ARMS
+from core.errors import DataError, UnknownName
+from core.gate.checkpoint import CARD, Gate, load_gate
+from core.gate.split import Split
+from core.judges import JUDGES
+from core.loaders import LOADERS
+from core.readers import READERS
+
+IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
+
+WITH_A_READER = "works with a reader that writes: it is used in a run, whose spec names one"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCard:
+    """A member of a family: an arm, reader, judge or loader.
+
+    ``problem`` says why it is away. ``calls``: it calls a server, so it works in a run alone, whose
+    spec says which one and lets text go there; it is away everywhere else. ``control``: an arm
+    that is a baseline, not a method. ``installed``: its weights, if it needs any, are on this
+    machine.
+    """
+
+    name: str
+    title: str
+    problem: str = ""
+    calls: bool = False
+    control: bool = False
+    installed: bool = True
+
+
+def folders() -> dict[str, str]:
+    """Where cohorts, runs, caches and models lie, for messages that name the exact path."""
+    return {
+        "cohorts": str(settings.cohorts_folder()),
+        "runs": str(settings.runs_folder()),
+        "cache": str(settings.cache_folder()),
+        "models": str(settings.models_folder()),
+    }
+
+
+def members(family: str) -> list[MemberCard]:
+    """The members of "arm", "reader", "judge" or "loader", with what each needs and lacks."""
+    registries: Mapping[str, Any] = {
+        "arm": ARMS,
+        "reader": READERS,
+        "judge": JUDGES,
+        "loader": LOADERS,
+    }
+    if family not in registries:
+        raise UnknownName("family", family, registries)
+    cards: list[MemberCard] = []
+    for name in registries[family].names():
+        factory = registries[family].get(name)
+        needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
+        lacks = weights.problem(needs) if needs else ""
+        problem = lacks or (IN_RUNS if calls and not needs else "")
+        if family == "arm" and "reader" in inspect.signature(factory).parameters:
+            problem = WITH_A_READER
+        control = getattr(factory, "control", False)
+        cards.append(MemberCard(name, factory.title, problem, calls, control, not lacks))
+    return cards
+
+
+def only_quotes(reader: str) -> bool:
+    """Whether a reader's answers are lines of its context word for word, or that none answers.
+
+    Raises UnknownName.
+    """
+    return getattr(READERS.get(reader), "only_quotes", False)
+
+
+def models() -> list[dict[str, Any]]:
+    """Weights the program can use: which are here, which are missing, where they go."""
+    return weights.catalogue()
+
+
+# The trained gates in the cache, each with what its checkpoint says of itself.
+
+
+PARTS = ("train", "validation", "test")
+
+
+def gate_cards() -> list[dict[str, Any]]:
+    """Every gate in ``cache/gates``, newest first.
+
+    Each has ``folder``, ``made`` and ``problem``; one that can be read also digest, hash, n,
+    buckets, dim, head, query, parameters, temperature, patients (of each part of the split),
+    facts (curve, pairs, recipe, cohort, versions, … as trained). No id of a patient is in it.
+    """
+    folder = settings.cache_folder() / "gates"
+    if not folder.is_dir():
+        return []
+    cards: list[tuple[float, dict[str, Any]]] = []
+    for place in folder.iterdir():
+        if not (place / CARD).is_file():
+            continue
+        written = (place / CARD).stat().st_mtime
+        made = datetime.fromtimestamp(written).isoformat(" ", "minutes")
+        card: dict[str, Any] = {"folder": str(place), "made": made, "problem": ""}
+        try:
+            card |= _told(load_gate(place))
+        except DataError as error:
+            card["problem"] = str(error)
+        cards.append((written, card))
+    return [card for _, card in sorted(cards, key=lambda pair: -pair[0])]
+
+
+def _told(gate: Gate) -> dict[str, Any]:
+    hashing = gate.config.hashing
+    split: Split = gate.split
+    return {
+        "digest": gate.digest,
+        "hash": hashing.name,
+        "n": hashing.n,
+        "buckets": hashing.buckets,
+        "dim": gate.config.dim,
+        "head": gate.config.head,
+        "query": gate.config.query,
+        "parameters": int(sum(np.prod(w.shape) for w in gate.weights.values())),
+        "temperature": gate.temperature,
+        "patients": {part: len(getattr(split, part)) for part in PARTS},
+        "facts": dict(gate.facts),
+    }

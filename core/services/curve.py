@@ -1,0 +1,221 @@
+"""The position curve of a cohort's responses, asked for directly: a page's choice in, rows out."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from core.errors import InputError
+from core.experiments.curve.rows import (
+    POSITIONS,
+    SCORES,
+    SNIPPETS,
+    STRATA,
+    Choice,
+    Observed,
+    observe,
+    points,
+)
+from core.experiments.curve.study import BINS, bins_of
+from core.experiments.curve.tables import (
+    bin_rows,
+    drawn,
+    in_words,
+    named,
+    published_curve,
+    published_summary,
+    summary_row,
+)
+from core.experiments.forecast.attention_maps import Attended, HeldOut, attended, held_out
+from core.loaders.gold import gold_under
+from core.loaders.locator import evidence_locations
+from core.loaders.position import position_in_words, resolve_position
+from core.protocol import Protocol
+from core.runs.directory import find_run
+from core.runs.location import location_table
+from core.services.cohorts import open_data
+from core.types import Cohort
+
+__all__ = [
+    "curve",
+    "curve_bin",
+    "curve_choices",
+    "curve_locations",
+    "published_curve",
+    "published_summary",
+]
+
+AUTO = "auto"
+"""The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""
+KEPT = 2
+"""Cohorts whose responses are kept as columns."""
+_kept: list[tuple[Protocol, Observed, dict[str, Any]]] = []
+_lock = threading.RLock()
+
+
+def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict[str, Any]]:
+    """A cohort's responses as columns, made once while the cohort is open; and which position the
+    protocol goes by (:func:`core.loaders.position.resolve_position`)."""
+    asked = protocol or Protocol()
+    with _lock:
+        for given, found, why in _kept:
+            if found.cohort is cohort and given == asked:
+                return found, why
+        resolved, why = resolve_position(asked, cohort)
+        found = observe(cohort, cohort.instructions, resolved)
+        _kept.append((asked, found, why))
+        del _kept[:-KEPT]
+        return found, why
+
+
+def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
+    """What a curve of this cohort can be about.
+
+    ``scores``, ``positions``, ``bins``, ``snippets``; ``strata``: each with its values; ``answers``
+    used in the evaluation, those ``unused``, ``questions``, and ``simulated``, whether any answer
+    is. ``position``: which one "auto" stands for, and why; ``location_scores``, ascending, of
+    the questions whose evidence was located by its text. Raises InputError where the cohort has
+    no responses.
+    """
+    observed, why = _observed(cohort, protocol)
+    return {
+        "scores": list(SCORES),
+        "positions": list(POSITIONS),
+        "location_scores": sorted(observed.location[~np.isnan(observed.location)].tolist()),
+        "position": {**why, "words": position_in_words(why)},
+        "bins": list(BINS),
+        "snippets": list(SNIPPETS),
+        "strata": {stratum: list(observed.values(stratum)) for stratum in STRATA},
+        "answers": len(observed.response),
+        "unused": observed.unused,
+        "questions": len(observed.asked),
+        "simulated": bool(observed.simulated.any()),
+    }
+
+
+def curve(
+    cohort: Cohort,
+    score: str = "clinician",
+    position: str = AUTO,
+    bins: int = 10,
+    stratum: str = "all",
+    value: str | None = None,
+    snippets: str = "best",
+    least_score: float = 0.0,
+    resamples: int | None = None,
+    protocol: Protocol | None = None,
+) -> dict[str, Any]:
+    """Curves of a cohort's responses: the tables of a run of kind ``curve``, at once.
+
+    ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
+    every value of the stratum. ``least_score`` leaves out questions located with a lower score
+    (:class:`core.experiments.curve.rows.Choice`). Gives ``curve``, ``summary``, ``verdict`` and
+    ``failures``, rows as in the run's report. ``resamples`` None takes the protocol's. Raises
+    UnknownName for a choice there is not, InputError where the cohort has no responses.
+    """
+    _checked_bins(bins)
+    observed, why = _observed(cohort, protocol)
+    position = why["used"] if position == AUTO else position
+    Choice(score, position, stratum, value or "", snippets, least_score)
+    given = observed.protocol
+    tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
+    for one in observed.values(stratum) if value is None else (value,):
+        choice = Choice(score, position, stratum, one, snippets, least_score)
+        name = named(choice, bins)
+        observed.within(choice)
+        try:
+            found, taken = drawn(observed, choice, bins, resamples or given.resamples, given.seed)
+        except InputError as error:
+            tables["failures"].append(name | {"reason": str(error)})
+            continue
+        tables["curve"] += [name | row for row in bin_rows(found)]
+        tables["summary"].append(name | summary_row(found, taken))
+        tables["verdict"].append(name | {"text": in_words(found, choice, taken)})
+    return tables
+
+
+def curve_locations(
+    cohort: Cohort, position: str = AUTO, protocol: Protocol | None = None
+) -> list[dict[str, Any]]:
+    """How the evidence of the questions of a curve was located, and how often locating it by its
+    text is wrong where the cohort gives exact spans
+    (:func:`core.experiments.answers.tables.location_table`)."""
+    observed, why = _observed(cohort, protocol)
+    position = why["used"] if position == AUTO else position
+    located = gold_under(cohort, observed.protocol)
+    return location_table(evidence_locations(located, observed.asked, observed.protocol, position))
+
+
+def curve_bin(
+    cohort: Cohort,
+    bin: int,
+    score: str = "clinician",
+    position: str = AUTO,
+    bins: int = 10,
+    stratum: str = "all",
+    value: str = "",
+    snippets: str = "best",
+    least_score: float = 0.0,
+    protocol: Protocol | None = None,
+) -> list[dict[str, Any]]:
+    """The answers behind a point of a curve, by instruction and model.
+
+    Each with ``instruction``, ``record``, ``model``, ``response`` (its place among the cohort's
+    responses), ``score``, ``correct`` (None for a score that is no yes or no), ``position`` and
+    ``simulated``; ids only, no text. Raises as :func:`curve` does, and for a bin there is not.
+    """
+    _checked_bins(bins)
+    if not 0 <= bin < bins:
+        raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
+    observed, why = _observed(cohort, protocol)
+    position = why["used"] if position == AUTO else position
+    choice = Choice(score, position, stratum, value, snippets, least_score)
+    rows, at = points(observed, choice)
+    inside = bins_of(at, bins) == bin
+    scores = observed.score(score)
+    table: list[dict[str, Any]] = []
+    for row, where in zip(rows[inside].tolist(), at[inside].tolist(), strict=True):
+        instruction = observed.asked[observed.instruction[row]]
+        got = float(scores[row])
+        table.append(
+            {
+                "instruction": instruction.id,
+                "record": instruction.record_id,
+                "model": observed.models[observed.model[row]],
+                "response": int(observed.response[row]),
+                "score": got,
+                "correct": None if score == "jaccard" else got == 1.0,
+                "position": where,
+                "simulated": bool(observed.simulated[row]),
+            }
+        )
+    return table
+
+
+def _checked_bins(bins: int) -> None:
+    if bins not in BINS:
+        raise InputError(f"a curve has {' or '.join(map(str, BINS))} bins, not {bins}")
+
+
+# What a forecast run's models attend to, asked by a page: opaque numbers in, weights out.
+
+
+def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
+    """The held-out sequences of a run's task, by number; as
+    :func:`core.experiments.forecast.attention_maps.held_out`."""
+    folder = find_run(run)
+    return held_out(folder, folder.plan(), task, seed)
+
+
+def attention_map(run: str, task: str, index: int, seed: int) -> Attended:
+    """What the models of a seed gave the events of one held-out sequence.
+
+    As :func:`core.experiments.forecast.attention_maps.attended`, on the cohort that the run was
+    made of.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    held_out(folder, plan, task, seed)  # models first: they are what most often is not there
+    return attended(folder, plan, open_data(plan.data), task, index, seed)

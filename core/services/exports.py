@@ -1,0 +1,74 @@
+"""A finished run for others: its report as one HTML file, its export as bytes for a download."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from core import config as settings
+from core.errors import InputError, UnknownName
+from core.runs.export import MANIFEST, export_run, html_of, read_manifest
+from core.runs.importing import import_run
+from core.storage.files import replacing
+
+
+def export_html(run: str, file: str | Path) -> Path:
+    """Write a run's report as one self-contained HTML file; raises InputErrors."""
+    target = Path(file).expanduser()
+    text = html_of(run)
+    try:
+        with replacing(target) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
+    return target
+
+
+def export_bytes(run: str, with_text: bool = False) -> bytes:
+    """A finished run's zip, for a page's download; raises as :func:`core.runs.export_run` does."""
+    with tempfile.TemporaryDirectory(prefix="midchart-") as place:
+        file = Path(place) / f"{run}.zip"
+        export_run(run, file, with_text)
+        return file.read_bytes()
+
+
+# Finished runs that come with the program as exports, opened by the same code as any other's.
+
+
+COMMANDS = "commands.json"
+"""Beside the exports: export's file name → the command that made its run."""
+
+
+def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Run → its export and that one's manifest."""
+    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted(settings.shipped_folder().glob("*.zip")):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                manifest = read_manifest(archive.read(MANIFEST))
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path}: is no export ({type(error).__name__})") from None
+        found[manifest["run"]] = (path, manifest)
+    return found
+
+
+def shipped_runs(kind: str) -> list[dict[str, Any]]:
+    """The exports of a kind that come along: ``run``, ``made`` (when) and ``command`` (by what)."""
+    book = settings.shipped_folder() / COMMANDS
+    commands = json.loads(book.read_text(encoding="utf-8")) if book.exists() else {}
+    return [
+        {"run": run, "made": manifest["made"], "command": commands.get(path.name, "")}
+        for run, (path, manifest) in _files().items()
+        if manifest["kind"] == kind
+    ]
+
+
+def open_shipped(run: str) -> dict[str, Any]:
+    """Open one of them read-only, as :func:`core.runs.import_run` does; raises InputErrors."""
+    files = _files()
+    if run not in files:
+        raise UnknownName("run that comes along", run, tuple(files))
+    return import_run(files[run][0])

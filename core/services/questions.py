@@ -1,0 +1,208 @@
+"""One question about one record: selected, explained, read, judged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from core.arms import ARMS
+from core.arms.scores import ScoreTable, explained, score_table
+from core.errors import InputError, UnknownName
+from core.judges import JUDGES
+from core.loaders.gold import gold_under
+from core.protocol import Protocol
+from core.readers import READERS
+from core.runs.gate_checkpoints import arm_options
+from core.services.cohorts import open_data
+from core.text import count_tokens, sentences
+from core.text.evidence import gold_sentence_ids
+from core.text.prompt import body, build_prompt, context_lines, limited, limits
+from core.types import (
+    Answer,
+    Cohort,
+    Explanation,
+    Gold,
+    Instruction,
+    Kept,
+    Prompt,
+    Record,
+    Selection,
+    Span,
+    Verdict,
+)
+
+
+def instruction_for(cohort: Cohort, instruction_id: str) -> Instruction:
+    """The instruction with this id; raises UnknownName."""
+    for instruction in cohort.instructions:
+        if instruction.id == instruction_id:
+            return instruction
+    raise UnknownName("instruction", instruction_id, [i.id for i in cohort.instructions])
+
+
+def typed_question(record: Record, question: str) -> Instruction:
+    """An instruction for a question somebody typed; the cohort's own where it is the same."""
+    question = question.strip()
+    if not question:
+        raise InputError("the question is empty; type a question about the record")
+    digest = hashlib.blake2b(f"{record.id}\0{question}".encode(), digest_size=8).hexdigest()
+    return Instruction(f"typed-{digest}", record.id, question)
+
+
+def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
+    """An arm by name; the oracle is pinned to the cohort's located evidence, a gate that nobody
+    named is the default one, trained on first use."""
+    if name != "oracle":
+        return ARMS.build(name, protocol, **arm_options(name, protocol, {}))
+    gold: Mapping[str, Gold] = {}
+    if cohort is not None:
+        gold = gold_under(cohort, protocol).gold
+
+    def pinned(instruction: Instruction) -> tuple[Span, ...]:
+        found = gold.get(instruction.id)
+        return found.spans if found is not None else ()
+
+    return ARMS.build(name, protocol, pinned=pinned)
+
+
+def select(
+    cohort: Cohort | None,
+    record: Record,
+    instruction: Instruction,
+    arm: str,
+    protocol: Protocol,
+    k: int | None = None,
+) -> Selection:
+    """What ``arm`` keeps of ``record`` for ``instruction``."""
+    return build_arm(cohort, arm, protocol).select(record, instruction, protocol.budget(k))
+
+
+def scores(
+    cohort: Cohort | None,
+    record: Record,
+    instruction: Instruction,
+    arms: Sequence[str],
+    protocol: Protocol,
+) -> ScoreTable:
+    """Every candidate sentence's score by each of ``arms``.
+
+    An arm that is away, or cannot score this question, carries its reason in ``problem``.
+    """
+    made = [(name, partial(build_arm, cohort, name, protocol)) for name in arms]
+    return score_table(record, instruction, made, protocol)
+
+
+def explain(
+    record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
+) -> Explanation | None:
+    """A sentence's score by ``arm`` taken apart; None where the arm has nothing to take apart.
+
+    Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
+    """
+    return explained(build_arm(None, arm, protocol), record, instruction, sentence_id)
+
+
+def ask(
+    instruction: Instruction, selection: Selection, reader: str, protocol: Protocol
+) -> tuple[Prompt, Answer]:
+    """What a reader is given for a selection, and what it answers."""
+    built = READERS.build(reader, protocol)
+    prompt = build_prompt(
+        instruction.question, selection, protocol, built.window, built.count_tokens
+    )
+    return prompt, built.read(prompt)
+
+
+def judge(
+    instruction: Instruction, gold: Gold, answer: Answer, name: str, protocol: Protocol
+) -> Verdict:
+    """A judge's verdict on an answer."""
+    return JUDGES.build(name, protocol).judge(instruction, gold, answer)
+
+
+def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
+    """Ids of the sentences that hold the gold evidence, under a protocol's unit."""
+    return gold_sentence_ids(sentences(record, protocol), gold.spans)
+
+
+def select_report(
+    data: str | Path, record_id: str, question: str, arm: str, k: int | None, protocol: Protocol
+) -> dict[str, Any]:
+    """The JSON of ``select --json`` (DESIGN, The command line).
+
+    ``sentences``, ``lines``, ``tokens`` and ``position_range`` are of what a prompt shows under the
+    protocol's own limits, whole or in part; ``kept_sentences`` and ``kept_tokens`` of all that the
+    arm kept, ``cut_sentences`` and ``cut_tokens`` the difference. ``limited`` is false where the
+    protocol sets no limit: a reader's window may then still cut.
+    """
+    cohort = open_data(data)
+    ARMS.get(arm)  # an unknown arm is told before a record is read
+    record = cohort.records[record_id]
+    instruction = next(
+        (
+            i
+            for i in cohort.instructions
+            if i.record_id == record.id and question in (i.question, i.id)
+        ),
+        None,
+    ) or typed_question(record, question)
+    selection = select(cohort, record, instruction, arm, protocol, k)
+    bound = limits(protocol) or selection.window > 0
+    given = context_lines(selection)
+    lines = limited(instruction.question, selection, protocol).context if bound else given
+    whole = {line.sentence_id: line.text for line in given}
+    said = {line.sentence_id: line for line in lines}
+    kept_here = [kept for kept in selection.kept if kept.sentence.id in said]
+    last = max(len(record.events) - 1, 1)
+    orders = [kept.sentence.span.event / last for kept in kept_here]
+
+    def text_of(kept: Kept) -> str:
+        line = said[kept.sentence.id]
+        cut_off = selection.lines is None and line.text != whole[line.sentence_id]
+        return body(line) if cut_off else kept.sentence.text
+
+    if selection.lines is None:
+        tokens = sum(
+            kept.sentence.tokens if text == kept.sentence.text else count_tokens(text)
+            for kept, text in ((kept, text_of(kept)) for kept in kept_here)
+        )
+    else:
+        tokens = sum(count_tokens(body(line)) for line in lines) if bound else selection.tokens
+    return {
+        "record": record.id,
+        "question": instruction.question,
+        "arm": arm,
+        "protocol": protocol.as_dict(),
+        "sentences": [
+            {
+                "id": kept.sentence.id,
+                "event": kept.sentence.span.event,
+                "time": kept.sentence.time.isoformat() if kept.sentence.time else None,
+                "kind": kept.sentence.kind,
+                "text": text_of(kept),
+                "score": kept.score,
+                "kept_by": kept.kept_by,
+            }
+            for kept in kept_here
+        ],
+        **(
+            {
+                "lines": [
+                    {"id": x.sentence_id, "text": x.text}
+                    for x in (lines if bound else selection.lines)
+                ]
+            }
+            if selection.lines is not None
+            else {}
+        ),
+        "tokens": tokens,
+        "kept_sentences": len(selection.kept),
+        "kept_tokens": selection.tokens,
+        "cut_sentences": len(selection.kept) - len(kept_here),
+        "cut_tokens": selection.tokens - tokens,
+        "limited": bound,
+        "position_range": [min(orders), max(orders)] if orders else None,
+    }

@@ -1,0 +1,153 @@
+"""The small reader's tokenizer: lower-cased, numbers as few tokens, words by BPE of lessons.
+
+A whole number up to 999, a year, what follows a decimal point (".35") and a part of a date ("-07")
+are a token each, whether or not BPE met them; so a value is copied in one or two steps. So is each
+word of a real medicine's or test's name: that two names mean one thing is a token's to know. It is
+saved as the hub saves a fast tokenizer, with Qwen2's special tokens and ChatML template.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.storage.files import replacing
+from core.synthetic.lessons import Lesson
+
+END, PAD = "<|im_end|>", "<|endoftext|>"
+BRACKET = "]"
+"""What ends a line's date."""
+SPECIAL = (PAD, "<|im_start|>", END)
+TEMPLATE = (
+    "{%- for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_PIECES = (
+    r"\n\[|(?<![\d.])(?:19|20)\d{2}(?!\d)|-\d{2}(?!\d)|\.\d{1,2}(?!\d)|\d{1,3}"
+    r"| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
+)
+"""How text is cut before BPE; a space belongs to the word or mark after it, never to a number."""
+_DATED = re.compile(r"(?:19|20)\d{2}|-\d{2}")
+_DIGITS = re.compile(r"\d+")
+
+Ids = NDArray[np.int64]
+
+
+def _numbers() -> list[str]:
+    whole = [str(n) for n in range(1000)] + [f"{n:02d}" for n in range(10)]
+    years = [str(y) for y in range(1900, 2040)]
+    parts = [f"-{n:02d}" for n in range(100)]
+    decimals = [f".{n}" for n in range(10)] + [f".{n:02d}" for n in range(100)]
+    return [*whole, *years, *parts, *decimals]
+
+
+def _texts(lessons: Iterable[Lesson]) -> Iterator[str]:
+    for lesson in lessons:
+        for asked in lesson.asked:
+            yield _DIGITS.sub("", lesson.ending(asked.question) + " " + asked.answer)
+        yield _DIGITS.sub("", lesson.opening)
+
+
+def train_tokenizer(lessons: Iterable[Lesson], words: int, names: Iterable[str] = ()) -> Any:
+    """A ``tokenizers.Tokenizer`` with ``words`` pieces of words, from lessons' texts, and each of
+    ``names`` (words in lower case) whole."""
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
+
+    def pipeline(model: Any) -> Any:
+        made = Tokenizer(model)
+        made.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+        made.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_PIECES), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        made.decoder = decoders.ByteLevel()
+        return made
+
+    learned = pipeline(models.BPE())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=words, initial_alphabet=alphabet, show_progress=False)
+    learned.train_from_iterator(_texts(lessons), trainer)
+    parts = json.loads(learned.to_str())["model"]
+    vocabulary: dict[str, int] = dict(sorted(parts["vocab"].items(), key=lambda item: item[1]))
+    cut: Any = learned.pre_tokenizer
+    named = (cut.pre_tokenize_str(start + name)[0][0] for name in names for start in (" ", ""))
+    for whole in (*_numbers(), *named):
+        vocabulary.setdefault(whole, len(vocabulary))
+    merges = [tuple(merge) for merge in parts["merges"]]
+    # Whole pieces are looked up before merges, or numbers would need merges of their own.
+    made = pipeline(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True))
+    made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    return made
+
+
+def rarity(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
+    """How rare each token is in lines and questions of lessons [vocabulary], in standard deviations
+    over tokens as they come."""
+    met = np.zeros(tokenizer.get_vocab_size())
+    total, texts = np.zeros_like(met), 0
+    for lesson in lessons:
+        for text in (*lesson.lines, *(f" {one.question}" for one in lesson.asked)):
+            found = ids(tokenizer, text)
+            np.add.at(total, found, 1.0)
+            met[np.unique(found)] += 1
+            texts += 1
+    rare = -np.log((met + 1) / (texts + 1))
+    share = total / total.sum()
+    mean = float((share * rare).sum())
+    spread = math.sqrt(float((share * (rare - mean) ** 2).sum()))
+    # A token that was never met is as rare as can be, which need not be told.
+    return np.clip((rare - mean) / spread, -2.0, 2.0)
+
+
+def dates_of(tokenizer: Any) -> NDArray[np.bool_]:
+    """Which tokens are parts of a day as lines begin with it [vocabulary]: a year, "-07"."""
+    found = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    for token, number in tokenizer.get_vocab().items():
+        found[number] = bool(_DATED.fullmatch(token))
+    return found
+
+
+def save_tokenizer(tokenizer: Any, folder: Path, window: int) -> None:
+    """Save a tokenizer as the hub does: ``tokenizer.json`` and ``tokenizer_config.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "pad_token": PAD,
+        "additional_special_tokens": ["<|im_start|>", END],
+        "chat_template": TEMPLATE,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": window,
+    }
+    with replacing(folder / "tokenizer.json") as fresh:
+        fresh.write_text(tokenizer.to_str(pretty=False), encoding="utf-8")
+    with replacing(folder / "tokenizer_config.json") as fresh:
+        fresh.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def ids(tokenizer: Any, text: str) -> Ids:
+    """Token ids of ``text``, as the reader encodes a prompt."""
+    return np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+
+
+def answer_ids(tokenizer: Any, written: str) -> Ids:
+    """What the model is to write, as :func:`core.text.prompt.written` has it, and the end."""
+    return np.append(ids(tokenizer, written), tokenizer.token_to_id(END))

@@ -1,0 +1,271 @@
+"""Trains the small reader on lessons that parallel threads generate as they are needed.
+
+Lesson ``number`` of the recipe's seed is always the same, so a resumed training equals an
+uninterrupted one; on one machine in float32 to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from core.small_reader.batches import beginnings, encode, foretell, right_answers
+from core.small_reader.network import NAME, Known, make_network
+from core.small_reader.recipe import Recipe, Shape, Step
+from core.small_reader.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
+from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
+from core.synthetic.lessons.apart import require
+from core.synthetic.lessons.readings import READINGS
+from core.synthetic.lessons.tables import name_words
+from core.training import Progress, require_finite
+from core.training.trainer import Trainer
+
+# How the small reader's weights are changed: its matrices by Muon, all else by AdamW.
+
+
+BETAS = (0.9, 0.98)
+"""AdamW's, with a shorter memory than usual for a training of thousands of steps."""
+MOMENTUM = 0.95
+"""Muon's."""
+PARTS = 2
+
+
+class Mixed:
+    """Optimizers as one, over all parameters of ``model``, at one rate: Muon in ``PARTS`` parts,
+    which are reckoned beside each other, and AdamW."""
+
+    def __init__(self, model: Any, rate: float, decay: float) -> None:
+        named = list(model.named_parameters())
+        matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
+        taken = {id(p) for p in matrices}
+        rest = [p for _, p in named if id(p) not in taken]
+        size = -(-len(matrices) // PARTS)
+        self.parts: list[torch.optim.Optimizer] = [
+            torch.optim.Muon(
+                matrices[begin : begin + size],
+                lr=rate,
+                weight_decay=decay,
+                momentum=MOMENTUM,
+                adjust_lr_fn="match_rms_adamw",
+            )
+            for begin in range(0, len(matrices), size)
+        ]
+        self.parts.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay, betas=BETAS))
+
+    def step(self, rate: float, pool: Executor) -> None:
+        """Change the weights by their gradients."""
+        for one in self.parts:
+            for group in one.param_groups:
+                group["lr"] = rate
+        for begun in [pool.submit(one.step) for one in self.parts]:
+            begun.result()
+
+    def _first(self) -> list[int]:
+        """The number of each part's first parameter: they are counted through."""
+        sizes = [len(one.param_groups[0]["params"]) for one in self.parts]
+        return [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every parameter."""
+        parts = zip(self.parts, self._first(), strict=False)
+        return {
+            "state": {
+                number + first: state
+                for one, first in parts
+                for number, state in one.state_dict()["state"].items()
+            }
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the state of every parameter back."""
+        state, first = state_dict["state"], self._first()
+        for i, one in enumerate(self.parts):
+            mine = {n - first[i]: state[n] for n in range(first[i], first[i + 1]) if n in state}
+            one.load_state_dict({**one.state_dict(), "state": mine})
+
+
+SAVE_EVERY = 50
+"""Steps from one checkpoint to the next."""
+TOKENIZER_LESSONS = 300
+"""Lessons that the tokenizer is trained on, and that are compared with what is examined."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LessonResult:
+    """A lesson's gradient (of each parameter), loss, attention to the evidence, and whether each
+    question was answered right."""
+
+    gradient: tuple[torch.Tensor, ...]
+    loss: float
+    found: float
+    right: list[bool]
+
+
+class ReaderTrainer(Trainer[Any, Step]):
+    """Trains a network of ``shape`` by ``recipe`` in parts of ``save_every`` steps.
+
+    Raises WorkFailed where the lessons are not apart from what is examined.
+    """
+
+    entry = Step
+
+    def __init__(
+        self, recipe: Recipe, shape: Shape | None = None, save_every: int = SAVE_EVERY
+    ) -> None:
+        self.recipe, self.shape, self.save_every = recipe, shape or Shape(), save_every
+        self.all_kinds = True
+        first = [self._lesson(-1 - n, 30, 30) for n in range(TOKENIZER_LESSONS)]
+        require(first)
+        self.tokenizer = train_tokenizer(first, self.shape.words, name_words())
+        end, pad = (self.tokenizer.token_to_id(token) for token in (END, PAD))
+        vocabulary = self.tokenizer.get_vocab_size()
+        known = None
+        if recipe.start == "copying":
+            rare = rarity(self.tokenizer, first[:50])
+            bracket = self.tokenizer.token_to_id(BRACKET)
+            known = Known(rare, dates_of(self.tokenizer), bracket, end)
+        network = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
+        optimizer = Mixed(network, recipe.rate, recipe.decay)
+        super().__init__(network, recipe.steps, optimizer)
+        self.lines, self.all_kinds, self.grown = recipe.lines[1], False, 0
+        self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)
+
+    def _size(self, step: int) -> int:
+        """Lines of the lessons of a step: of like length, no thread waits long."""
+        r = self.recipe
+        rng = np.random.default_rng([r.seed, step + 2**41])
+        if self.lines >= r.lines[2] and float(rng.random()) < r.long_share:
+            return int(rng.integers(r.lines[2], r.long + 1))
+        return int(rng.integers(r.lines[0], self.lines + 1))
+
+    def _lesson(self, number: int, size: int, lines: int) -> Lesson:
+        """Lesson ``number``, of ``size`` lines, when those of most are ``lines``."""
+        r = self.recipe
+        rng = np.random.default_rng([r.seed, number + 2**40])
+        grown = lines >= r.lines[2]
+        # Lessons before the first are the tokenizer's, and have everything.
+        plain = not self.all_kinds or (number >= 0 and float(rng.random()) < r.plain)
+        falls = number // r.records >= r.steps * (1 - r.falling)
+        others = min(r.distractors, 1) if lines < sum(r.lines[1:]) / 2 else r.distractors
+        plan = LessonPlan(
+            lines=(size, size),
+            distractors=0 if plain else others,
+            asked=r.asked[int(grown)],
+            absent=r.absent[int(falls)],
+            withheld=r.withheld[int(falls)],
+            facts=float(rng.uniform(*r.facts)) if number >= 0 and grown else r.facts[1],
+            made_up=r.made_up[int(grown)],
+            kinds=r.kinds if self.all_kinds else tuple(READINGS),
+            latest=r.latest if falls else 0.0,
+        )
+        return make_lesson(rng, plan)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step: warm-up, level, and straight down over the last part."""
+        r = self.recipe
+        if step < r.warm_up:
+            return r.rate * (step + 1) / r.warm_up
+        falls = max(r.steps * r.falling, 1.0)
+        return r.rate * max(min((r.steps - step) / falls, 1.0), r.least)
+
+    def _learn(self, number: int, size: int, lines: int) -> _LessonResult:
+        """Gradient and outcome of a lesson; those of a step are computed in parallel."""
+        r = self.recipe
+        lesson = encode(self.tokenizer, self._lesson(number, size, lines), r.whole)
+        with torch.autocast("cpu", torch.bfloat16, enabled=r.half):
+            foretold = foretell(self.network, lesson)
+        each = F.cross_entropy(
+            foretold.logits.float(), torch.from_numpy(lesson.wanted), reduction="none"
+        )
+        early = torch.from_numpy(beginnings(lesson))
+        # Half the loss is that of beginnings: of the rest, most follows from them.
+        loss = each.mean() + each[early].mean()
+        found = (foretold.found.mean() + foretold.found[:, early].mean()) / 2
+        whole = loss - r.guide * (found + foretold.told.mean())
+        gradient = torch.autograd.grad(whole / r.records, list(self.network.parameters()))
+        share = float(foretold.found.detach()[:, early].exp().mean())
+        right = right_answers(foretold.logits.detach(), lesson)
+        return _LessonResult(gradient, float(loss.detach()), share, right)
+
+    def _update(self, step: int) -> None:
+        r, size = self.recipe, self._size(step)
+        numbers = range(step * r.records, (step + 1) * r.records)
+        begun = [self._pool.submit(self._learn, number, size, self.lines) for number in numbers]
+        learnt = [one.result() for one in begun]
+        losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
+        loss = require_finite(float(np.mean(losses)), f"step {step + 1}")
+        for parameter, *parts in zip(
+            self.network.parameters(), *(one.gradient for one in learnt), strict=True
+        ):
+            parameter.grad = torch.stack(parts).sum(0)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), r.clip)
+        self.optimizer.step(self.rate(step), self._pool)
+        right = [hit for one in learnt for hit in one.right]
+        self.judged.append((loss, float(np.mean(right)), float(np.mean(found))))
+        self._grow(step + 1)
+
+    def _grow(self, done: int) -> None:
+        """All kinds of facts, and then longer records, once the present ones are learned."""
+        r = self.recipe
+        learned = len(self.judged) == r.judged and self._mean(1) > r.enough
+        late = done - self.grown >= r.patience * (1 if self.all_kinds else 4)
+        if not (learned or late) or (self.all_kinds and self.lines >= r.lines[2]):
+            return
+        if self.all_kinds:
+            self.lines = min(self.lines + r.grow, r.lines[2])
+        self.all_kinds, self.grown = True, done
+        self.judged.clear()
+
+    def _mean(self, column: int) -> float:
+        return float(np.mean([row[column] for row in self.judged])) if self.judged else math.nan
+
+    def run(self, progress: Progress[Step] | None = None, checkpoint: Path | None = None) -> None:
+        """Do all steps that are left, with the attention made for lessons."""
+        self.network.set_attn_implementation(NAME)
+        try:
+            # A step's lessons are learnt at the same time, each by one thread of torch: on one
+            # machine any number of threads gives the same bits.
+            with ThreadPoolExecutor(self.recipe.threads) as self._pool:
+                super().run(progress, checkpoint)
+        finally:
+            self.network.set_attn_implementation("sdpa")
+
+    def advance(self) -> Step:
+        begun = time.perf_counter()
+        last = min(self.done + self.save_every, self.total)
+        for step in range(self.done, last):
+            self._update(step)
+        means = (self._mean(0), self._mean(1), self._mean(2))
+        return Step(last, *means, self.lines, time.perf_counter() - begun)
+
+    def identity(self) -> Any:
+        # More steps or threads may be wanted on the way: while the rate is level, neither changes
+        # what a step is.
+        free = ("steps", "threads")
+        recipe = {k: v for k, v in asdict(self.recipe).items() if k not in free}
+        return [recipe, asdict(self.shape), self.tokenizer.to_str()]
+
+    def state(self) -> dict[str, torch.Tensor]:
+        curriculum = [self.lines, self.all_kinds, self.grown, self.recipe.steps]
+        return {
+            "judged": torch.tensor(list(self.judged), dtype=torch.float64),
+            "curriculum": torch.tensor(curriculum),
+        }
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.lines, all_kinds, self.grown, steps = state["curriculum"].tolist()
+        self.all_kinds = bool(all_kinds)
+        self.judged.clear()
+        self.judged.extend(tuple(row) for row in state["judged"].tolist())
+        if steps != self.recipe.steps and self.rate(self.done) != self.recipe.rate:
+            raise ValueError(f"belongs to a training of {steps} steps whose rate has begun to fall")

@@ -1,0 +1,294 @@
+"""A folder of tables that one process appends to: the :class:`core.interfaces.Store` of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from core.errors import UnknownName, WorkFailed
+from core.storage.query import Schema, cursor, json_source, query, quoted, refuse_damage, source
+
+# Append-only JSON lines: one row, one line, one write.
+
+
+SYNC_EVERY_S = 1.0
+"""At most so much work is lost to a power cut; a killed process loses none."""
+CHUNK = 1 << 20
+
+
+def encode(row: Mapping[str, Any]) -> bytes:
+    """A row as one line. Raises ValueError for a number that JSON does not have.
+
+    Lone surrogates, which a wrongly decoded file can hold, become ``?``: no reader of UTF-8
+    would take them.
+    """
+    line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return line.encode("utf-8", "replace") + b"\n"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in ``folder`` (a new file, a rename) outlast a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def repair(path: Path) -> int:
+    """Cut off a half-written last line; returns the bytes cut. Only under the run's lock."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - CHUNK)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
+            os.fsync(file.fileno())
+        return size - end
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole rows of a file, in order; nothing where there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+
+def drop(path: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> int:
+    """Rewrite a file without its unwanted rows, by atomic rename; returns how many went.
+
+    Only under the run's lock and with no journal open on the file.
+    """
+    if not any(unwanted(row) for row in lines(path)):
+        return 0
+    gone = 0
+    fresh = path.with_name(path.name + ".tmp")
+    with fresh.open("wb") as file:
+        for row in lines(path):
+            if unwanted(row):
+                gone += 1
+            else:
+                file.write(encode(row))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+    return gone
+
+
+class Journal:
+    """An open file of JSON lines; opening it cuts off a half-written last line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        repair(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._synced = time.monotonic()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write a row, newline and all, in one call; raises WorkFailed when the disk is full."""
+        line = encode(row)
+        try:
+            written = os.write(self._fd, line)
+        except OSError as error:
+            raise WorkFailed(f"{self.path}: cannot be written ({error.strerror})") from None
+        if written < len(line):
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            raise WorkFailed(f"{self.path}: the disk took only part of a row (is it full?)")
+        if time.monotonic() - self._synced > SYNC_EVERY_S:
+            self.sync()
+
+    def sync(self) -> None:
+        """Make what was written outlast a power cut."""
+        os.fsync(self._fd)
+        self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Sync and close; closing twice is once."""
+        if self._fd >= 0:
+            self.sync()
+            os.close(self._fd)
+            self._fd = -1
+
+
+# From JSON lines to Parquet when a run is finished, and back when it is taken up again.
+
+
+def compact(folder: Path, table: str, schema: Schema) -> None:
+    """Move a table from JSONL to Parquet. Only under the run's lock, with no journal open.
+
+    Raises WorkFailed where the JSONL holds lines that are no rows: they would be lost.
+    """
+    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
+    if not parquet.exists():
+        if not journal.exists():
+            return
+        repair(journal)
+        refuse_damage(journal)
+        fresh = parquet.with_name(parquet.name + ".tmp")
+        fresh.unlink(missing_ok=True)
+        with cursor() as connection:
+            connection.execute(
+                f"COPY {json_source(journal, schema)} TO {_target(fresh)} "
+                "(FORMAT parquet, COMPRESSION zstd)"
+            )
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        fresh.replace(parquet)
+        sync_folder(folder)
+    journal.unlink(missing_ok=True)
+    sync_folder(folder)
+
+
+def reopen(folder: Path, table: str) -> None:
+    """Move a table from Parquet back to JSONL, to append to it. Only under the run's lock.
+
+    A JSONL left beside the Parquet by a kill is written anew: the Parquet is the whole table.
+    """
+    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
+    if not parquet.exists():
+        return
+    fresh = journal.with_name(journal.name + ".tmp")
+    with fresh.open("wb") as file:
+        for row in query(lambda: f"SELECT * FROM read_parquet({quoted(parquet)})"):
+            file.write(encode(row))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(journal)
+    sync_folder(folder)
+    parquet.unlink()
+    sync_folder(folder)
+
+
+def _target(path: Path) -> str:
+    """A path to write to, which DuckDB takes as it stands."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+class RowStore:
+    """Tables in ``folder``; ``schemas`` maps each table's name to its columns.
+
+    Every row has a unique ``key`` and a ``status``, "ok" or "failed". Appending takes the run's
+    lock, which the caller holds.
+    ``counted`` is the condition on ``record``, in SQL, of the rows that tables of results count.
+    """
+
+    def __init__(self, folder: Path, schemas: Mapping[str, Schema]) -> None:
+        self.folder, self.schemas = folder, schemas
+        self.counted = "true"
+        self._journals: dict[str, Journal] = {}
+        self._keys: dict[str, set[str]] = {}
+
+    def _schema(self, table: str) -> Schema:
+        if table not in self.schemas:
+            raise UnknownName("table", table, self.schemas)
+        return self.schemas[table]
+
+    def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
+        """Rows of a table, in the order in which they were appended."""
+        schema = self._schema(table)
+        return query(
+            lambda: f"SELECT {columns} FROM {source(self.folder, table, schema)} WHERE {where}"
+        )
+
+    def table(self, table: str) -> Iterator[Mapping[str, Any]]:
+        """All rows of a table."""
+        yield from self.select(table)
+
+    def has(self, table: str, key: str) -> bool:
+        """Whether a row with this key is there, as of the first question plus what was appended."""
+        if table not in self._keys:
+            self._keys[table] = {row["key"] for row in self.select(table, "key")}
+        return key in self._keys[table]
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Append a row; raises ValueError for a key that is there or a column that is not."""
+        schema = self._schema(table)
+        if row.keys() != schema.keys():
+            wrong = ", ".join(sorted(row.keys() ^ schema.keys()))
+            raise ValueError(f"a row of {table} has its declared columns; these differ: {wrong}")
+        if table not in self._journals:
+            # Opening cuts off a half-written line, so it comes before the keys are looked at.
+            self._journals[table] = Journal(self.folder / f"{table}.jsonl")
+        if self.has(table, row["key"]):
+            raise ValueError(f"{table} has a row with the key {row['key']}")
+        self._journals[table].append(row)
+        self._keys[table].add(row["key"])
+
+    def reopen(self) -> None:
+        """Ready every table for appending: back to JSONL, without the rows that failed."""
+        self.folder.mkdir(exist_ok=True)
+        for table in self.schemas:
+            reopen(self.folder, table)
+            repair(self.folder / f"{table}.jsonl")
+            drop(self.folder / f"{table}.jsonl", lambda row: row["status"] == "failed")
+        self._keys.clear()
+
+    def sync(self) -> None:
+        """Make what was written outlast a power cut."""
+        for journal in self._journals.values():
+            journal.sync()
+
+    def close(self) -> None:
+        """Close all files; the store can be read from and opened again."""
+        for journal in self._journals.values():
+            journal.close()
+        self._journals.clear()
+
+    def compact(self) -> None:
+        """Close all files and move every table to Parquet."""
+        self.close()
+        for table, schema in self.schemas.items():
+            compact(self.folder, table, schema)
+
+
+# Many questions about one moment of a run: its tables read once, into memory, then asked.
+
+
+Ask = Callable[[str], list[dict[str, Any]]]
+"""A question in SQL → its rows as dictionaries."""
+
+ATTEMPTS = 5
+
+
+@contextmanager
+def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
+    """Make temporary tables, and answer questions about them until the block ends.
+
+    ``statements`` is called for the SQL that makes them (``CREATE OR REPLACE TEMP TABLE …``),
+    again when a file moved between the look and the read.
+    """
+    with cursor() as connection:
+        for attempt in range(ATTEMPTS):
+            try:
+                for statement in statements():
+                    connection.execute(statement)
+                break
+            except duckdb.IOException:
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+        def ask(sql: str) -> list[dict[str, Any]]:
+            done = connection.execute(sql)
+            names = [column[0] for column in done.description or []]
+            return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+
+        yield ask

@@ -1,0 +1,237 @@
+"""Vectors on disk, by key: written once, read in bulk, by any number of processes.
+
+Two append-only files in a folder: ``keys.bin`` (16-byte key and checksum a row) and
+``vectors.bin`` (float32 rows). Writers hold ``flock`` on a third file and write vectors before
+keys, so a reader never meets a key without its vector; a row half-written when a process died is
+cut off by the next writer. A row whose checksum is wrong counts as absent, is told in the log,
+and is written again. Plain reads, no memory map: a file cut short under a reader must not kill it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOG = logging.getLogger("midchart.vectors")
+
+_KEY = np.dtype([("high", "<u8"), ("low", "<u8"), ("check", "<u8")])
+KEY_BYTES = 16
+
+
+def checksums(keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """A checksum of each key [n, 2] with its vector [n, dim], uint64 [n].
+
+    A sum of all words, each times its own odd number, modulo 2^64: any one changed word changes
+    it, a row of zeros has not 0, and thousands of rows take a millisecond. It guards against
+    spoilt disks, not against people.
+    """
+    rows = np.ascontiguousarray(vectors, "<f4")
+    if rows.shape[1] % 2:  # words are eight bytes; an odd row ends in a zero
+        rows = np.hstack([rows, np.zeros((len(rows), 1), "<f4")])
+    words = np.concatenate([keys, rows.view("<u8")], axis=1)
+    odd = np.arange(1, words.shape[1] + 1, dtype="<u8") * np.uint64(2 * 0x9E3779B97F4A7C15 % 2**64)
+    return words @ (odd + np.uint64(1)) + np.uint64(0xD1B54A32D192ED03)
+
+
+class Vectors:
+    """The vectors of one model: rows of ``dim`` float32 by 16-byte keys, in ``folder``."""
+
+    def __init__(self, folder: Path, dim: int) -> None:
+        self.folder, self.dim = folder, dim
+        self._row_bytes = 4 * dim
+        self._lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._inode = -1
+        self._keys = np.zeros(0, dtype=_KEY)
+        self._order = np.zeros(0, dtype=np.intp)
+        self._sorted = np.zeros(0, dtype="<u8")
+
+    def _complete_rows(self) -> int:
+        """Rows whose key and vector are both wholly there."""
+        try:
+            keys = (self.folder / "keys.bin").stat()
+            vectors = (self.folder / "vectors.bin").stat()
+        except FileNotFoundError:
+            self._forget()
+            return 0
+        if keys.st_ino != self._inode:
+            self._forget()
+            self._inode = keys.st_ino
+        return min(keys.st_size // _KEY.itemsize, vectors.st_size // self._row_bytes)
+
+    def _refresh(self) -> None:
+        """Take in rows that were added, here or by another process."""
+        rows = self._complete_rows()
+        known = len(self._keys)
+        if rows == known:
+            return
+        if rows < known:  # cut short by somebody: what is left is read anew
+            self._forget()
+            known, rows = 0, self._complete_rows()
+        added = np.fromfile(
+            self.folder / "keys.bin", _KEY, count=rows - known, offset=known * _KEY.itemsize
+        )
+        self._keys = np.concatenate([self._keys, added])
+        self._order = np.argsort(self._keys["high"], kind="stable")
+        self._sorted = self._keys["high"][self._order]
+
+    def read(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Which of ``keys`` [n] are here, bool [n], and their vectors [n, dim] (zeros if not).
+
+        Files that cannot be read are told in the log and count as empty.
+        """
+        try:
+            with self._lock:
+                return self._read(keys)
+        except OSError as error:
+            LOG.warning("%s: vectors could not be read (%s)", self.folder, error.strerror)
+            return np.zeros(len(keys), dtype=bool), np.zeros((len(keys), self.dim), np.float32)
+
+    def _read(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        here = np.zeros(len(keys), dtype=bool)
+        out = np.zeros((len(keys), self.dim), dtype=np.float32)
+        self._refresh()
+        if not len(self._keys) or not keys:
+            return here, out
+        wanted = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
+        # The last row of a key counts: a spoilt row is mended by writing it again.
+        at = np.searchsorted(self._sorted, wanted[:, 0], side="right") - 1
+        rows = self._order[np.maximum(at, 0)]
+        known = self._keys[rows]
+        match = (at >= 0) & (known["high"] == wanted[:, 0]) & (known["low"] == wanted[:, 1])
+        index = np.flatnonzero(match)
+        index = index[np.argsort(rows[index], kind="stable")]
+        for run, found in self._runs(rows, index):
+            run = run[: len(found)]
+            good = checksums(wanted[run], found) == self._keys["check"][rows[run]]
+            out[run[good]] = found[good]
+            here[run[good]] = True
+        spoilt = len(index) - int(here.sum())
+        if spoilt:
+            LOG.warning(
+                "%s: %d of %d vectors read are spoilt; they are made again",
+                self.folder, spoilt, len(index),
+            )  # fmt: skip
+        return here, out
+
+    def _runs(
+        self, rows: NDArray[np.intp], index: NDArray[np.intp]
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+        """Stretches of neighbouring rows, each read at once: indices of keys, their vectors."""
+        if not len(index):
+            return
+        breaks = np.flatnonzero(np.diff(rows[index]) != 1) + 1
+        with (self.folder / "vectors.bin").open("rb", buffering=0) as file:
+            for run in np.split(index, breaks):
+                start = int(rows[run[0]]) * self._row_bytes
+                data = os.pread(file.fileno(), len(run) * self._row_bytes, start)
+                complete = len(data) // self._row_bytes * self._row_bytes
+                yield run, np.frombuffer(data[:complete], dtype="<f4").reshape(-1, self.dim)
+
+    def add(self, keys: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
+        """Write the ``vectors`` [n, dim] of ``keys`` [n] that are not here yet.
+
+        A folder that cannot be written (full, read-only) is told in the log: the cache saves
+        time, and without it the results are the same.
+        """
+        try:
+            with self._lock, self._alone():
+                here, _ = self._read(keys)
+                fresh = np.flatnonzero(~here)
+                self._append([keys[i] for i in fresh.tolist()], vectors[fresh])
+        except OSError as error:
+            LOG.warning("%s: vectors could not be kept (%s)", self.folder, error.strerror)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # given back when the file is closed
+            yield
+
+    def _append(self, keys: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
+        if not keys:
+            return
+        rows = np.zeros(len(keys), dtype=_KEY)
+        words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
+        rows["high"], rows["low"] = words[:, 0], words[:, 1]
+        data = np.ascontiguousarray(vectors, dtype="<f4")
+        rows["check"] = checksums(words, data)
+        complete = self._complete_rows()
+        for name, size, content in (
+            ("vectors.bin", self._row_bytes, data.tobytes()),
+            ("keys.bin", _KEY.itemsize, rows.tobytes()),
+        ):
+            with (self.folder / name).open("ab") as file:
+                file.truncate(complete * size)
+                file.write(content)
+
+
+# Floats that a model makes of something, made once ever and read from disk after that.
+
+
+Progress = Callable[[int, int], None]
+"""Called with things done and things in all."""
+Make = Callable[[Sequence[int], Progress], NDArray[np.float32]]
+"""Makes the rows of the contents with these indices, float32 [n, dim], telling as it goes."""
+
+
+class Once:
+    """Rows of ``dim`` floats kept under ``folder`` for a model whose weights hash is ``digest``.
+
+    ``chunk`` rows are made between two writes; so many are lost when a process is killed.
+    ``made`` counts the rows that this object had made.
+    """
+
+    def __init__(self, folder: Path, digest: str, dim: int, chunk: int) -> None:
+        self._vectors = Vectors(folder, dim)
+        self._named = blake2b(digest.encode(), digest_size=KEY_BYTES)
+        self._chunk = chunk
+        self.made = 0
+
+    def rows(
+        self, contents: Sequence[bytes], make: Make, progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """The rows of ``contents``, float32 [n, dim]; equal contents have equal rows.
+
+        ``make`` is asked for those that are not on disk, each content once, in the order given.
+        ``progress`` hears how many of these are done.
+        """
+        first: dict[bytes, int] = {}
+        for i, content in enumerate(contents):
+            first.setdefault(content, i)
+        keys = [self._key(content) for content in first]
+        here, rows = self._vectors.read(keys)
+        index = list(first.values())
+        missing = np.flatnonzero(~here).tolist()
+        for start in range(0, len(missing), self._chunk):
+            chunk = missing[start : start + self._chunk]
+
+            def told(done: int, _: int, before: int = start) -> None:
+                if progress is not None:
+                    progress(before + done, len(missing))
+
+            rows[chunk] = make([index[i] for i in chunk], told)
+            self.made += len(chunk)
+            self._vectors.add([keys[i] for i in chunk], rows[chunk])
+        place = {content: i for i, content in enumerate(first)}
+        return rows[[place[content] for content in contents]]
+
+    def _key(self, content: bytes) -> bytes:
+        named = self._named.copy()
+        named.update(content)
+        return named.digest()
+
+
+__all__ = ["KEY_BYTES", "Make", "Once", "Progress", "Vectors"]

@@ -1,0 +1,345 @@
+"""From a selection to what a reader is really given, with the question safe by construction.
+
+The context is budgeted in the reader's own tokens before the prompt is put together, so a prompt
+without its question and assistant header cannot be built. Every line of the context is one line
+that begins with its date, and so is the question: nothing a record says can look like a part of
+the prompt. The published faults (build first, cut on the right; clip the full record's context)
+are switches of the protocol and record what they cut (PROTOCOL, Stage 2: reading).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from core.errors import InputError
+from core.protocol import Protocol
+from core.text import count_tokens, one_line
+from core.text.control_tokens import neutralise
+from core.types import ContextLine, Prompt, Selection, Sentence, Span
+
+HEAD = (
+    "<|im_start|>system\nYou are a clinical assistant.<|im_end|>\n<|im_start|>user\n"
+    "Based ONLY on the patient record below, answer the question briefly.\n\nPATIENT RECORD:\n"
+)
+MIDDLE = "\n\nQUESTION: "
+TAIL = "<|im_end|>\n<|im_start|>assistant\n"
+NOT_DOCUMENTED = "Not documented."
+"""What a reader that quotes says where no line answers; every judge counts it a refusal."""
+
+CountTokens = Callable[[str], int]
+
+REFILLS = 2
+"""How often lines that were cut are tried again in what the first cut left free."""
+
+
+def day(time: datetime | None) -> str:
+    """The ISO date of a time, or "undated"."""
+    return time.date().isoformat() if time else "undated"
+
+
+def line_text(sentence: Sentence) -> str:
+    """A sentence as a reader sees it: its ISO date and its text on one line."""
+    return f"[{day(sentence.time)}] {one_line(sentence.text)}"
+
+
+def said(line: str) -> str:
+    """What a context line says: the line without its date."""
+    return line.partition("] ")[2]
+
+
+def body(line: ContextLine) -> str:
+    """What a context line says."""
+    return said(line.text)
+
+
+def written(line: str | None) -> str:
+    """What a reader that quotes writes: a context line as it stands in the prompt, its date first,
+    or that none answers. Tokens of a line are the same here as there."""
+    return f" {NOT_DOCUMENTED}" if line is None else f"\n{line}"
+
+
+def quoted(text: str, line: str) -> str:
+    """A quote with the date of the line it is from, last and in brackets."""
+    return f"{text} [{dated(line)}]"
+
+
+_QUOTED = re.compile(r" \[(?:\d{4}-\d\d-\d\d|undated)\]$")
+
+
+def undated(quote: str) -> str:
+    """A quote without the date that :func:`quoted` gave it."""
+    return _QUOTED.sub("", quote)
+
+
+def dated(line: str) -> str:
+    """The date of a context line: an ISO day, or "undated"."""
+    return line.partition("] ")[0][1:]
+
+
+def context_lines(selection: Selection) -> tuple[ContextLine, ...]:
+    """The selection's sentences, or what its arm wrote in their place, as context lines."""
+    if selection.lines is not None:
+        return tuple(replace(line, text=_clean(line.text)) for line in selection.lines)
+    return tuple(
+        ContextLine(kept.sentence.id, _clean(line_text(kept.sentence))) for kept in selection.kept
+    )
+
+
+def context_texts(selection: Selection) -> list[str]:
+    """What a reader learns of the record, line by line, without dates and as the record has it."""
+    if selection.lines is not None:
+        return [body(line) for line in selection.lines]
+    return [kept.sentence.text for kept in selection.kept]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLine:
+    """A line of a prompt's context: its sentence's id, its tokens without the date, and whether it
+    is all of the line that the selection gave."""
+
+    sentence_id: str
+    tokens: int
+    whole: bool
+
+
+def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
+    """The lines of the context of a prompt over a selection, in the prompt's order."""
+    here = {line.sentence_id for line in prompt.context}
+    if selection.lines is None:
+        kept = [one.sentence for one in selection.kept if one.sentence.id in here]
+        given = {(s.id, _clean(line_text(s))): s.tokens for s in kept}
+    else:
+        given = {(x.sentence_id, x.text): count_tokens(body(x)) for x in context_lines(selection)}
+
+    def line(one: ContextLine) -> PromptLine:
+        tokens = given.get((one.sentence_id, one.text))
+        whole = tokens is not None
+        return PromptLine(one.sentence_id, tokens if whole else count_tokens(body(one)), whole)
+
+    return [line(one) for one in prompt.context]
+
+
+def was_cut(prompt: Prompt, selection: Selection) -> bool:
+    """Whether a prompt lost anything of a selection: a line, a part of one, or the question."""
+    return (
+        bool(prompt.cut)
+        or not prompt.question_survived
+        or not all(line.whole for line in prompt_lines(prompt, selection))
+    )
+
+
+def _clean(text: str) -> str:
+    """One line without control tokens, which every tokenizer can encode."""
+    return neutralise(one_line(text)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def build_prompt(
+    question: str,
+    selection: Selection,
+    protocol: Protocol,
+    window: int,
+    count: CountTokens,
+) -> Prompt:
+    """The prompt for a question over a selection.
+
+    ``window`` is the reader's longest prompt plus answer, in tokens as ``count`` counts them; a
+    selection may have one of its own. Under truncation "context", lines are left out whole
+    until the rest fits: for the arm ``full``, and for a context that its arm wrote, from the side
+    that the protocol does not keep; for others the lowest scores first. Lines of the recency buffer
+    give way before any pick, and under ``recency_rule = "events_first"`` after all of them.
+    Raises InputError when the question alone does not fit, and when the reader's window would cut
+    a context for which the selection has a longer one.
+    """
+    own = selection.window
+    longest, window = window, min(window, own or window)
+    question = _clean(question)
+    everything = context_lines(selection)
+    lines = everything
+    if selection.arm == "full" and protocol.full_characters:
+        lines = _clipped(everything, protocol.full_characters, _sentences(selection))
+    if protocol.truncation == "right":
+        limit = protocol.right_tokens
+        if selection.arm == "full":
+            limit = own or protocol.right_tokens_full
+        prompt = _cut_right(question, lines, min(limit, window), count, _sentences(selection))
+    else:
+        prompt = _budgeted(question, lines, selection, protocol, window, count)
+    cut = prompt.cut + tuple(line.sentence_id for line in everything[len(lines) :])
+    if cut and own > longest:
+        raise InputError(
+            f"the arm {selection.arm!r} has a window of {own} tokens and the reader one of "
+            f"{longest}, which would cut this context; give the reader a longer one, or the arm a "
+            "shorter one"
+        )
+    return replace(prompt, cut=cut)
+
+
+def limited(question: str, selection: Selection, protocol: Protocol) -> Prompt:
+    """What the protocol's own limits and the arm's window leave of a selection, whoever reads it.
+
+    Tokens are those of :func:`core.text.count_tokens`; a reader's own window is not known here.
+    """
+    return build_prompt(question, selection, protocol, sys.maxsize, count_tokens)
+
+
+def limits(protocol: Protocol) -> bool:
+    """Whether a protocol sets a limit of its own to prompts or their contexts."""
+    return (
+        protocol.truncation == "right"
+        or protocol.context_tokens > 0
+        or protocol.full_characters > 0
+    )
+
+
+def _budgeted(
+    question: str,
+    lines: Sequence[ContextLine],
+    selection: Selection,
+    protocol: Protocol,
+    window: int,
+    count: CountTokens,
+) -> Prompt:
+    """The context is cut to what the question leaves of the window."""
+    frame = count(HEAD + MIDDLE + question + TAIL)
+    room = window - protocol.answer_tokens - frame
+    if room < 0:
+        raise InputError(
+            f"the question is {frame} tokens with its frame; the reader's window of {window} "
+            f"less {protocol.answer_tokens} for the answer leaves no place for it"
+        )
+    if protocol.context_tokens:
+        room = min(room, protocol.context_tokens)
+    order = _drop_order(selection, len(lines), protocol)
+    # A newline may or may not be a token; one is reserved a line so the sum is an upper bound.
+    costs = [count(line.text) + 1 for line in lines]
+
+    def put_together(kept: set[int]) -> tuple[Prompt, int]:
+        """The prompt of these lines, and by how many tokens it is too long."""
+        shown = tuple(line for i, line in enumerate(lines) if i in kept)
+        context = "\n".join(line.text for line in shown)
+        text = HEAD + context + MIDDLE + question + TAIL
+        cut = tuple(line.sentence_id for i, line in enumerate(lines) if i not in kept)
+        prompt = Prompt(text, question, shown, count(text), cut)
+        excess = prompt.tokens + protocol.answer_tokens - window
+        if protocol.context_tokens:
+            excess = max(excess, count(context) - protocol.context_tokens)
+        return prompt, excess
+
+    kept = _fit(costs, room, order)
+    prompt, excess = put_together(kept)
+    # Tokenizers are not exactly additive: lines give way until the whole fits.
+    while excess > 0 and kept:
+        kept = _fit(costs, sum(costs[i] for i in kept) - excess, [i for i in order if i in kept])
+        prompt, excess = put_together(kept)
+    for _ in range(REFILLS):
+        more = _fit(costs, sum(costs[i] for i in kept) - excess, order)
+        if len(more) <= len(kept):
+            break
+        fuller, over = put_together(more)
+        if over > 0:
+            break
+        kept, prompt, excess = more, fuller, over
+    return prompt
+
+
+def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:
+    """Indices of ``n`` lines in the order in which they give way."""
+    indices = list(range(n))
+    if selection.arm == "full" or selection.lines is not None:
+        return indices if protocol.full_side == "latest" else indices[::-1]
+    worst = float("-inf")
+
+    def rank(i: int) -> tuple[int, float, int]:
+        kept = selection.kept[i]
+        first = protocol.recency_rule == "events_first"
+        buffered = kept.kept_by != "arm" if first else kept.kept_by == "recency"
+        # Among equal scores the earlier line stays; among the buffer's lines the later one does.
+        score = worst if kept.score is None else kept.score
+        return (buffered == first, score, i if buffered else -i)
+
+    return sorted(indices, key=rank)
+
+
+def _fit(costs: Sequence[int], room: int, drop_order: Sequence[int]) -> set[int]:
+    """What of ``drop_order`` is left when enough of its head is dropped; at least one goes
+    where they do not fit."""
+    kept = set(drop_order)
+    total = sum(costs[i] for i in drop_order)
+    for i in drop_order:
+        if total <= room:
+            break
+        kept.discard(i)
+        total -= costs[i]
+    return kept
+
+
+def _cut_right(
+    question: str,
+    lines: Sequence[ContextLine],
+    limit: int,
+    count: CountTokens,
+    sentences: Mapping[str, Sentence],
+) -> Prompt:
+    """The published fault: the finished prompt is cut on the right at ``limit`` tokens."""
+    context = "\n".join(line.text for line in lines)
+    text = HEAD + context + MIDDLE + question + TAIL
+    tokens = count(text)
+    if tokens <= limit:
+        return Prompt(text, question, tuple(lines), tokens)
+    low, high = 0, min(len(text), 16 * (limit + 1))
+    while high < len(text) and count(text[:high]) <= limit:
+        low, high = high, min(len(text), 2 * high)
+    while low < high:  # longest prefix within the limit; count is monotone in the prefix
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)
+    text = text[:low]
+    shown = _clipped(lines, max(0, low - len(HEAD)), sentences)
+    cut = tuple(line.sentence_id for line in lines[len(shown) :])
+    survived = len(HEAD) + len(context) + len(MIDDLE) + len(question) <= low
+    return Prompt(text, question, shown, count(text), cut, survived)
+
+
+def _sentences(selection: Selection) -> dict[str, Sentence]:
+    return {kept.sentence.id: kept.sentence for kept in selection.kept}
+
+
+def _clipped(
+    lines: Sequence[ContextLine], characters: int, sentences: Mapping[str, Sentence]
+) -> tuple[ContextLine, ...]:
+    """The lines that the first ``characters`` of the joined context hold, the last in part.
+
+    A line of which only the date is left is none.
+    """
+    shown: list[ContextLine] = []
+    for line in lines:
+        if characters <= 0:
+            break
+        if len(line.text) <= characters:
+            shown.append(line)
+        elif body(part := replace(line, text=line.text[:characters])).strip():
+            shown.append(replace(part, shown=_begun(part, sentences.get(line.sentence_id))))
+        characters -= len(line.text) + 1
+    return tuple(shown)
+
+
+def _begun(line: ContextLine, sentence: Sentence | None) -> tuple[Span, ...]:
+    """What of the record a line gives that was cut on the right.
+
+    A line has the visible characters of what it shows, in order; only white space may differ.
+    """
+    if sentence is None or line.shown == ():
+        return ()
+    left = sum(not character.isspace() for character in body(line))
+    begin, spans = sentence.span.start, list[Span]()
+    for span in line.shown if line.shown is not None else (sentence.span,):
+        end = span.start
+        while left and end < span.end:
+            left -= not sentence.text[end - begin].isspace()
+            end += 1
+        if end > span.start:
+            spans.append(Span(span.event, span.start, end))
+    return tuple(spans)

@@ -1,0 +1,473 @@
+"""Lines of a note: what each is by its layout, and which go on in the following one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+# Where sentences end within joined lines: not in a number, an abbreviation or brackets.
+
+
+LONGEST_BRACKET = 400
+"""Characters between a pair of brackets within which no sentence ends."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Abbreviations that end no sentence, whatever follows.
+_NEVER_LAST = _set(
+    "dr mr mrs ms mx prof st vs e.g i.e eg ie cf ca approx viz resp incl excl esp pt pts rev gen "
+    "capt lt sgt col mme messrs hon dept dx hx tx rx sx fx temp wt ht neg pos abd ext bilat adm "
+    "hosp cont diff prev subq subcut inj tab tabs cap caps spp sp var subsp ssp staph strep "
+    "n.b al nos eqs figs refs vols chaps"
+)
+# Abbreviations that end a sentence only where a word follows that begins one.
+_SELDOM_LAST = _set(
+    "etc jr sr inc ltd co corp a.m p.m u.s u.k m.d ph.d r.n d.o no nr fig eq ref vol chap sec p pp "
+    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri bid tid qid prn po iv im "
+    "sc qd qhs hs ac pc stat ad os od ou gtt supp susp oz lb lbs hr hrs min yr yrs mo mos wk "
+    "wks"
+)
+_NUMBERED = _set("no nr fig eq ref vol chap sec p pp figs nos eqs refs")
+"""Abbreviations that name a number; without one after them they are words ("no.")."""
+_DOTTED = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]\Z")
+_STARTERS = _set(
+    "a an the he she it they we i his her its their our this that these those there here in on at "
+    "by for from with after before during since when while as if no not patient patients pt mr mrs "
+    "ms dr continue continued denies reports please will given upon under all both each one two "
+    "however therefore additionally furthermore moreover then currently today plan follow "
+    "allergies"
+)
+
+_MARK = re.compile(r"[.!?…]+[\"'”’)\]*_]*|[。！？]+[”’」』）]*|\s[•●▪◦‣]\s")
+_CITATION = re.compile(r"\[[\d,\s–-]{1,30}\]|\d{1,3}(?:[,–-]\d{1,3}){0,8}(?=\s)")
+_BRACKET = re.compile(r"[()\[\]]")
+_VISIBLE = re.compile(r"\S")
+_WORD = re.compile(r"[^\W\d_]{1,30}")
+_ENUMERATOR = re.compile(r"\(?(\d{1,2})[.)]\s")
+
+
+def abbreviated(tail: str) -> bool:
+    """Whether a text ends in an abbreviation's full stop."""
+    word = tail[:-1].rsplit(None, 1)[-1:] if tail.endswith(".") else []
+    return bool(word) and _is_abbreviation(word[0].lstrip("([\"'").lower())
+
+
+def _is_abbreviation(low: str) -> bool:
+    return low in _NEVER_LAST or low in _SELDOM_LAST or _DOTTED.match(low) is not None
+
+
+def _brackets(text: str, start: int, end: int) -> tuple[list[int], list[int]]:
+    """Outermost pairs of brackets that are short enough, as their first and last characters."""
+    opened: dict[str, list[int]] = {")": [], "]": []}
+    pairs: list[tuple[int, int]] = []
+    for match in _BRACKET.finditer(text, start, end):
+        mark = match.group()
+        if mark in "([":
+            opened[")" if mark == "(" else "]"].append(match.start())
+        elif opened[mark]:
+            first = opened[mark].pop()
+            if match.start() - first <= LONGEST_BRACKET:
+                pairs.append((first, match.start()))
+    pairs.sort()
+    firsts: list[int] = []
+    lasts: list[int] = []
+    for first, last in pairs:
+        if lasts and first <= lasts[-1]:
+            lasts[-1] = max(lasts[-1], last)
+        else:
+            firsts.append(first)
+            lasts.append(last)
+    return firsts, lasts
+
+
+def sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Sentences of joined lines; a piece without a letter ("2.") goes with the following one."""
+    firsts, lasts = _brackets(text, start, end)
+    begin, looked, number = start, start, _enumerator(text, start)
+    for match in _MARK.finditer(text, start, end):
+        mark, stop = match.group(), match.end()
+        if mark[0].isspace():  # a bullet within a line
+            stop = match.start()
+        elif mark[0] not in "。！？":
+            if text[stop - 1] == "." and stop < end and not text[stop].isspace():
+                stop = _glued(text, match.start(), stop, end)
+                if not stop:
+                    continue
+            if not _ends(text, begin, match.start(), stop, end):
+                continue
+        if stop >= end or stop <= begin:
+            continue
+        pair = bisect_right(firsts, stop - 1) - 1
+        if pair >= 0 and lasts[pair] >= stop:
+            continue
+        if number is not None:
+            own = _own_number(text, begin, match.start(), number)
+            if own:  # "Aspirin 2. Statin" after "1.": the number opens the next item
+                number, stop = number + 1, own
+        left = stop
+        while text[left - 1].isspace():
+            left -= 1
+        if not _WORD.search(text, max(begin, looked), left):
+            looked = left
+            continue
+        yield begin, left
+        following = _VISIBLE.search(text, stop, end)
+        if following is None:
+            return
+        begin = following.start()
+        opened = _enumerator(text, begin)
+        number = opened if opened is not None else number
+    if begin < end:
+        yield begin, end
+
+
+def _enumerator(text: str, at: int) -> int | None:
+    match = _ENUMERATOR.match(text, at)
+    return int(match.group(1)) if match else None
+
+
+def _own_number(text: str, begin: int, dot: int, number: int) -> int:
+    """Where the number that follows ``number`` begins, if it comes right before ``dot``, else 0."""
+    digits = str(number + 1)
+    at = dot - len(digits)
+    return at if at > begin and text[at:dot] == digits and text[at - 1].isspace() else 0
+
+
+def _glued(text: str, dot: int, stop: int, end: int) -> int:
+    """Where a sentence ends whose full stop no blank follows: "fell.Then" or "fell.[3] Then".
+    0 where it does not end."""
+    before, after = text[max(0, dot - 3) : dot], text[stop : min(stop + 2, end)]
+    if before.isalpha() and before.islower() and after[:1].isupper() and after[1:].islower():
+        address = text[max(0, dot - 30) : dot].rsplit(None, 1)[-1]
+        return 0 if any(mark in address for mark in "/@.") else stop
+    if text[dot - 1].isalpha() or text[dot - 1] in ")%":
+        citation = _CITATION.match(text, stop, end)
+        if citation and (text[dot - 1].islower() or text[stop] == "["):
+            return citation.end()
+    return 0
+
+
+def _ends(text: str, begin: int, dot: int, stop: int, end: int) -> bool:
+    """Whether the mark from ``dot`` to ``stop`` ends a sentence."""
+    following = _VISIBLE.search(text, stop, end)
+    if following is None:
+        return False
+    after = following.group()
+    if after in ",;:)]}%/=":
+        return False
+    mark = text[dot:stop]
+    if mark[0] in "!?":
+        return not after.islower() and dot > begin and not text[dot - 1].isspace()
+    if mark[0] == "…" or mark[:2] == "..":
+        return after.isupper()
+    word = text[max(begin, dot - 30) : dot].rsplit(None, 1)[-1:]
+    own = word[0].lstrip("([\"'“‘*_-") if word else ""
+    low = own.lower()
+    if low in _NUMBERED and after.isdigit():
+        return False
+    if low in _NEVER_LAST:
+        return False
+    match = _WORD.match(text, following.start())
+    starts = after.isupper() and match is not None and match.group().lower() in _STARTERS
+    single = len(own) == 1 and own.isupper()
+    if single or low in _SELDOM_LAST or _DOTTED.match(low):
+        answer = low == "no" and (own == "no" or text[begin:dot] == own)
+        return starts or after in "•●▪◦‣-–" or (answer and not after.islower())
+    if after.islower():
+        return own.isalpha() and own.islower() and len(own) > 3
+    return not (own.isdigit() and after.isdigit())
+
+
+LINE_HEAD = 400
+"""Characters of a line that its kind is read from; longer lines were not broken at a width."""
+LEAST_WIDTH = 40
+"""Narrowest column, in characters, that text is taken to have been wrapped to."""
+LEAST_BROKEN, LEAST_SHARE = 3, 0.5
+"""Lines that must end at one width, and their share of the open lines, for a note to be wrapped."""
+
+
+class Kind(Enum):
+    """What a line is by its layout."""
+
+    PROSE = "prose"
+    ITEM = "item"
+    HEADING = "heading"
+    ROW = "table row"
+    RESULT = "result"
+    RULE = "rule"
+
+
+_ALONE = (Kind.ROW, Kind.RULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One visible line: its characters without outer white space, how far it is indented, whether
+    a blank line comes before it, and what it is."""
+
+    start: int
+    end: int
+    indent: int
+    apart: bool
+    kind: Kind
+
+    @property
+    def length(self) -> int:
+        """Its characters, the indentation included."""
+        return self.indent + self.end - self.start
+
+
+def _lines_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BULLET = re.compile(r"[•●▪◦‣■□➢✓]|[*·–—+>-]\s|[–-](?=[A-Z][a-z])|o\s(?=[A-Z])")
+_NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
+_LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
+_BOLD = re.compile(r"(?:\*\*|__)[^*_]{1,200}(?:\*\*|__)\s?:?\Z")
+_GAP = re.compile(r"\t|(?<=\S) {3,}(?=\S)|\S \| \S|\|[^|]*\|")
+_NARROW_GAP = re.compile(r"(?<=[^\s.!?:;,])  (?=\S)")
+_RESULT = re.compile(
+    r"[A-Z][\w+/()%-]{0,20}(?: [\w+/()%-]{1,20}){0,3}(?:\s?[:=])? ?[<>≤≥~]? ?\d[\d.,/]{0,12}"
+    r"(?: ?[A-Za-zµμ%°][\w/%^*°µμ.²³]{0,14})?(?: ?[(\[][^)\]]{1,30}[)\]])?(?: (?:[HLN*]{1,2}))?\Z"
+)
+_LOWER_LETTER = re.compile(r"[a-zß-öø-ÿ]")
+_LAST_WORD = re.compile(r"[A-Za-z]{1,20}\Z")
+_END = re.compile(r"[.!?。！？…][\"'”’)\]*_]{0,6}\Z")
+_WITHIN = re.compile(r"[.!?]\s")
+_OPEN_WORDS = _lines_set(
+    "a an the of to in at by for from with without and or nor but as is are was were be been being "
+    "has have had his her their its our my your this these those which who whom whose than into "
+    "onto between during via until while because if whether may can could should would will shall "
+    "did does either both due including such versus vs mr mrs ms dr prof within upon under"
+)
+"""Words after which no sentence and no list item ends."""
+_BEFORE_NUMBERS = _lines_set("on over about around approximately after before since age aged day")
+"""Words after which none ends where a number follows."""
+
+
+def read_lines(text: str) -> list[Line]:
+    """The visible lines of a note, each with its kind."""
+    found: list[Line] = []
+    at, apart, capitals, seen = 0, False, 0, 0
+    for raw in text.splitlines(keepends=True):
+        body = raw.strip()
+        if body:
+            start = at + len(raw) - len(raw.lstrip())
+            kind = _kind(body[:LINE_HEAD], len(body) > LINE_HEAD)
+            found.append(Line(start, start + len(body), start - at, apart, kind))
+            head = body[:LINE_HEAD]
+            seen += 1
+            capitals += head.isupper()
+            apart = False
+        else:
+            apart = True
+        at += len(raw)
+    if capitals * 2 > seen and seen > 4:  # a note in capitals: they make no heading
+        found = [_not_for_capitals(text, line) for line in found]
+    return found
+
+
+def _not_for_capitals(text: str, line: Line) -> Line:
+    body = text[line.start : line.end]
+    if line.kind is not Kind.HEADING or not body.isupper() or body.endswith((":", "*")):
+        return line
+    return Line(line.start, line.end, line.indent, line.apart, Kind.PROSE)
+
+
+def _kind(body: str, goes_on: bool) -> Kind:
+    """What a line is, by its first characters (without outer white space)."""
+    if not any(map(str.isalnum, body)):
+        return Kind.PROSE if goes_on else Kind.RULE
+    marker = _BULLET.match(body) or _NUMBER.match(body)
+    inner = body[marker.end() :].lstrip() if marker else body
+    if _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
+        return Kind.ROW
+    if marker:
+        return Kind.ITEM
+    if goes_on:
+        return Kind.PROSE
+    if body[0] == "#" or _BOLD.match(body):
+        return Kind.HEADING
+    if body.rstrip("*_ ").endswith(":") and not (
+        body[0].islower() or _WITHIN.search(body) or body.count("(") > body.count(")")
+    ):
+        return Kind.HEADING
+    if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
+        return Kind.HEADING
+    return Kind.RESULT if _RESULT.match(body) else Kind.PROSE
+
+
+class Widths:
+    """Which neighbouring lines of a section are one text, by the width at which it was wrapped."""
+
+    def __init__(self, text: str, lines: Sequence[Line]) -> None:
+        self.text, self.lines = text, lines
+        self.cased = any(
+            _LOWER_LETTER.search(text, line.start, min(line.end, line.start + LINE_HEAD))
+            for line in lines
+        )
+        self.width = self._common()
+        self.own = self._paragraphs()
+
+    def _room(self, at: int) -> tuple[int, int]:
+        """Narrowest and widest column at which line ``at`` ends because the next word of the
+        following line did not fit."""
+        line, after = self.lines[at], self.lines[at + 1]
+        stop = min(after.end, after.start + LINE_HEAD)
+        word = self.text[after.start : stop].split(None, 1)[0]
+        return line.length, line.length + len(word)
+
+    def _may_go_on(self, at: int) -> bool:
+        """Whether nothing in the layout forbids that line ``at`` goes on in the following one."""
+        line, after = self.lines[at], self.lines[at + 1]
+        flat = (Kind.PROSE, Kind.ITEM, Kind.HEADING, Kind.RESULT)
+        return (
+            not after.apart
+            and line.end - line.start <= LINE_HEAD
+            and line.kind in flat
+            and after.kind in (Kind.PROSE, Kind.RESULT, Kind.HEADING)
+        )
+
+    def _tail(self, at: int) -> str:
+        line = self.lines[at]
+        return self.text[max(line.start, line.end - 40) : line.end]
+
+    def _lower(self, at: int) -> bool:
+        return self.text[self.lines[at].start].islower()
+
+    def _common(self) -> int:
+        """The width at which the section's lines were wrapped, 0 where they were not."""
+        votes: dict[int, int] = {}
+        opened: list[int] = []
+        lower = 0
+        for at in range(len(self.lines) - 1):
+            if not self._may_go_on(at) or self.lines[at].kind is Kind.HEADING:
+                continue
+            if _END.search(self._tail(at)):
+                continue
+            narrow, wide = self._room(at)
+            opened.append(narrow)
+            lower += self._lower(at + 1)
+            for width in range(max(narrow, LEAST_WIDTH), wide + 1):
+                votes[width] = votes.get(width, 0) + 1
+        if not votes or (self.cased and lower * 4 < len(opened)):
+            return 0
+        best = max(votes, key=lambda width: (votes[width], -width))
+        near = sum(length * 2 > best for length in opened)
+        enough = votes[best] >= LEAST_BROKEN and votes[best] >= LEAST_SHARE * near
+        return best if enough else 0
+
+    def _paragraphs(self) -> set[int]:
+        """Lines that end at the width of their own paragraph, where three or more lines agree."""
+        found: set[int] = set()
+        first = 0
+        for at in range(1, len(self.lines) + 1):
+            if at < len(self.lines) and self._may_go_on(at - 1):
+                continue
+            inner = range(first, at - 1)
+            if len(inner) > 1:
+                rooms = [self._room(i) for i in inner]
+                low, high = max(r[0] for r in rooms), min(r[1] for r in rooms)
+                agree = low <= high and high >= LEAST_WIDTH
+                lower = sum(self._lower(i + 1) for i in inner)
+                if agree and (not self.cased or lower * 3 >= len(inner)):
+                    found.update(inner)
+            first = at
+        return found
+
+    def _full(self, at: int) -> bool:
+        """Whether line ``at`` ends where the next word did not fit."""
+        narrow, wide = self._room(at)
+        return at in self.own or narrow <= self.width <= wide
+
+    def joined(self, at: int) -> bool:
+        """Whether lines ``at`` and ``at + 1`` of the section are one text."""
+        line, after = self.lines[at], self.lines[at + 1]
+        if after.apart or line.end - line.start > LINE_HEAD:
+            return False
+        if line.kind in _ALONE or after.kind in _ALONE:
+            return False
+        tail = self._tail(at)
+        if line.kind is Kind.HEADING and not (
+            tail.endswith(":") and self._full(at) and self._lower(at + 1)
+        ):
+            return False
+        head = self.text[after.start : min(after.end, after.start + 60)]
+        if _BULLET.match(head) or head.startswith(("**", "#")):
+            return False
+        ended = _END.search(tail) is not None
+        opened = not ended and self._open(line, tail, head)
+        if after.kind is Kind.ITEM:
+            return opened and not tail.endswith(",")
+        if opened:
+            return after.kind is not Kind.HEADING or not head.rstrip("* ").endswith(":")
+        full = self._full(at)
+        if ended:
+            return full or (self._lower(at + 1) and abbreviated(tail))
+        if after.kind is Kind.HEADING:
+            short = " " not in head and len(head) < 7
+            return full and short and not head.endswith(":")
+        if _LETTER.match(head) and not full:
+            return False
+        if full:
+            return after.kind is not Kind.RESULT or line.kind is not Kind.RESULT
+        words = self.text[line.start : line.end].count(" ") + 1
+        return self._lower(at + 1) and line.kind is not Kind.RESULT and words >= 5
+
+    def _open(self, line: Line, tail: str, head: str) -> bool:
+        """Whether a line ends where no sentence can: at a comma, an open bracket, "of"."""
+        if (
+            tail[-1] in ",(&→"
+            or tail.endswith(("->", "-\\>"))
+            or (tail[-1] in "-/" and tail[-2:-1].isalpha())
+        ):
+            return True
+        word = _LAST_WORD.search(tail)
+        low = word.group().lower() if word is not None and not word.group().isupper() else ""
+        if low in _OPEN_WORDS or (low in _BEFORE_NUMBERS and head[0].isdigit()):
+            return True
+        own = self.text[max(line.start, line.end - LINE_HEAD) : line.end]
+        closes = head.find(")")
+        return own.rfind("(") > own.rfind(")") and closes >= 0 and "(" not in head[:closes]
+
+
+SECTION = 400
+"""Lines over which one width holds: letters of different widths may be put into one note."""
+
+
+def split(text: str) -> list[tuple[int, int]]:
+    """The sentences of a note as (start, end) character pairs, in order, none blank.
+
+    They cover every visible character of ``text``, overlap nowhere, and begin and end with
+    visible characters. A heading, list item, table row or line of one result without a full
+    stop counts as a sentence.
+    """
+    found: list[tuple[int, int]] = []
+    lines = read_lines(text)
+    begin = 0
+    for at, joined in enumerate(_joins(text, lines)):
+        if joined:
+            continue
+        if lines[begin].kind in (Kind.PROSE, Kind.ITEM):
+            found += sentences(text, lines[begin].start, lines[at].end)
+        else:
+            found.append((lines[begin].start, lines[at].end))
+        begin = at + 1
+    return found
+
+
+def _joins(text: str, lines: Sequence[Line]) -> Iterator[bool]:
+    """For every line whether the following one goes on with its text; the last has none."""
+    for first in range(0, len(lines), SECTION):
+        section = lines[first : first + SECTION + 1]
+        widths = Widths(text, section)
+        yield from (widths.joined(at) for at in range(len(section) - 1))
+    if lines:
+        yield False

@@ -1,0 +1,170 @@
+"""Golden outputs: what one small run of every kind reports, stores and exports.
+
+Everything goes through the command line, so that the code behind it may be rebuilt and this file
+stays. ``python -m tests.test_golden`` writes the expected files anew; a commit that does so says
+which results changed and why.
+
+Words, integers and ids are compared by digest, one a column; numbers with a fraction by their sum
+and count, within a tolerance: a processor may round differently. Of runs that train a network the
+numbers depend on the processor, so only their columns and counts are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from core.cli import main
+
+GOLDEN = Path(__file__).parent / "golden"
+SPECS = sorted((GOLDEN / "specs").glob("*.toml"))
+LABORATORY = "--laboratory ehrshot --patients 60 --events-per-patient 60"
+COHORTS = {
+    "demo": "--patients 6 --events-per-patient 60",
+    "demo-letters": "--letters --patients 2 --events-per-patient 200",
+    "demo-laboratory": LABORATORY,
+}
+TRAINED = {"gate", "forecast", "inhibition"}
+VARYING = {
+    "time",
+    "seconds",
+    "selection_seconds",
+    "latency",
+    "seconds_each",
+    "started",
+    "finished",
+    "machine",
+}
+"""Columns that measure the machine or the day."""
+CHECKPOINT = re.compile(r"(?<=')[0-9a-f]{12}(?=')")
+"""The hash of a gate's checkpoint, whose card names the version of the code."""
+RELATIVE = 1e-4
+
+
+def call(*arguments: str) -> Any:
+    """The JSON document that a command prints on standard output."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = main(list(arguments))
+    assert not code, f"{arguments} ended with {code}"
+    return json.loads(out.getvalue())
+
+
+def make_cohorts(data: Path) -> dict[str, str]:
+    """The three demo cohorts, small, and the SHA-256 of their files."""
+    digests: dict[str, str] = {}
+    for name, options in COHORTS.items():
+        folder = data / "cohorts" / name
+        call("demo", "--out", str(folder), "--json", *options.split())
+        whole = sha256()
+        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+            whole.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+        digests[name] = whole.hexdigest()
+    return digests
+
+
+def digest_column(column: pd.Series, exact: bool) -> dict[str, Any]:
+    """A column's digest; of fractions their sum and count. ``exact`` False: the count alone."""
+    values = column.dropna()
+    if not exact:
+        return {"n": len(column)}
+    if pd.api.types.is_float_dtype(values) and len(values):
+        return {"n": len(values), "sum": float(values.sum())}
+    text = "\x1f".join(json.dumps(v, sort_keys=True, default=str) for v in column.astype(object))
+    return {"n": len(values), "sha256": sha256(CHECKPOINT.sub("", text).encode()).hexdigest()[:16]}
+
+
+def digest_table(table: pd.DataFrame, exact: bool) -> dict[str, Any]:
+    order = [c for c in ("key", "item") if c in table.columns]
+    table = table.sort_values(order, kind="stable") if order else table
+    return {
+        str(name): digest_column(table[name], exact and str(name) not in VARYING)
+        for name in sorted(table.columns)
+    }
+
+
+def outputs(spec: Path, place: Path) -> dict[str, Any]:
+    """What a run of ``spec`` reports and exports, by table and column."""
+    run = call("run", str(spec), "--json")
+    assert run["status"] == "done"
+    folder = place / f"export-{spec.stem}"
+    call("export", run["run"], "--out", str(folder), "--json")
+    report = json.loads((folder / "report.json").read_text())
+    exact = report["kind"] not in TRAINED
+    return {
+        "kind": report["kind"],
+        "items": report["items"],
+        "warnings": sorted(report["warnings"]) if exact else len(report["warnings"]),
+        "files": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()),
+        "tables": {
+            name: digest_table(pd.DataFrame(rows), exact)
+            for name, rows in sorted(report["tables"].items())
+        },
+        "rows": {
+            file.stem: digest_table(pd.read_parquet(file), exact)
+            for file in sorted((folder / "items").glob("*.parquet"))
+        },
+    }
+
+
+def differences(expected: Any, actual: Any, path: str = "") -> Iterator[str]:
+    """Each place where two outputs differ, sums within the tolerance."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in sorted(expected.keys() | actual.keys()):
+            if key not in expected or key not in actual:
+                yield f"{path}/{key}: {'missing' if key in expected else 'new'}"
+            else:
+                yield from differences(expected[key], actual[key], f"{path}/{key}")
+    elif isinstance(expected, float) and isinstance(actual, float):
+        if not math.isclose(expected, actual, rel_tol=RELATIVE, abs_tol=RELATIVE):
+            yield f"{path}: {expected} is now {actual}"
+    elif expected != actual:
+        yield f"{path}: {expected} is now {actual}"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    folder = tmp_path_factory.mktemp("golden")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        yield folder, make_cohorts(folder / "data")
+
+
+def test_the_demo_cohorts_are_byte_identical(place: tuple[Path, dict[str, str]]) -> None:
+    assert place[1] == json.loads((GOLDEN / "cohorts.json").read_text())
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=[spec.stem for spec in SPECS])
+def test_a_run_gives_its_golden_outputs(place: tuple[Path, dict[str, str]], spec: Path) -> None:
+    expected = json.loads((GOLDEN / f"{spec.stem}.json").read_text())
+    assert list(differences(expected, outputs(spec, place[0]))) == []
+
+
+def write(place: Path) -> None:
+    """Write the expected files."""
+    made = {"cohorts": make_cohorts(place / "data")}
+    for spec in SPECS:
+        made[spec.stem] = outputs(spec, place)
+    for name, value in made.items():
+        text = json.dumps(value, indent=1, sort_keys=True)
+        (GOLDEN / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("MIDCHART_DATA", f"{folder}/data")
+        environment.setenv("MIDCHART_CACHE", f"{folder}/cache")
+        sys.exit(write(Path(folder)))
