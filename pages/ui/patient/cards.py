@@ -35,8 +35,8 @@ CSS = """
 .mc-card{border:1px solid var(--mc-line);border-radius:8px;padding:.6rem .8rem .65rem;
  border-block-start:3px solid var(--mc-arm,currentColor);display:flex;flex-direction:column;
  gap:.35rem}
-.mc-card h3{font-size:1rem;font-weight:650;margin:0;padding:0;display:flex;gap:.45rem;
- align-items:baseline;justify-content:space-between}
+.mc-card h3{font-size:1rem;font-weight:650;margin:0;padding:0;display:flex;flex-wrap:wrap;
+ gap:0 .45rem;align-items:baseline;justify-content:space-between}
 .mc-card h3 i{font-style:normal;color:var(--mc-arm)}
 .mc-card p{margin:0;font-size:.88rem;line-height:1.45}
 .mc-score{font-size:.8rem;font-weight:600;white-space:nowrap}
