@@ -18,7 +18,7 @@ from core.loaders.open import open_cohort
 from core.runs.components import MemberEntry
 from core.runs.diff import asked_of, item, rows
 from core.runs.estimate import estimate
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.process import children, resume, start, wait
 from core.runs.queue import status
 from core.runs.report import report
@@ -311,7 +311,7 @@ def test_the_extractive_reader_end_to_end(cohort: Path):
 def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Path):
     def made(**changes: object):
         parsed = parse_spec(spec(cohort, **changes))
-        own = KINDS.build("needles").cohort(open_cohort(str(cohort)), parsed)
+        own = EXPERIMENTS.build("needles").cohort(open_cohort(str(cohort)), parsed)
         return [(i.id, i.question, own.gold[i.id]) for i in own.instructions[:40]]
 
     assert made() == made()

@@ -1,3 +1,3 @@
-"""Kinds of run, one file each; :data:`core.runs.experiment.KINDS` scans this folder."""
+"""Experiments, one folder each; :data:`core.runs.experiment.EXPERIMENTS` scans this folder."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.errors import InputError, UnknownName
 from core.runs.directory import RunFolder, find_run
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.facts import facts
 from core.runs.paired import detectable, paired
 from core.runs.parts import counted_store
@@ -74,7 +74,7 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     folder = find_run(run)
     plan, people = _judged(folder)
     store = folder.store(plan.kind)
-    main = KINDS.build(plan.kind).main
+    main = EXPERIMENTS.build(plan.kind).main
     found = _sorted(plan, _of(store, main, instruction))
     if not found:
         known = store.select(main, "DISTINCT instruction")
@@ -200,7 +200,7 @@ def asked_of(run: str) -> Cohort:
     """
     plan, data = find_run(run).plan(), status(run)["data"]
     there = opened(data)
-    made = KINDS.build(plan.kind).cohort(there, plan)
+    made = EXPERIMENTS.build(plan.kind).cohort(there, plan)
     if made is not there and digest_of(data) != plan.digest:
         raise InputError(
             f"run {run} asks about records made of a cohort that has changed: {data}; its cards "

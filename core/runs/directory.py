@@ -38,7 +38,7 @@ from core import config as settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
 from core.runs.components import MemberEntry
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import ArmEntry, Plan
 from core.storage.lock import Lock
 from core.storage.rows import RowStore
@@ -133,7 +133,7 @@ class RunFolder:
 
     def store(self, kind: str) -> RowStore:
         """The run's tables."""
-        return RowStore(self.items, KINDS.build(kind).schemas)
+        return RowStore(self.items, EXPERIMENTS.build(kind).schemas)
 
 
 def now() -> str:

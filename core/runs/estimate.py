@@ -29,7 +29,7 @@ from core.readers import READERS
 from core.runs.cluster.place import named_cluster, read_place, spelled
 from core.runs.components import MemberEntry, gathering
 from core.runs.directory import RunFolder, run_ids
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, ArmEntry, Plan, Spec
 from core.runs.planner import (
     Destination,
@@ -284,7 +284,7 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
-    kind = KINDS.build(spec.kind)
+    kind = EXPERIMENTS.build(spec.kind)
     source_cohort = opened(str(path))
     spec, position = positioned(spec, source_cohort)
     cohort = kind.cohort(source_cohort, spec)

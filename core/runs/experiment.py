@@ -1,8 +1,9 @@
-"""The seam of a run: what each kind of run takes, how it counts and does its work, what it tells.
+"""The interface of an experiment: its part of a spec, its work, its rows, its tables.
 
-Everything else about a run (its folder, worker, lock, resume, status, cancel) is the same for
-every kind. To add one, add a folder with a file
-``experiment.py`` to ``core/experiments``.
+The engine (:mod:`core.runs`) provides everything else of a run: folder, worker process, lock,
+resume, status, cancel, report. To add an experiment, add a folder with a file ``experiment.py`` to
+``core/experiments``, or a package with an entry point in the group ``midchart.experiments``;
+``docs/architecture.md`` has a complete example.
 """
 
 from __future__ import annotations
@@ -22,21 +23,28 @@ from core.types import Cohort, Instruction
 
 Table = list[dict[str, Any]]
 MADE = "made by the run"
-"""What stands for a cohort in a spec and plan of a kind that makes its records itself."""
+"""``data`` in the spec and plan of an experiment that generates its own records."""
 
 
-class Kind(ABC):
-    """A kind of run.
+class Experiment(ABC):
+    """One experiment: what ``kind`` names in a spec.
 
-    ``lists``: which of arms, readers and judges a spec may name, and whether it must;
-    ``usual_arms`` are those of a spec that names none. ``fields``:
-    the spec's fields of this kind's own. ``schemas``: the tables of its rows; ``main`` is the one
-    with a row for each instruction and arm entry, where ``by_instruction`` says there is one.
-    ``gpu``: the kind's own work, beside its members', uses a GPU where there is one. ``portion``:
-    the column of every row that names the portion of the work it belongs to, where the work can
-    be parted among workers; "" where it is one piece. ``makes_records``: it needs no cohort.
-    ``compares``: its tables compare arms on the cohort's own questions. ``has_evidence``: its
-    tables go by the position of evidence in a record.
+    A subclass must set ``name``, ``title``, ``schemas`` and ``main`` and write :meth:`planned`,
+    :meth:`execute` and :meth:`tables`; the rest has defaults.
+
+    - ``lists``: which of arms, readers and judges a spec may name, and whether it must.
+    - ``usual_arms``: the arms of a spec that names none.
+    - ``fields``: the spec's fields of this experiment alone, read by :meth:`options`.
+    - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
+      (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
+      ``reason``.
+    - ``main``: the table with one row per work item that the pages open first.
+    - ``compares``: its tables compare arms on the cohort's own questions.
+    - ``gpu``: :meth:`execute` itself uses a GPU where there is one.
+    - ``portion``: the column of every row by which the work is divided among the workers of a
+      cluster; "" where it cannot be divided.
+    - ``makes_records``: it generates its records, so a spec names no cohort.
+    - ``has_evidence``: its tables depend on the position of the evidence in a record.
     """
 
     name: ClassVar[str]
@@ -46,7 +54,6 @@ class Kind(ABC):
     fields: ClassVar[tuple[str, ...]] = ()
     schemas: ClassVar[Mapping[str, Schema]]
     main: ClassVar[str]
-    by_instruction: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     gpu: ClassVar[bool] = False
     portion: ClassVar[str] = ""
@@ -54,42 +61,41 @@ class Kind(ABC):
     has_evidence: ClassVar[bool] = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        """The kind's own fields of a spec, checked and complete, as JSON values.
+        """The values of ``fields`` in a spec, checked, with defaults filled in, as JSON values.
 
         Raises SpecError, UnknownName or MissingModel.
         """
         return {}
 
     def cohort(self, cohort: Cohort, what: Spec | Plan) -> Cohort:
-        """The cohort that the run works on, made from the one that was opened.
+        """The cohort that the run works on, derived from the one that was opened.
 
-        Its instructions are what is asked, one for each prompt of an arm and reader. Raises
-        SpecError where the opened one lacks what the kind needs.
+        Its instructions are the questions of the run. Raises SpecError where the opened cohort
+        lacks what the experiment needs.
         """
         return cohort
 
     def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        """Of how many patients text is used; ``cohort`` is the run's own."""
+        """Number of patients whose text is used; ``cohort`` is that of :meth:`cohort`."""
         return len({instruction.record_id for instruction in asked})
 
-    def found(self, cohort: Cohort) -> Mapping[str, Any]:
-        """What planning found in the run's own cohort and its tables tell, as JSON values."""
+    def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
+        """Facts on the run's cohort for its tables, kept in ``spec.json`` as JSON values."""
         return {}
 
     @abstractmethod
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
-        """How many items the run has; raises SpecError where the cohort lacks what it needs."""
+        """Number of rows to be written; raises SpecError where the cohort lacks what it needs."""
 
     def portions(self, cohort: Cohort, plan: Plan) -> list[str]:
-        """The names of all portions of the work, in the order in which it is done; ``cohort`` is
-        the run's own. Only of a kind whose work can be parted."""
+        """Names of all portions of the work, in execution order; only where ``portion`` is set."""
         return []
 
     @abstractmethod
     def execute(self, job: Job) -> None:
-        """Do every item that is not there yet, each written down before the next is begun.
+        """Do every item without a row, writing each row (``job.append``) before the next item.
 
-        Of a kind whose work can be parted, those of the portions that are the job's own.
+        Where ``portion`` is set, only items of portions for which ``job.mine(portion)`` is true.
         """
 
     @abstractmethod
@@ -97,7 +103,7 @@ class Kind(ABC):
         """The tables of the run's report, by name."""
 
     def warnings(self, plan: Plan) -> list[str]:
-        """What a reader of the tables should know."""
+        """What to know before reading the tables, one sentence each."""
         return []
 
 
@@ -111,5 +117,5 @@ def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instructio
         )
 
 
-KINDS: Registry[Kind] = Registry("kind of run", "core.experiments", "experiment")
-"""All kinds; the engine knows them by this registry alone."""
+EXPERIMENTS: Registry[Experiment] = Registry("experiment", "core.experiments", "experiment")
+"""All experiments, by ``kind``; the engine knows them by this registry alone."""

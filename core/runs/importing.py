@@ -28,7 +28,7 @@ from core.errors import DataError, InputError, MidchartError
 from core.loaders.position import position_in_words
 from core.protocol import parse
 from core.runs.directory import RunFolder, now, write_json, writing
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.export import MANIFEST, read_manifest
 from core.runs.gate_checkpoints import seen_patients
 from core.runs.provenance import content_digest
@@ -283,7 +283,7 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
         if plan.position:
             position_in_words(plan.position)
         many = parse(raw["protocol"]).resamples > MOST_RESAMPLES
-        schemas = KINDS.build(plan.kind).schemas
+        schemas = EXPERIMENTS.build(plan.kind).schemas
     except MidchartError as error:
         raise InputError(f"{path}: this installation cannot read its plan: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -306,7 +306,7 @@ def _look(path: Path, run: str, fresh: RunFolder) -> None:
     for parquet in sorted((fresh.path / "forecast").glob("*")):
         _columns(path, parquet, None)
     try:
-        KINDS.build(plan.kind).tables(fresh.store(plan.kind), plan)
+        EXPERIMENTS.build(plan.kind).tables(fresh.store(plan.kind), plan)
     except Exception as error:  # noqa: BLE001 - rows from elsewhere can be wrong in any way
         raise InputError(
             f"{path}: no report can be made of its rows ({type(error).__name__})"

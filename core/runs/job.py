@@ -98,8 +98,8 @@ class Job:
 
     ``folder`` is the run's own, for files beside its rows (checkpoints). ``done`` and ``failed``
     count the rows that are there. ``note`` is told in words how a long wait stands. ``egress``
-    decides what may leave this machine (:mod:`core.runs.planner`). ``only``: the portions of the
-    work (:attr:`core.runs.experiment.Kind.portion`) that this pass does; None for all of them.
+    decides what may leave this machine (:mod:`core.runs.planner`). ``only``: the portions of
+    work (:attr:`core.runs.experiment.Experiment.portion`) that this pass does; None for all.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from core.errors import UnknownName
 from core.runs.directory import RunFolder
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.gate_checkpoints import seen_patients
 from core.runs.plan import Plan
 from core.runs.tables import literal
@@ -66,7 +66,7 @@ def part_of(folder: RunFolder, plan: Plan, part: str = "") -> Part:
     """
     if part and part not in PARTS:
         raise UnknownName("part of a run's patients", part, PARTS)
-    kind = KINDS.build(plan.kind)
+    kind = EXPERIMENTS.build(plan.kind)
     if not kind.compares:
         return Part(ALL, "true", 0, {})
     store = folder.store(plan.kind)

@@ -17,7 +17,7 @@ from core.protocol import Protocol
 from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import MemberEntry
-from core.runs.experiment import KINDS, MADE
+from core.runs.experiment import EXPERIMENTS, MADE
 from core.runs.gate_training import split_of
 from core.runs.job import Job
 from core.runs.plan import READER, ArmEntry, Plan, Spec
@@ -215,7 +215,7 @@ def own_records(job: Job) -> dict[str, list[Instruction]]:
 def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
     """A spec with the position of evidence that its tables go by, and why it is that one
     (:func:`core.loaders.position.resolve_position`); None for a kind without evidence."""
-    if not KINDS.build(spec.kind).has_evidence:
+    if not EXPERIMENTS.build(spec.kind).has_evidence:
         return spec, None
     protocol, why = resolve_position(spec.protocol, cohort)
     return replace(spec, protocol=protocol), why
@@ -229,7 +229,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     server that a reader calls does not say what every prompt needs (:mod:`core.runs.planner`).
     """
     path = find_data(spec.data, spec.base)
-    kind = KINDS.build(spec.kind)
+    kind = EXPERIMENTS.build(spec.kind)
     source = opened(str(path))
     spec, position = positioned(spec, source)
     cohort = kind.cohort(source, spec)
@@ -264,7 +264,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
         "weights": weights_used(spec.arms, spec.readers),
         "instructions": len(instructions),
         "planned": items,
-        "found": dict(kind.found(cohort)),
+        "found": dict(kind.cohort_facts(cohort)),
     }
 
 

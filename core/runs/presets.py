@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from core import config as settings
 from core.errors import SpecError
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 
 PAPER = """\
 # {comment}
@@ -60,7 +60,7 @@ def kinds() -> list[dict[str, Any]]:
     """The kinds of run: ``name``, ``title``, ``lists`` (which of arms, readers, judges it takes,
     and whether it must have them), ``fields``, its own fields of a spec, and ``answers``: whether
     its runs have answers that people can judge."""
-    built = [KINDS.build(name) for name in KINDS.names()]
+    built = [EXPERIMENTS.build(name) for name in EXPERIMENTS.names()]
     return [
         {
             "name": k.name,

@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import InputError
 from core.loaders.position import position_in_words
 from core.runs.directory import RunFolder, find_run
-from core.runs.experiment import KINDS, Table
+from core.runs.experiment import EXPERIMENTS, Table
 from core.runs.parts import ALL, SEEN, TEST, Part, counted_store, part_of
 from core.runs.plan import BUFFER_ALONE, Plan
 from core.runs.reviews import reviewers_of, reviews_of
@@ -66,7 +66,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
 
 
 def _tables(folder: RunFolder, plan: Plan, part: Part) -> dict[str, Table]:
-    kind, store = KINDS.build(plan.kind), folder.store(plan.kind)
+    kind, store = EXPERIMENTS.build(plan.kind), folder.store(plan.kind)
     store.counted = part.where
     tables = kind.tables(store, plan)
     if not kind.compares:
@@ -97,7 +97,7 @@ def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
                     codes.add(json.loads(line)["versions"]["code"])
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
-    warnings += KINDS.build(plan.kind).warnings(plan)
+    warnings += EXPERIMENTS.build(plan.kind).warnings(plan)
     people = reviewers_of(folder)
     if people and not reviews_of(folder).cards:
         warnings.append(

@@ -17,7 +17,7 @@ from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import MemberEntry
 from core.runs.directory import RunFolder
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, Plan
 
 CPU = "cpu"
@@ -35,7 +35,7 @@ def wanted(plan: Plan) -> str:
 
     A spec whose ``device`` is "cpu" keeps training off the GPUs.
     """
-    trains = KINDS.build(plan.kind).gpu and plan.options.get("device") != CPU
+    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
     if trains or plan.options.get("semantic"):
         return GPU
     for registry, name in _members(plan):

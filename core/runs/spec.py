@@ -20,7 +20,7 @@ from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import MemberEntry, named_table, read_member, read_members, try_options
-from core.runs.experiment import KINDS, MADE, Kind
+from core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmEntry, Spec
 
 FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
@@ -54,7 +54,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 def parse_spec(table: Mapping[str, Any]) -> Spec:
     """A spec from a mapping; raises as :func:`read_spec` does."""
     name = _text(table, "kind")
-    kind = KINDS.build(name)
+    kind = EXPERIMENTS.build(name)
     for given in table:
         if given in LISTS and given not in kind.lists:
             raise SpecError(f"a run of kind {name!r} takes no {given}")
@@ -81,7 +81,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
     )
 
 
-def _data(table: Mapping[str, Any], kind: Kind) -> str:
+def _data(table: Mapping[str, Any], kind: Experiment) -> str:
     if not kind.makes_records:
         return _text(table, "data")
     if table.get("data", MADE) != MADE:
@@ -103,7 +103,7 @@ def _hosts(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _text(table: Mapping[str, Any], name: str) -> str:
     if name not in table:
-        valid = f" Valid: {', '.join(KINDS.names())}" if name == "kind" else ""
+        valid = f" Valid: {', '.join(EXPERIMENTS.names())}" if name == "kind" else ""
         raise SpecError(f"the spec lacks {name!r}.{valid}")
     value = table[name]
     if not isinstance(value, str) or not value.strip():
@@ -147,7 +147,11 @@ def _list(table: Mapping[str, Any], name: str, required: bool) -> Sequence[Any]:
 
 
 def _members(
-    table: Mapping[str, Any], name: str, registry: Registry[Any], kind: Kind, protocol: Protocol
+    table: Mapping[str, Any],
+    name: str,
+    registry: Registry[Any],
+    kind: Experiment,
+    protocol: Protocol,
 ) -> tuple[MemberEntry, ...]:
     values = _list(table, name, kind.lists.get(name, False))
     return read_members(values, name, registry, protocol)

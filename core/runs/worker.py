@@ -16,7 +16,7 @@ from core.errors import InputError, MidchartError
 from core.runs.cluster import work_on
 from core.runs.cluster.place import named_cluster
 from core.runs.directory import RunFolder, find_run, now, take_lock, write_json
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped, reason_of
 from core.runs.planner import chosen, destinations, note, opened, permit, preflight
 from core.runs.provenance import machine, versions
@@ -54,7 +54,7 @@ def do_run(folder: RunFolder) -> str:
         folder.queued.unlink(missing_ok=True)
         tell("started", versions=versions(), machine=machine())
         store.reopen()
-        kind = KINDS.build(plan.kind)
+        kind = EXPERIMENTS.build(plan.kind)
         cohort = kind.cohort(opened(plan.data), plan)
         asked = chosen(cohort, plan)
         leaving = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))

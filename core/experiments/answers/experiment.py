@@ -16,7 +16,7 @@ from core.runs import semantic
 from core.runs.answering import Answering
 from core.runs.directory import RunFolder
 from core.runs.evidence import question_of
-from core.runs.experiment import KINDS, Kind, Table, need_instructions
+from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, reason_of
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_record, chosen, own_records
@@ -27,8 +27,8 @@ from core.storage.rows import RowStore
 from core.types import Cohort, Instruction
 
 
-@KINDS.register("answers")
-class AnswersRun(Kind):
+@EXPERIMENTS.register("answers")
+class AnswersRun(Experiment):
     """Arms × instructions × readers × judges (PROTOCOL, Stage 2)."""
 
     name, title = "answers", "What readers answer and judges say"
@@ -39,7 +39,7 @@ class AnswersRun(Kind):
         "verdicts": VERDICTS,
         **stage1.SCHEMAS,
     }
-    main, by_instruction, portion = "answers", True, "record"
+    main, portion = "answers", "record"
     compares = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:

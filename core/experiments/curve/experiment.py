@@ -35,7 +35,7 @@ from core.experiments.curve.tables import (
 from core.loaders.locator import evidence_locations
 from core.protocol import Protocol
 from core.runs.directory import now
-from core.runs.experiment import KINDS, Kind, Table
+from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, outcome
 from core.runs.location import location_table
 from core.runs.plan import Plan, Spec
@@ -68,8 +68,8 @@ CURVES: Schema = {
 (the same in every row of one position)."""
 
 
-@KINDS.register("curve")
-class CurveRun(Kind):
+@EXPERIMENTS.register("curve")
+class CurveRun(Experiment):
     """Accuracy by position, with its null (PROTOCOL, Experiment 1)."""
 
     name, title = "curve", "Accuracy by position"

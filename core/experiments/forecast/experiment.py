@@ -34,7 +34,7 @@ from core.experiments.forecast.tables import (
 )
 from core.loaders.labelled import labelled
 from core.protocol import Protocol
-from core.runs.experiment import KINDS, Kind, Table
+from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
 from core.runs.rows import digest, number
@@ -236,8 +236,8 @@ def question_of(task: str) -> str:
     return f"Will the next result show {name}?"
 
 
-@KINDS.register("forecast")
-class ForecastRun(Kind):
+@EXPERIMENTS.register("forecast")
+class ForecastRun(Experiment):
     """Attentions and counts compared on the same labels (PROTOCOL, Experiment 2)."""
 
     name, title = "forecast", "Forecasts, attentions compared"

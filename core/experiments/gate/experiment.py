@@ -27,7 +27,7 @@ from core.gate.measures import fit_temperature
 from core.gate.scorer import Scorer
 from core.gate.split import Split
 from core.protocol import Protocol
-from core.runs.experiment import KINDS, Kind, Table
+from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.gate_training import SplitPairs, split_of, split_pairs, unread_note
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
@@ -154,8 +154,8 @@ def _saved(path: Path, split: Split) -> Split:
 EPOCHS = 15
 
 
-@KINDS.register("gate")
-class GateRun(Kind):
+@EXPERIMENTS.register("gate")
+class GateRun(Experiment):
     """Ablations and published faults of the QCCS gate (PROTOCOL, The QCCS gate)."""
 
     name, title = "gate", "The gate, ablated"

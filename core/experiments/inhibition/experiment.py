@@ -19,7 +19,7 @@ from core.experiments.inhibition.config import Recipe, Stage
 from core.experiments.inhibition.spec import decoder_of, measures_of, recipe_of
 from core.experiments.inhibition.tables import MODELS, attended_rows, cell_rows, stage_rows
 from core.protocol import Protocol
-from core.runs.experiment import KINDS, Kind, Table
+from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
 from core.runs.rows import digest, number
@@ -131,8 +131,8 @@ def _named(item: Item) -> str:
     return f"{item.label}, {item.placement}, seed {item.seed}"
 
 
-@KINDS.register("inhibition")
-class InhibitionRun(Kind):
+@EXPERIMENTS.register("inhibition")
+class InhibitionRun(Experiment):
     """Small decoders that differ in their attention alone, compared by the needle's depth."""
 
     name, title = "inhibition", "Inhibition, attentions compared in reading"

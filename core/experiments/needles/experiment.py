@@ -18,7 +18,7 @@ from core.experiments.needles.tables import (
 from core.protocol import Protocol
 from core.runs.answering import Answering
 from core.runs.directory import RunFolder
-from core.runs.experiment import KINDS, Kind, Table
+from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
 from core.runs.planner import chosen
@@ -39,8 +39,8 @@ MOST_NEEDLES = 24
 LEAST_LENGTH = 100
 
 
-@KINDS.register("needles")
-class NeedleRun(Kind):
+@EXPERIMENTS.register("needles")
+class NeedleRun(Experiment):
     """Records × needles × lengths × distractors × depths × arms × readers × judges."""
 
     name, title = "needles", "The same fact at every depth"
@@ -51,7 +51,7 @@ class NeedleRun(Kind):
         "answers": NEEDLE_ANSWERS,
         "verdicts": NEEDLE_VERDICTS,
     }
-    main, by_instruction, portion = "answers", True, "record"
+    main, portion = "answers", "record"
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         for name in ("limit", "part"):
@@ -73,7 +73,7 @@ class NeedleRun(Kind):
         own = cast(NeedleCohort, cohort)
         return len({own.site(instruction.id).record for instruction in asked})
 
-    def found(self, cohort: Cohort) -> Mapping[str, Any]:
+    def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         return {"cuts": cut_rows(cast(NeedleCohort, cohort))}
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:

@@ -11,7 +11,7 @@ from core.runs import semantic
 from core.runs.answering import select
 from core.runs.directory import now
 from core.runs.evidence import Question, buffer_claims, question_of
-from core.runs.experiment import KINDS, Kind, Table, need_instructions
+from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmEntry, Plan, Spec
 from core.runs.planner import by_record, chosen, own_records
@@ -33,15 +33,15 @@ def _limited(job: Job, entry: ArmEntry, question: Question, selection: Selection
     return question.prompted(prompt, selection, buffer_claims(job.protocol, entry.shown_k))
 
 
-@KINDS.register("selection")
-class SelectionRun(Kind):
+@EXPERIMENTS.register("selection")
+class SelectionRun(Experiment):
     """Arms × instructions (PROTOCOL, Stage 1)."""
 
     name, title = "selection", "What each arm keeps"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
     fields = stage1.FIELDS
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
-    main, by_instruction, portion = "selections", True, "record"
+    main, portion = "selections", "record"
     compares = True
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:

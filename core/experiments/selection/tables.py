@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import SpecError
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Criterion, Stage1Facts, stage1_facts
 from core.runs.location import run_locations
 from core.runs.plan import ArmEntry, Plan
@@ -413,7 +413,7 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
         "recall_sweep": recall_sweep(plan, recalled, precise, spent),
         "overlap": overlap(facts, plan),
         "tokens": spent,
-        "location": run_locations(store, plan, KINDS.build(plan.kind).main),
+        "location": run_locations(store, plan, EXPERIMENTS.build(plan.kind).main),
     }
 
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 from core.runs.cluster.place import read_place
 from core.runs.cluster.pool import Pool
 from core.runs.cluster.session import connected
-from core.runs.experiment import Kind
+from core.runs.experiment import Experiment
 from core.runs.job import Job
 
 __all__ = ["read_place", "work_on"]
 
 
-def work_on(place: str, job: Job, kind: Kind, run: str, gpu: bool) -> None:
+def work_on(place: str, job: Job, kind: Experiment, run: str, gpu: bool) -> None:
     """Do a run's portions on Ray; what cannot be parted is left to the run's own process.
 
     ``gpu``: a worker is to have a GPU of its own where the cluster has any. Raises Stopped when

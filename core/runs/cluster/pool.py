@@ -17,7 +17,7 @@ from core.errors import WorkFailed
 from core.runs.cluster.remote import END, NOTE, ROW, Message
 from core.runs.cluster.session import Session
 from core.runs.cluster.shards import Begun, Lot, lots
-from core.runs.experiment import Kind
+from core.runs.experiment import Experiment
 from core.runs.job import Job, Stopped
 from core.runs.provenance import code_digest
 
@@ -44,7 +44,7 @@ class _Worker:
 class Pool:
     """One pass of a run's portions over a cluster."""
 
-    def __init__(self, job: Job, kind: Kind, run: str, session: Session) -> None:
+    def __init__(self, job: Job, kind: Experiment, run: str, session: Session) -> None:
         self.job, self.run, self.session, self.ray = job, run, session, session.ray
         self.begun = Begun(job, kind)
         self.todo = lots(kind.portions(job.cohort, job.plan), session.room())

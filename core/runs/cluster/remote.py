@@ -21,7 +21,7 @@ from core.judges import JUDGES
 from core.runs.cluster.place import named_cluster
 from core.runs.cluster.rows import PortionRows
 from core.runs.directory import find_run
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped, reason_of
 from core.runs.plan import Plan
 from core.runs.planner import chosen, destinations, opened, permit
@@ -66,7 +66,7 @@ class RayWorker:
     def _open(self) -> None:
         folder = find_run(self.run)
         plan = for_workers(folder.plan())
-        self._kind = KINDS.build(plan.kind)
+        self._kind = EXPERIMENTS.build(plan.kind)
         cohort = self._kind.cohort(opened(plan.data), plan)
         leaving = destinations(
             plan.arms, plan.reader_entries, plan.judge_entries, len(chosen(cohort, plan))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.runs.experiment import Kind
+from core.runs.experiment import Experiment
 from core.runs.job import Job
 from core.runs.tables import literal
 
@@ -45,7 +45,7 @@ def lots(portions: Sequence[str], room: int) -> deque[Lot]:
 class Begun:
     """Which portions have rows, so that a lot without any asks the files nothing."""
 
-    def __init__(self, job: Job, kind: Kind) -> None:
+    def __init__(self, job: Job, kind: Experiment) -> None:
         self._job, self._column = job, kind.portion
         self._portions = {
             row["portion"]
