@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from core.protocol import Protocol
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.plan import ArmEntry, Plan
 from core.runs.rows import ANSWERS, VERDICTS, blank
 from core.storage.rows import RowStore
@@ -26,8 +26,8 @@ QUESTIONS, PATIENTS = 60, 20
 def plan(**changes: object) -> Plan:
     made = Plan(
         "made up", "answers", "", "", ARMS,
-        tuple(MemberEntry(name, {}, name) for name in ("one", "two")),
-        tuple(MemberEntry(name, {}, name) for name in ("strict", "blind o'hara")),
+        tuple(ComponentSpec(name, {}, name) for name in ("one", "two")),
+        tuple(ComponentSpec(name, {}, name) for name in ("strict", "blind o'hara")),
         Protocol(resamples=300), None, {}, 0, {},
     )  # fmt: skip
     return replace(made, **changes)

@@ -13,7 +13,7 @@ from core.runs.cluster.pool import MOST_DEATHS, Pool
 from core.runs.cluster.remote import RayWorker, for_workers
 from core.runs.cluster.rows import PortionRows
 from core.runs.cluster.shards import Lot, lots
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.diff import rows
 from core.runs.directory import make_run
 from core.runs.experiment import KINDS
@@ -227,7 +227,7 @@ def test_another_machine_is_noted_in_the_audit_file(cohort):
 
 def test_workers_are_not_given_judges_that_keep_a_book(cohort):
     run = Run(small(cohort))
-    judges = (MemberEntry("claude", label="claude"), *run.plan.judge_entries)
+    judges = (ComponentSpec("claude", label="claude"), *run.plan.judge_entries)
     assert for_workers(dataclasses.replace(run.plan, judge_entries=judges)) == run.plan
 
 

@@ -15,7 +15,7 @@ from core.errors import InputError, SpecError
 from core.experiments.needles.items import needle_items
 from core.experiments.needles.tables import _counted, contrasts, in_words
 from core.loaders.open import open_cohort
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.diff import asked_of, item, rows
 from core.runs.estimate import estimate
 from core.runs.experiment import EXPERIMENTS
@@ -331,7 +331,7 @@ TOLD = {
 def test_unscored_items_bound_a_contrast_and_every_cell():
     """Eight patients, right at the edges and wrong in the middle; then half of them go
     unparsed, which could be the other way round, and no difference is claimed."""
-    one, strict = (MemberEntry(name, {}, name) for name in ("one", "strict"))
+    one, strict = (ComponentSpec(name, {}, name) for name in ("one", "strict"))
     made = plan(arms=ARMS[:1], reader_entries=(one,), judge_entries=(strict,))
     items = [
         {"label": "bm25", "reader": "one", "judge": "strict", "record": f"p{p}", "needle": "0",

@@ -11,7 +11,7 @@ import pytest
 from core.errors import UnknownName
 from core.experiments.answers.tables import stage2
 from core.runs import facts as facts_room
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.facts import facts
 from core.runs.paired import paired
 from core.runs.rows import SEMANTIC, blank
@@ -417,8 +417,8 @@ def test_more_patients_than_are_told_apart_are_thrown_together(store, monkeypatc
 def test_a_run_of_one_arm_one_judge_and_nothing_yet_has_its_tables(tmp_path):
     lone = plan(
         arms=ARMS[:1],
-        reader_entries=(MemberEntry("one", {}, "one"),),
-        judge_entries=(MemberEntry("strict", {}, "strict"),),
+        reader_entries=(ComponentSpec("one", {}, "one"),),
+        judge_entries=(ComponentSpec("strict", {}, "strict"),),
     )
     found = stage2(store_of(tmp_path / "items", [], []), lone)
     assert [r["n"] for r in found["accuracy"]] == [0] * 9

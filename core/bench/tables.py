@@ -8,7 +8,7 @@ from typing import Any
 
 from core.bench import BENCHES, compare, reference
 from core.protocol import Protocol
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.facts import facts
 from core.runs.plan import ArmEntry, Plan
 from core.runs.rows import ANSWERS, VERDICTS
@@ -63,8 +63,8 @@ def result_rows() -> dict[str, Any]:
     plan = Plan(
         "bench", "answers", "", "",
         tuple(ArmEntry(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(ARMS)),
-        tuple(MemberEntry(f"reader{r}", {}, f"reader{r}") for r in range(READERS)),
-        tuple(MemberEntry(f"judge{j}", {}, f"judge{j}") for j in range(JUDGES)),
+        tuple(ComponentSpec(f"reader{r}", {}, f"reader{r}") for r in range(READERS)),
+        tuple(ComponentSpec(f"judge{j}", {}, f"judge{j}") for j in range(JUDGES)),
         Protocol(), None, {}, 0, {},
     )  # fmt: skip
     with TemporaryDirectory() as place:

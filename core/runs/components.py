@@ -34,7 +34,7 @@ GIVEN = frozenset({"protocol", "pinned", "embedder", "egress", "folder", "label"
 
 
 @dataclass(frozen=True, slots=True)
-class MemberEntry:
+class ComponentSpec:
     """A reader or judge of a run: its name, its options, and the label its rows carry.
 
     ``label`` is the name and every option that differs from the constructor's own default, so
@@ -51,19 +51,19 @@ class MemberEntry:
         return int(self.options.get("repeats", 1))
 
     @classmethod
-    def read(cls, written: str | Mapping[str, Any]) -> MemberEntry:
+    def read(cls, written: str | Mapping[str, Any]) -> ComponentSpec:
         """An entry as ``spec.json`` holds it; older runs hold bare names."""
         return cls(written, label=written) if isinstance(written, str) else cls(**written)
 
 
 def read_members(
     values: Sequence[Any], where: str, registry: Registry[Any], protocol: Protocol
-) -> tuple[MemberEntry, ...]:
+) -> tuple[ComponentSpec, ...]:
     """The entries of a list of a spec (``where``: "readers" or "judges").
 
     Raises SpecError, UnknownName, MissingModel, or what the member itself refuses with.
     """
-    found: list[MemberEntry] = []
+    found: list[ComponentSpec] = []
     for value in values:
         entry = read_member(value, where, registry, protocol)
         if entry.label in [other.label for other in found]:
@@ -72,14 +72,16 @@ def read_members(
     return tuple(found)
 
 
-def read_member(value: Any, where: str, registry: Registry[Any], protocol: Protocol) -> MemberEntry:
+def read_member(
+    value: Any, where: str, registry: Registry[Any], protocol: Protocol
+) -> ComponentSpec:
     """One entry, from a name or a table; raises as :func:`read_members` does."""
     name, factory, options = named_table(value, where, registry)
     usual = inspect.signature(factory).parameters
     changed = {key: option for key, option in options.items() if option != usual[key].default}
     try_options(factory, registry.family, name, protocol, changed)
     differs = [f"{key}={option}" for key, option in sorted(changed.items())]
-    return MemberEntry(name, changed, " ".join([name, *differs]))
+    return ComponentSpec(name, changed, " ".join([name, *differs]))
 
 
 def named_table(

@@ -37,7 +37,7 @@ from typing import Any
 from core import config as settings
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import ArmEntry, Plan
 from core.storage.lock import Lock
@@ -120,8 +120,8 @@ class RunFolder:
             raw["cohort"]["path"],
             raw["cohort"]["digest"],
             tuple(ArmEntry(**entry) for entry in spec["arms"]),
-            tuple(MemberEntry.read(entry) for entry in spec["readers"]),
-            tuple(MemberEntry.read(entry) for entry in spec["judges"]),
+            tuple(ComponentSpec.read(entry) for entry in spec["readers"]),
+            tuple(ComponentSpec.read(entry) for entry in spec["judges"]),
             Protocol(**raw["protocol"]),
             spec["limit"],
             spec.get("options", {}),

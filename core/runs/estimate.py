@@ -27,7 +27,7 @@ from core.loaders.position import position_in_words
 from core.protocol import Protocol
 from core.readers import READERS
 from core.runs.cluster.place import named_cluster, read_place, spelled
-from core.runs.components import MemberEntry, gathering
+from core.runs.components import ComponentSpec, gathering
 from core.runs.directory import RunFolder, run_ids
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, ArmEntry, Plan, Spec
@@ -354,7 +354,7 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
 
 
 def _reader(
-    spec: Spec, entry: MemberEntry, instructions: Sequence[Instruction], lengths: Lengths
+    spec: Spec, entry: ComponentSpec, instructions: Sequence[Instruction], lengths: Lengths
 ) -> dict[str, Any]:
     window = int(entry.options.get("window") or WINDOW)
     prompts = [lengths.prompt(arm, window, spec.protocol) for arm in spec.arms]
@@ -371,7 +371,7 @@ def _arms_reader(
     spec: Spec, arm: ArmEntry, instructions: Sequence[Instruction], lengths: Lengths
 ) -> dict[str, Any]:
     """What an arm has its own reader write of each record, whatever is asked of it."""
-    entry = MemberEntry.read(arm.options[READER])
+    entry = ComponentSpec.read(arm.options[READER])
     one = writing(
         arm,
         spec.protocol,
@@ -390,7 +390,7 @@ def _arms_reader(
 
 
 def _judge(
-    spec: Spec, entry: MemberEntry, instructions: Sequence[Instruction], lengths: Lengths
+    spec: Spec, entry: ComponentSpec, instructions: Sequence[Instruction], lengths: Lengths
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
         "label": entry.label,

@@ -31,7 +31,7 @@ from typing import Any
 from core.egress import audit
 from core.errors import DataUseError, InputError, MidchartError
 from core.loaders.open import open_cohort
-from core.runs.components import MemberEntry, gathering
+from core.runs.components import ComponentSpec, gathering
 from core.runs.directory import RunFolder, find_run, now, write_json
 from core.runs.gate_checkpoints import NOTE
 from core.runs.plan import READER, ArmEntry, Plan, Spec
@@ -288,7 +288,7 @@ def _own_arms(plan: Plan) -> list[ArmEntry]:
 def _arm(entry: ArmEntry, plan: Plan) -> dict[str, Any]:
     options = dict(entry.options)
     if READER in options:
-        options[READER] = _member(MemberEntry.read(options[READER]))
+        options[READER] = _member(ComponentSpec.read(options[READER]))
     usual = plan.protocol.budget()
     given: dict[str, Any] = {"name": entry.name}
     if entry.k != usual.k:
@@ -300,7 +300,7 @@ def _arm(entry: ArmEntry, plan: Plan) -> dict[str, Any]:
     return given | options
 
 
-def _member(entry: MemberEntry) -> dict[str, Any]:
+def _member(entry: ComponentSpec) -> dict[str, Any]:
     return {"name": entry.name, **entry.options}
 
 

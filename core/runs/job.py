@@ -20,7 +20,7 @@ from core.judges import JUDGES
 from core.loaders.gold import gold_under
 from core.readers import READERS
 from core.registry import Registry
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.gate_checkpoints import DEFAULT_GATES, arm_options, pin
 from core.runs.plan import READER, ArmEntry, Plan
 from core.storage.query import Schema
@@ -188,7 +188,7 @@ class Job:
             if entry.name == "oracle":
                 options["pinned"] = pinned
             if READER in options:
-                options[READER] = self._reader(MemberEntry.read(options[READER]))
+                options[READER] = self._reader(ComponentSpec.read(options[READER]))
             arm = ARMS.build(entry.name, self.protocol, **options)
             if entry.name in DEFAULT_GATES:
                 pin(self.folder, entry, options["gate"], self.cohort, self.plan.digest)
@@ -200,7 +200,7 @@ class Job:
         """The run's reader of that label."""
         return self._reader(next(e for e in self.plan.reader_entries if e.label == label))
 
-    def _reader(self, entry: MemberEntry) -> Reader:
+    def _reader(self, entry: ComponentSpec) -> Reader:
         return self.member("reader", entry.label, lambda: self._make(READERS, entry))
 
     def judge(self, label: str) -> Judge:
@@ -208,7 +208,7 @@ class Job:
         entry = next(e for e in self.plan.judge_entries if e.label == label)
         return self.member("judge", label, lambda: self._make(JUDGES, entry))
 
-    def _make(self, registry: Registry[T], entry: MemberEntry) -> T:
+    def _make(self, registry: Registry[T], entry: ComponentSpec) -> T:
         """A reader or judge with its options and what it asks of the run (members.GIVEN)."""
         asked = inspect.signature(registry.get(entry.name)).parameters
         have = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.protocol import Protocol
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.types import Budget
 
 # An arm as a run holds it: its budget, its options, and the label its rows carry.
@@ -65,8 +65,8 @@ class Spec:
     kind: str
     data: str
     arms: tuple[ArmEntry, ...]
-    readers: tuple[MemberEntry, ...]
-    judges: tuple[MemberEntry, ...]
+    readers: tuple[ComponentSpec, ...]
+    judges: tuple[ComponentSpec, ...]
     protocol: Protocol
     limit: int | None = None
     part: str = ""
@@ -84,8 +84,8 @@ class Plan:
     data: str
     digest: str
     arms: tuple[ArmEntry, ...]
-    reader_entries: tuple[MemberEntry, ...]
-    judge_entries: tuple[MemberEntry, ...]
+    reader_entries: tuple[ComponentSpec, ...]
+    judge_entries: tuple[ComponentSpec, ...]
     protocol: Protocol
     limit: int | None
     options: Mapping[str, Any]

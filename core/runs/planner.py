@@ -16,7 +16,7 @@ from core.loaders.position import resolve_position
 from core.protocol import Protocol
 from core.readers import READERS
 from core.registry import Registry
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.experiment import EXPERIMENTS, MADE
 from core.runs.gate_training import split_of
 from core.runs.job import Job
@@ -54,15 +54,15 @@ class Destination:
         }
 
 
-def readers_of_arms(arms: Sequence[ArmEntry]) -> list[MemberEntry]:
+def readers_of_arms(arms: Sequence[ArmEntry]) -> list[ComponentSpec]:
     """The readers that arms work with themselves."""
-    return [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
+    return [ComponentSpec.read(arm.options[READER]) for arm in arms if READER in arm.options]
 
 
 def destinations(
     arms: Sequence[ArmEntry],
-    readers: Sequence[MemberEntry],
-    judges: Sequence[MemberEntry],
+    readers: Sequence[ComponentSpec],
+    judges: Sequence[ComponentSpec],
     instructions: int,
 ) -> list[Destination]:
     """Where the text of a run of so many instructions goes, member by member."""
@@ -75,7 +75,7 @@ def destinations(
 
 
 def _of(
-    registry: Registry[Any], family: str, entries: Iterable[tuple[MemberEntry, int | None]]
+    registry: Registry[Any], family: str, entries: Iterable[tuple[ComponentSpec, int | None]]
 ) -> list[Destination]:
     found: list[Destination] = []
     for entry, calls in entries:
@@ -129,7 +129,7 @@ def note(run: str, cohort: str, found: Sequence[Destination], records: int) -> N
 
 
 def preflight(
-    arms: Sequence[ArmEntry], readers: Sequence[MemberEntry], protocol: Protocol, egress: Gate
+    arms: Sequence[ArmEntry], readers: Sequence[ComponentSpec], protocol: Protocol, egress: Gate
 ) -> None:
     """Ask the services of a run's readers, those of its arms included; raises InputError."""
     for entry in (*readers_of_arms(arms), *readers):

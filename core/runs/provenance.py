@@ -15,7 +15,7 @@ import core
 from core import config as settings
 from core.errors import DataError
 from core.readers import READERS
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.plan import READER, ArmEntry
 
 PACKAGES = (
@@ -74,12 +74,12 @@ def code_digest() -> str:
     return total.hexdigest()
 
 
-def weights_used(arms: Sequence[ArmEntry], readers: Sequence[MemberEntry]) -> dict[str, str]:
+def weights_used(arms: Sequence[ArmEntry], readers: Sequence[ComponentSpec]) -> dict[str, str]:
     """Label → hash of the weights of every reader that has any (a class method ``mark``).
 
     The readers that arms work with are among them. Raises MissingModel where some are gone.
     """
-    nested = [MemberEntry.read(arm.options[READER]) for arm in arms if READER in arm.options]
+    nested = [ComponentSpec.read(arm.options[READER]) for arm in arms if READER in arm.options]
     found: dict[str, str] = {}
     for entry in (*readers, *nested):
         mark = getattr(READERS.get(entry.name), "mark", None)

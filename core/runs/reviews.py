@@ -22,7 +22,7 @@ import numpy as np
 from core import config as settings
 from core.errors import InputError, UnknownName
 from core.judges.refusal import is_refusal
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.directory import RunFolder, find_run
 from core.runs.plan import Plan
 from core.runs.rows import VERDICTS, blank, digest
@@ -348,7 +348,7 @@ def reviews_of(folder: RunFolder) -> Reviews:
 def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
     """The plan with human judges after those of its spec."""
     people = tuple(
-        MemberEntry("review", {"reviewer": label.removeprefix(LABEL)}, label)
+        ComponentSpec("review", {"reviewer": label.removeprefix(LABEL)}, label)
         for label in reviews.judges
     )
     return replace(plan, judge_entries=plan.judge_entries + people)

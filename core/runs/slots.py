@@ -15,7 +15,7 @@ from core.arms import ARMS
 from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
-from core.runs.components import MemberEntry
+from core.runs.components import ComponentSpec
 from core.runs.directory import RunFolder
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, Plan
@@ -70,7 +70,7 @@ def _members(plan: Plan) -> Iterator[tuple[Registry[Any], str]]:
     for arm in plan.arms:
         yield ARMS, arm.name
         if READER in arm.options:
-            yield READERS, MemberEntry.read(arm.options[READER]).name
+            yield READERS, ComponentSpec.read(arm.options[READER]).name
     for entry in plan.reader_entries:
         yield READERS, entry.name
     for entry in plan.judge_entries:

@@ -19,7 +19,7 @@ from core.judges import JUDGES
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
-from core.runs.components import MemberEntry, named_table, read_member, read_members, try_options
+from core.runs.components import ComponentSpec, named_table, read_member, read_members, try_options
 from core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmEntry, Spec
 
@@ -152,7 +152,7 @@ def _members(
     registry: Registry[Any],
     kind: Experiment,
     protocol: Protocol,
-) -> tuple[MemberEntry, ...]:
+) -> tuple[ComponentSpec, ...]:
     values = _list(table, name, kind.lists.get(name, False))
     return read_members(values, name, registry, protocol)
 
@@ -161,7 +161,7 @@ def _arms(
     table: Mapping[str, Any],
     protocol: Protocol,
     required: bool,
-    readers: tuple[MemberEntry, ...],
+    readers: tuple[ComponentSpec, ...],
 ) -> tuple[ArmEntry, ...]:
     entries: list[ArmEntry] = []
     for value in _list(table, "arms", required):
@@ -200,7 +200,7 @@ def token_twins(
     return twins
 
 
-def _arm(value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]) -> ArmEntry:
+def _arm(value: Any, protocol: Protocol, readers: tuple[ComponentSpec, ...]) -> ArmEntry:
     name, factory, options = named_table(value, "arms", ARMS, BUDGET_FIELDS)
     table: Mapping[str, Any] = {} if isinstance(value, str) else value
     given = {key: _whole(table, key, 0, f"arm {name!r}") for key in BUDGET_FIELDS if key in table}
@@ -231,8 +231,8 @@ def _arm(value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]) -> Ar
 
 
 def _reader_of(
-    arm: str, value: Any, protocol: Protocol, readers: tuple[MemberEntry, ...]
-) -> MemberEntry:
+    arm: str, value: Any, protocol: Protocol, readers: tuple[ComponentSpec, ...]
+) -> ComponentSpec:
     """The reader an arm works with: its own option, or else the run's first that writes."""
     named = readers if value is None else (read_member(value, "readers", READERS, protocol),)
     for entry in named:
