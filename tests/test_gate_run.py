@@ -29,7 +29,7 @@ from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
 from core.runs.diff import rows
-from core.runs.directory import RunFolder, make_run
+from core.runs.directory import RunDirectory, make_run
 from core.runs.gate_training import split_pairs, train_gate
 from core.runs.planner import plan
 from core.runs.process import children, start
@@ -67,7 +67,7 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {**usual, **changes}
 
 
-def made(**changes: Any) -> RunFolder:
+def made(**changes: Any) -> RunDirectory:
     return make_run(plan(read_spec(spec(**changes))))
 
 
@@ -80,7 +80,7 @@ def contents(run: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def whole(place: Path) -> RunFolder:
+def whole(place: Path) -> RunDirectory:
     """A run done in this process, without a break."""
     folder = made()
     assert do_run(folder) == "done"
@@ -88,7 +88,7 @@ def whole(place: Path) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def told(whole: RunFolder) -> dict[str, Any]:
+def told(whole: RunDirectory) -> dict[str, Any]:
     return report(whole.id)
 
 
@@ -155,7 +155,7 @@ def test_a_cohort_that_forbids_training_is_refused_before_a_folder_is_made(place
     assert status() == before
 
 
-def test_every_variant_has_one_row_and_the_split_is_saved(whole: RunFolder, cohort: Cohort):
+def test_every_variant_has_one_row_and_the_split_is_saved(whole: RunDirectory, cohort: Cohort):
     assert [row["variant"] for row in rows(whole.id, "variants")] == [
         one.name for one in variants(["query", "loss", "faults"], Protocol())
     ]
@@ -165,7 +165,7 @@ def test_every_variant_has_one_row_and_the_split_is_saved(whole: RunFolder, coho
     assert not list((whole.path / "training").glob("*"))
 
 
-def _text(folder: RunFolder, name: str) -> str:
+def _text(folder: RunDirectory, name: str) -> str:
     return (folder.path / name).read_text()
 
 
@@ -309,12 +309,12 @@ def test_a_linear_head_ranks_all_questions_alike(cohort: Cohort):
 FEW = ["query", "loss"]
 
 
-def first(count: int, whole: RunFolder) -> dict[str, dict[str, Any]]:
+def first(count: int, whole: RunDirectory) -> dict[str, dict[str, Any]]:
     """The first rows of the whole run: a run of few groups has these very rows."""
     return dict(list(contents(whole.id).items())[:count])
 
 
-def test_a_run_cancelled_between_epochs_goes_on_where_it_stopped(whole: RunFolder):
+def test_a_run_cancelled_between_epochs_goes_on_where_it_stopped(whole: RunDirectory):
     folder = made(variants=FEW)
     ticks: list[int] = []
     usual = GateTrainer._validate
@@ -338,7 +338,7 @@ def test_a_run_cancelled_between_epochs_goes_on_where_it_stopped(whole: RunFolde
     assert contents(folder.id) == first(3, whole)
 
 
-def test_a_variant_that_fails_is_a_row_with_a_reason_and_is_tried_again(whole: RunFolder):
+def test_a_variant_that_fails_is_a_row_with_a_reason_and_is_tried_again(whole: RunDirectory):
     folder = made(variants=FEW)
     usual = GateTrainer.run
 
@@ -359,9 +359,9 @@ def test_a_variant_that_fails_is_a_row_with_a_reason_and_is_tried_again(whole: R
     assert contents(folder.id) == first(3, whole)
 
 
-def test_a_killed_worker_loses_the_variant_in_hand_alone(whole: RunFolder):
+def test_a_killed_worker_loses_the_variant_in_hand_alone(whole: RunDirectory):
     run = start(spec(variants=FEW))
-    folder = RunFolder(Path(status(run)["folder"]))
+    folder = RunDirectory(Path(status(run)["folder"]))
     written, deadline = folder.items / "variants.jsonl", time.monotonic() + 60
     while not (written.exists() and b"\n" in written.read_bytes()):
         assert time.monotonic() < deadline
@@ -376,7 +376,7 @@ def test_a_killed_worker_loses_the_variant_in_hand_alone(whole: RunFolder):
     assert report(run)["tables"]["split"] == report(whole.id)["tables"]["split"]
 
 
-def test_a_split_that_is_not_the_saved_one_stops_the_run(whole: RunFolder, cohort: Cohort):
+def test_a_split_that_is_not_the_saved_one_stops_the_run(whole: RunDirectory, cohort: Cohort):
     folder = made(variants=["loss"])
     split = split_pairs(cohort, Protocol()).split
     turned = dataclasses.replace(split, train=split.test, test=split.train)

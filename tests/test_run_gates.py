@@ -18,7 +18,7 @@ from core.runs import gate_checkpoints as defaults
 from core.runs import gate_checkpoints as pinned
 from core.runs import process as control
 from core.runs.diff import rows
-from core.runs.directory import RunFolder, make_run
+from core.runs.directory import RunDirectory, make_run
 from core.runs.gate_checkpoints import default_gate_folder
 from core.runs.planner import plan
 from core.runs.process import resume
@@ -45,7 +45,7 @@ def test_another_gate_is_refused_on_resume_and_the_same_one_made_again_is_not(
 ):
     begun: list[str] = []
 
-    def launched(folder: RunFolder, lock: object) -> None:
+    def launched(folder: RunDirectory, lock: object) -> None:
         begun.append(folder.id)
 
     monkeypatch.setattr(control, "launch", launched)

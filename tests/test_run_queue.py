@@ -14,7 +14,7 @@ from core import config as settings
 from core.cli import main
 from core.errors import InputError
 from core.runs.diff import rows
-from core.runs.directory import RunFolder, waiting, write_json
+from core.runs.directory import RunDirectory, waiting, write_json
 from core.runs.process import cancel, children, resume, start, wait
 from core.runs.queue import enqueue, status, tick
 from core.runs.status import pace
@@ -52,8 +52,8 @@ def hold(tmp_path, monkeypatch):
     return held(monkeypatch, tmp_path / "hold", 2)
 
 
-def folder_of(run: str) -> RunFolder:
-    return RunFolder(settings.runs_folder() / run)
+def folder_of(run: str) -> RunDirectory:
+    return RunDirectory(settings.runs_folder() / run)
 
 
 def events(run: str) -> list[dict]:

@@ -16,7 +16,7 @@ from core.experiments.selection.tables import recall
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.runs.diff import rows
-from core.runs.directory import RunFolder, find_run, make_run, take_lock
+from core.runs.directory import RunDirectory, find_run, make_run, take_lock
 from core.runs.facts import EVIDENCE, Stage1Facts
 from core.runs.planner import plan
 from core.runs.process import start
@@ -73,7 +73,7 @@ def done_here(table: dict[str, object]) -> str:
     return folder.id
 
 
-def again(folder: RunFolder) -> None:
+def again(folder: RunDirectory) -> None:
     folder.done.unlink(missing_ok=True)
     lock = take_lock(folder)
     try:

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core import config as settings
-from core.runs.directory import RunFolder, make_run, write_json
+from core.runs.directory import RunDirectory, make_run, write_json
 from core.runs.planner import plan
 from core.runs.spec import read_spec
 from pages.ui.runs import differences, pick
@@ -249,7 +249,7 @@ def test_two_runs_alike_are_told_apart_by_their_ids():
 
 
 def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
-    spec = json.loads(RunFolder(settings.runs_folder() / here).spec.read_text())
+    spec = json.loads(RunDirectory(settings.runs_folder() / here).spec.read_text())
     other = make_run(
         plan(
             read_spec(
@@ -261,7 +261,7 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(here):
             )
         )
     )  # fmt: skip
-    rows = RunFolder(settings.runs_folder() / here)
+    rows = RunDirectory(settings.runs_folder() / here)
     for file in rows.items.iterdir():
         (other.items / file.name).write_bytes(file.read_bytes())
     write_json(other.done, {"done": 4, "failed": 0})

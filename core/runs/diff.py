@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from core.errors import InputError, UnknownName
-from core.runs.directory import RunFolder, find_run
+from core.runs.directory import RunDirectory, find_run
 from core.runs.experiment import EXPERIMENTS
 from core.runs.facts import facts
 from core.runs.paired import detectable, paired
@@ -33,7 +33,7 @@ EVIDENCE_OUTCOME = (
 """SQL: where the evidence of a selection is."""
 
 
-def _judged(folder: RunFolder) -> tuple[Plan, list[Row]]:
+def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
     """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
     reviews = reviews_of(folder)
     return with_reviews(folder.plan(), reviews), review_verdicts(folder, reviews)

@@ -45,7 +45,7 @@ from core.storage.rows import RowStore
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunDirectory:
     """The places in a run's folder."""
 
     path: Path
@@ -163,12 +163,12 @@ def run_ids() -> list[str]:
     )
 
 
-def find_run(run: str) -> RunFolder:
+def find_run(run: str) -> RunDirectory:
     """The folder of a run; raises UnknownName, so that no path can be smuggled in as an id."""
     known = run_ids()
     if run not in known:
         raise UnknownName("run", run, known[::-1])
-    return RunFolder(settings.runs_folder() / run)
+    return RunDirectory(settings.runs_folder() / run)
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def writing(path: Path) -> Generator[None]:
         ) from None
 
 
-def read_note(folder: RunFolder) -> dict[str, Any] | None:
+def read_note(folder: RunDirectory) -> dict[str, Any] | None:
     """The note of a run that waits in the queue; None where it waits no longer."""
     try:
         return json.loads(folder.queued.read_text(encoding="utf-8"))
@@ -191,11 +191,11 @@ def read_note(folder: RunFolder) -> dict[str, Any] | None:
         return None
 
 
-def waiting() -> list[tuple[RunFolder, dict[str, Any]]]:
+def waiting() -> list[tuple[RunDirectory, dict[str, Any]]]:
     """The runs that have a note, with it, in the queue's order."""
-    found: list[tuple[RunFolder, dict[str, Any]]] = []
+    found: list[tuple[RunDirectory, dict[str, Any]]] = []
     for path in settings.runs_folder().glob("*/queued.json"):
-        folder = RunFolder(path.parent)
+        folder = RunDirectory(path.parent)
         note = None if folder.id.startswith(".") else read_note(folder)
         if note is not None:
             found.append((folder, note))
@@ -204,9 +204,9 @@ def waiting() -> list[tuple[RunFolder, dict[str, Any]]]:
 
 def make_run(
     document: Mapping[str, Any],
-    queued: Callable[[RunFolder], Mapping[str, Any]] | None = None,
+    queued: Callable[[RunDirectory], Mapping[str, Any]] | None = None,
     place: str = "",
-) -> RunFolder:
+) -> RunDirectory:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
     ``queued`` makes the note of a run that is to wait its turn; ``place``: where its work is done.
@@ -221,14 +221,14 @@ def make_run(
 def _made(
     runs: Path,
     document: Mapping[str, Any],
-    queued: Callable[[RunFolder], Mapping[str, Any]] | None,
+    queued: Callable[[RunDirectory], Mapping[str, Any]] | None,
     place: str,
-) -> RunFolder:
+) -> RunDirectory:
     while True:
         made = datetime.now(UTC)  # local time goes back by an hour in autumn
         # By name is by age, also of runs made within a second: five digits are its microseconds.
         id = f"{made:%Y%m%d-%H%M%S}-{made.microsecond:05x}{secrets.randbelow(16):x}"
-        fresh, final = RunFolder(runs / f".new-{id}"), runs / id
+        fresh, final = RunDirectory(runs / f".new-{id}"), runs / id
         if final.exists():
             continue
         fresh.path.mkdir()
@@ -244,10 +244,10 @@ def _made(
         except OSError:
             shutil.rmtree(fresh.path, ignore_errors=True)
             raise
-        return RunFolder(final)
+        return RunDirectory(final)
 
 
-def take_lock(folder: RunFolder) -> Lock:
+def take_lock(folder: RunDirectory) -> Lock:
     """The run's lock; raises InputError where another worker holds it or it cannot be taken."""
     with writing(folder.path):
         lock = Lock.take(folder.lock)

@@ -28,7 +28,7 @@ from core.protocol import Protocol
 from core.readers import READERS
 from core.runs.cluster.place import named_cluster, read_place, spelled
 from core.runs.components import ComponentSpec, gathering
-from core.runs.directory import RunFolder, run_ids
+from core.runs.directory import RunDirectory, run_ids
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, ArmEntry, Plan, Spec
 from core.runs.planner import (
@@ -116,7 +116,7 @@ def _measured(kind: str) -> Iterator[tuple[Plan, Pace]]:
     """Plans of finished runs of a kind, done on this machine, each with its pace."""
     seen = 0
     for id in reversed(run_ids()):
-        folder = RunFolder(settings.runs_folder() / id)
+        folder = RunDirectory(settings.runs_folder() / id)
         raw = json.loads(folder.spec.read_text(encoding="utf-8"))
         if raw["spec"]["kind"] != kind or not folder.done.exists():
             continue
@@ -128,7 +128,7 @@ def _measured(kind: str) -> Iterator[tuple[Plan, Pace]]:
             return
 
 
-def _pace(folder: RunFolder) -> Pace | None:
+def _pace(folder: RunDirectory) -> Pace | None:
     """A run's pace over its passes on this machine, by the workers' stopwatches."""
     passes: list[list[tuple[float, int]]] = []
     here = False

@@ -32,7 +32,7 @@ from core.egress import audit
 from core.errors import DataUseError, InputError, MidchartError
 from core.loaders.open import open_cohort
 from core.runs.components import ComponentSpec, gathering
-from core.runs.directory import RunFolder, find_run, now, write_json
+from core.runs.directory import RunDirectory, find_run, now, write_json
 from core.runs.gate_checkpoints import NOTE
 from core.runs.plan import READER, ArmEntry, Plan, Spec
 from core.runs.presets import read_toml, write_toml
@@ -355,7 +355,7 @@ def kept_columns(table: str, schema: Schema, with_text: bool) -> list[str]:
     ]
 
 
-def text_allowed(folder: RunFolder, plan: Plan) -> bool:
+def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
     """Whether a run's text of records may leave: its cohort is synthetic, or its tag says so.
 
     The tag as it now is, where the cohort is here; else as it was when the run was planned.
@@ -414,7 +414,7 @@ def html_of(run: str) -> str:
     return report_html(report(run), _facts(find_run(run).plan()))
 
 
-def _finished(folder: RunFolder) -> Plan:
+def _finished(folder: RunDirectory) -> Plan:
     state = state_of(folder)
     if state != "done":
         raise InputError(f"run {folder.id} is {state}; only a finished run can be exported")
@@ -433,7 +433,7 @@ def _facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write(folder: RunFolder, plan: Plan, made: Path, with_text: bool) -> dict[str, Any]:
+def _write(folder: RunDirectory, plan: Plan, made: Path, with_text: bool) -> dict[str, Any]:
     """Every file of an export in ``made``; gives its manifest."""
     raw: dict[str, Any] = {**plan.raw, "run": folder.id}
     # Where the cohort lies tells of this machine; its name and content are what counts.

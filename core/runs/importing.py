@@ -27,7 +27,7 @@ from core import config as settings
 from core.errors import DataError, InputError, MidchartError
 from core.loaders.position import position_in_words
 from core.protocol import parse
-from core.runs.directory import RunFolder, now, write_json, writing
+from core.runs.directory import RunDirectory, now, write_json, writing
 from core.runs.experiment import EXPERIMENTS
 from core.runs.export import MANIFEST, read_manifest
 from core.runs.gate_checkpoints import seen_patients
@@ -171,11 +171,11 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     missing = [name for name in NEEDED if name not in listed]
     if missing:
         raise InputError(f"{path}: lacks {missing[0]}")
-    final = RunFolder(runs / run)
+    final = RunDirectory(runs / run)
     if final.path.exists():
         raise InputError(f"run {run} is here already: {final.path}")
     # A name with a dot: no list of runs shows it before it is whole.
-    fresh = RunFolder(Path(tempfile.mkdtemp(prefix=".import-", dir=runs)))
+    fresh = RunDirectory(Path(tempfile.mkdtemp(prefix=".import-", dir=runs)))
     try:
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
@@ -204,7 +204,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     return {"run": run, "folder": str(final.path), **here, "reviews": taken}
 
 
-def _reviews(path: Path, fresh: RunFolder) -> dict[str, list[dict[str, Any]]]:
+def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]:
     """The reviewers' files by name, held to what this program writes and taken out of the run's
     folder: they belong beside the runs, where more can be added."""
     place = fresh.path / "reviews"
@@ -221,7 +221,7 @@ def _hash_of(opened: Opener) -> str:
         return sha256(read(MOST_MANIFEST)).hexdigest()
 
 
-def _here(fresh: RunFolder) -> dict[str, str]:
+def _here(fresh: RunDirectory) -> dict[str, str]:
     """The cohort of this installation that has the run's cohort's name, held to its content.
 
     ``cohort``: "same", "other" (a name that holds something else here) or "absent"; ``data``: its
@@ -262,7 +262,7 @@ def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:
         target.unlink()
 
 
-def _look(path: Path, run: str, fresh: RunFolder) -> None:
+def _look(path: Path, run: str, fresh: RunDirectory) -> None:
     """Hold plan, counts and rows to what this installation can read."""
     fresh.items.mkdir(exist_ok=True)
     try:

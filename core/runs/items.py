@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import InputError
-from core.runs.directory import RunFolder, find_run
+from core.runs.directory import RunDirectory, find_run
 from core.runs.evidence import UNLOCATED
 from core.runs.paired import adjust, bounds
 from core.runs.parts import counted_store, part_of
@@ -53,7 +53,7 @@ MEASURES = (ACCURACY, IN_PROMPT, KEPT)
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    folder: RunFolder
+    folder: RunDirectory
     plan: Plan
     cells: Mapping[str, Mapping[Cell, Right]]
     """By measure."""

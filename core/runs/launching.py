@@ -14,14 +14,14 @@ import sys
 from core import config as settings
 from core.runs import slots
 from core.runs.cluster.place import LOCAL, on_loopback
-from core.runs.directory import RunFolder, writing
+from core.runs.directory import RunDirectory, writing
 from core.storage.lock import Lock
 
 children: dict[str, subprocess.Popen[bytes]] = {}
 """Workers that this process started and has not collected yet, by their run."""
 
 
-def launch(folder: RunFolder, lock: Lock, slot: str = "") -> None:
+def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     """Start a worker that inherits the lock; this process lets it go.
 
     ``slot``: where it works, of :func:`core.runs.slots.here`; without one it is the first that

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.errors import UnknownName
-from core.runs.directory import RunFolder
+from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS
 from core.runs.gate_checkpoints import seen_patients
 from core.runs.plan import Plan
@@ -58,7 +58,7 @@ class Part:
         )
 
 
-def part_of(folder: RunFolder, plan: Plan, part: str = "") -> Part:
+def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> Part:
     """A part of a run's patients.
 
     ``part``: "test", "seen" or "all"; empty for "test" where the run has a trained arm and its
@@ -89,7 +89,7 @@ def part_of(folder: RunFolder, plan: Plan, part: str = "") -> Part:
     return Part(name, "true", len(records), found)
 
 
-def counted_store(folder: RunFolder, plan: Plan, part: str = "") -> RowStore:
+def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
     """A run's tables, whose tables of results count a part of its patients alone."""
     store = folder.store(plan.kind)
     store.counted = part_of(folder, plan, part).where

@@ -16,7 +16,7 @@ from core.errors import InputError, WorkFailed
 from core.judges.model.options import book
 from core.runs import queue
 from core.runs.cluster.place import named_cluster, read_place
-from core.runs.directory import RunFolder, find_run, make_run, take_lock, writing
+from core.runs.directory import RunDirectory, find_run, make_run, take_lock, writing
 from core.runs.gate_checkpoints import refuse_others
 from core.runs.launching import children, launch, reap
 from core.runs.plan import Plan
@@ -111,7 +111,7 @@ def resume(
     return run
 
 
-def _set_budget(folder: RunFolder, begun: Plan, budget_usd: float) -> None:
+def _set_budget(folder: RunDirectory, begun: Plan, budget_usd: float) -> None:
     if not 0 < budget_usd < 1e9:
         raise InputError("a budget is US dollars above 0")
     paid = [entry for entry in begun.judge_entries if entry.options.get("budget_usd")]
@@ -163,7 +163,7 @@ def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> N
     if now["status"] == "cancelled":
         raise WorkFailed(f"run {run} was cancelled {counted}; resume it with: resume {run}")
     reason = f" ({now['reason']})" if now["reason"] else ""
-    log = RunFolder(settings.runs_folder() / run).log
+    log = RunDirectory(settings.runs_folder() / run).log
     raise WorkFailed(
         f"the worker of run {run} died {counted}{reason}; see {log}; go on with: resume {run}"
     )

@@ -20,7 +20,7 @@ from core.runs import slots
 from core.runs import status as state
 from core.runs.cluster.place import named_cluster, read_place
 from core.runs.directory import (
-    RunFolder,
+    RunDirectory,
     find_run,
     make_run,
     now,
@@ -55,7 +55,7 @@ def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     return folder.id
 
 
-def put(folder: RunFolder) -> None:
+def put(folder: RunDirectory) -> None:
     """Put a run that is there at the queue's end, its lock held by the caller."""
     with writing(folder.path), alone(_lock()):
         write_json(folder.queued, _place(folder))
@@ -90,7 +90,7 @@ def tick() -> str:
 
 
 def _start_what_may() -> None:
-    folders = [RunFolder(settings.runs_folder() / id) for id in run_ids()]
+    folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
     busy = {state.slot_of(f) for f in folders if state.state_of(f) in BUSY}
     for folder, note in waiting():
         free = [slot for slot in slots.fitting(note["wants"]) if slot not in busy]
@@ -109,7 +109,7 @@ def _lock() -> Path:
     return settings.runs_folder() / ".queue.lock"
 
 
-def _place(folder: RunFolder) -> dict[str, Any]:
+def _place(folder: RunDirectory) -> dict[str, Any]:
     """The note of a run that comes now; under the queue's lock."""
     last = max((note["place"] for _, note in waiting()), default=0)
     return {"place": last + 1, "wants": slots.wanted_by(folder), "since": now()}

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.loaders.position import position_in_words
-from core.runs.directory import RunFolder, find_run
+from core.runs.directory import RunDirectory, find_run
 from core.runs.experiment import EXPERIMENTS, Table
 from core.runs.parts import ALL, SEEN, TEST, Part, counted_store, part_of
 from core.runs.plan import BUFFER_ALONE, Plan
@@ -65,7 +65,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     }
 
 
-def _tables(folder: RunFolder, plan: Plan, part: Part) -> dict[str, Table]:
+def _tables(folder: RunDirectory, plan: Plan, part: Part) -> dict[str, Table]:
     kind, store = EXPERIMENTS.build(plan.kind), folder.store(plan.kind)
     store.counted = part.where
     tables = kind.tables(store, plan)
@@ -86,7 +86,7 @@ def _row_part(table: str, part: Part) -> str:
     return SEEN if table.endswith(f"_{SEEN}") else part.name
 
 
-def _warnings(folder: RunFolder, plan: Plan) -> list[str]:
+def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     """What a reader of the tables should know about how the run came about."""
     warnings: list[str] = []
     codes = {plan.raw["versions"]["code"]}

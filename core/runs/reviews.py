@@ -23,7 +23,7 @@ from core import config as settings
 from core.errors import InputError, UnknownName
 from core.judges.refusal import is_refusal
 from core.runs.components import ComponentSpec
-from core.runs.directory import RunFolder, find_run
+from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import Plan
 from core.runs.rows import VERDICTS, blank, digest
 from core.storage.jsonl import add_line, read_lines
@@ -44,7 +44,7 @@ class Distinct:
     answers: tuple[str, ...]
 
 
-def distinct_answers(folder: RunFolder) -> dict[str, Distinct]:
+def distinct_answers(folder: RunDirectory) -> dict[str, Distinct]:
     """The cards of a run by key, in the order of their keys.
 
     Raises InputError for a run of a kind without answers.
@@ -171,7 +171,7 @@ def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
     return {line["card"]: line for line in read_lines(_file(run, reviewer))}
 
 
-def review_files(folder: RunFolder) -> list[Path]:
+def review_files(folder: RunDirectory) -> list[Path]:
     """The files of a run's reviewers, and the one with the number of shared cards."""
     there = _folder(folder.id)
     names = [*reviewers_of(folder), SHARED_FILE]
@@ -231,7 +231,7 @@ def reviewers(run: str) -> list[str]:
     return reviewers_of(find_run(run))
 
 
-def reviewers_of(folder: RunFolder) -> list[str]:
+def reviewers_of(folder: RunDirectory) -> list[str]:
     """:func:`reviewers` of a run whose folder is known."""
     there = _folder(folder.id)
     if not there.is_dir():
@@ -319,7 +319,7 @@ def consensus(votes: Iterable[str]) -> str:
     return "unparsed"
 
 
-def reviews_of(folder: RunFolder) -> Reviews:
+def reviews_of(folder: RunDirectory) -> Reviews:
     """All human verdicts on a run; :data:`NOBODY` where there are none."""
     people = reviewers_of(folder)
     if not people or "answers" not in folder.store(folder.plan().kind).schemas:
@@ -354,7 +354,7 @@ def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
     return replace(plan, judge_entries=plan.judge_entries + people)
 
 
-def review_verdicts(folder: RunFolder, reviews: Reviews) -> list[dict[str, Any]]:
+def review_verdicts(folder: RunDirectory, reviews: Reviews) -> list[dict[str, Any]]:
     """Human verdicts as rows of verdicts, a row an answer and judge."""
     rows = reviews.rows()
     if not rows:
@@ -497,7 +497,7 @@ def review_rows(run: str, reviewer: str = "") -> list[dict[str, Any]]:
     return _rows(folder, names, distinct_answers(folder))
 
 
-def review_tables(folder: RunFolder, reviews: Reviews) -> dict[str, list[dict[str, Any]]]:
+def review_tables(folder: RunDirectory, reviews: Reviews) -> dict[str, list[dict[str, Any]]]:
     """The tables of a report about its reviewers: ``reviews``, a row a human judge, and
     ``review_verdicts``, a row a verdict, without the words of answers and comments."""
     rows = _rows(folder, reviewers_of(folder), dict(reviews.cards)) if reviews.cards else []
@@ -509,7 +509,9 @@ def review_tables(folder: RunFolder, reviews: Reviews) -> dict[str, list[dict[st
     }
 
 
-def _rows(folder: RunFolder, names: list[str], cards: dict[str, Distinct]) -> list[dict[str, Any]]:
+def _rows(
+    folder: RunDirectory, names: list[str], cards: dict[str, Distinct]
+) -> list[dict[str, Any]]:
     run = folder.id
     shared = overlap(run, cards, shared_cards(run))
     rows: list[dict[str, Any]] = []

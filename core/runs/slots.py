@@ -16,7 +16,7 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import ComponentSpec
-from core.runs.directory import RunFolder
+from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import READER, Plan
 
@@ -45,7 +45,7 @@ def wanted(plan: Plan) -> str:
     return CPU
 
 
-def wanted_by(folder: RunFolder) -> str:
+def wanted_by(folder: RunDirectory) -> str:
     """What a run wants of this machine: "ray" where others do its work, else as its plan says."""
     return RAY if folder.place() else wanted(folder.plan())
 

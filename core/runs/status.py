@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from core.config import runs_folder
-from core.runs.directory import RunFolder, find_run, run_ids, waiting
+from core.runs.directory import RunDirectory, find_run, run_ids, waiting
 from core.runs.tables import literal
 from core.storage.lock import held
 
@@ -24,7 +24,7 @@ FULL = 1 << 14
 """Bytes free on a disk that takes no more rows."""
 
 
-def state_of(folder: RunFolder) -> str:
+def state_of(folder: RunDirectory) -> str:
     """queued, running, cancelling, cancelled, crashed or done."""
     alive = held(folder.lock)
     if not alive and folder.queued.exists():
@@ -49,13 +49,13 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (lines[1:] if size > TAIL else lines)]
 
 
-def last_event(folder: RunFolder, *names: str) -> dict[str, Any] | None:
+def last_event(folder: RunDirectory, *names: str) -> dict[str, Any] | None:
     """The latest event with one of these names."""
     found = [event for event in _whole_lines(folder.events) if event["event"] in names]
     return found[-1] if found else None
 
 
-def counts(folder: RunFolder, kind: str, state: str) -> tuple[int, int]:
+def counts(folder: RunDirectory, kind: str, state: str) -> tuple[int, int]:
     """Items done without fault, and items failed."""
     if state == "done":
         done = json.loads(folder.done.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def counts(folder: RunFolder, kind: str, state: str) -> tuple[int, int]:
     return sum(row["done"] for row in rows), sum(row["failed"] for row in rows)
 
 
-def pace(folder: RunFolder) -> float | None:
+def pace(folder: RunDirectory) -> float | None:
     """Items a second of a worker at work, over its last minute or so; None before it has one.
 
     By the worker's own stopwatch, so a clock that is set changes nothing.
@@ -92,7 +92,7 @@ def pace(folder: RunFolder) -> float | None:
     return (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0])
 
 
-def slot_of(folder: RunFolder) -> str:
+def slot_of(folder: RunDirectory) -> str:
     """Where a run works, or last did: "cpu", "gpu 0"; the CPU's where nothing says."""
     try:
         return folder.slot.read_text(encoding="utf-8") or "cpu"
@@ -100,13 +100,13 @@ def slot_of(folder: RunFolder) -> str:
         return "cpu"
 
 
-def _place(folder: RunFolder) -> int | None:
+def _place(folder: RunDirectory) -> int | None:
     """A waiting run's place in the queue, from 1."""
     order = [other.id for other, _ in waiting()]
     return order.index(folder.id) + 1 if folder.id in order else None
 
 
-def _outside(folder: RunFolder, state: str) -> str:
+def _outside(folder: RunDirectory, state: str) -> str:
     """What can be said of a worker that left no word."""
     if state != "crashed":
         return ""
@@ -115,7 +115,7 @@ def _outside(folder: RunFolder, state: str) -> str:
     return "its process was ended from outside" if folder.log.exists() else ""
 
 
-def _imported(folder: RunFolder) -> dict[str, Any]:
+def _imported(folder: RunDirectory) -> dict[str, Any]:
     """What is known of a run that was done elsewhere; nothing of one that was done here."""
     try:
         return json.loads(folder.imported.read_text(encoding="utf-8"))
@@ -123,7 +123,7 @@ def _imported(folder: RunFolder) -> dict[str, Any]:
         return {}
 
 
-def _status(folder: RunFolder) -> dict[str, Any]:
+def _status(folder: RunDirectory) -> dict[str, Any]:
     raw = json.loads(folder.spec.read_text(encoding="utf-8"))
     state = state_of(folder)
     try:
@@ -177,7 +177,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     """
     if run is not None:
         return _status(find_run(run))
-    folders = [RunFolder(runs_folder() / id) for id in reversed(run_ids())]
+    folders = [RunDirectory(runs_folder() / id) for id in reversed(run_ids())]
     return [_status(folder) for folder in folders]
 
 

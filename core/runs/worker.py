@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import InputError, MidchartError
 from core.runs.cluster import work_on
 from core.runs.cluster.place import named_cluster
-from core.runs.directory import RunFolder, find_run, now, take_lock, write_json
+from core.runs.directory import RunDirectory, find_run, now, take_lock, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped, reason_of
 from core.runs.planner import chosen, destinations, note, opened, permit, preflight
@@ -30,7 +30,7 @@ STILL_S = 5.0
 """How often it is told that nothing more is there yet."""
 
 
-def do_run(folder: RunFolder) -> str:
+def do_run(folder: RunDirectory) -> str:
     """Do all that is left of a run whose lock this process holds; "done" or "cancelled"."""
     plan = folder.plan()
     store = folder.store(plan.kind)

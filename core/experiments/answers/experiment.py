@@ -14,7 +14,7 @@ from core.experiments.selection import tables as stage1
 from core.protocol import Protocol
 from core.runs import semantic
 from core.runs.answering import Answering
-from core.runs.directory import RunFolder
+from core.runs.directory import RunDirectory
 from core.runs.evidence import question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, reason_of
@@ -61,7 +61,7 @@ class AnswersRun(Experiment):
         semantic.score(job, "answers")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        folder = RunFolder(store.folder.parent)
+        folder = RunDirectory(store.folder.parent)
         reviews = reviews_of(folder)
         return {
             **stage1.tables(store, plan),

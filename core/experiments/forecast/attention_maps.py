@@ -19,7 +19,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.experiments.forecast.spec import variants_of
 from core.experiments.forecast.tables import prediction_files, read_columns
 from core.loaders.labelled import LabelledData, labelled
-from core.runs.directory import RunFolder
+from core.runs.directory import RunDirectory
 from core.runs.plan import Plan
 from core.sequences import UNDATED, last_events
 from core.types import Cohort
@@ -86,7 +86,7 @@ class HeldOut:
     seeds: tuple[int, ...]
 
 
-def held_out(folder: RunFolder, plan: Plan, task: str, seed: int | None = None) -> HeldOut:
+def held_out(folder: RunDirectory, plan: Plan, task: str, seed: int | None = None) -> HeldOut:
     """The sequences of a task by number, with the scores of one seed's models (None: the first).
 
     Raises UnknownName for a task or seed that the run has no model of, InputError where the run
@@ -107,7 +107,7 @@ def held_out(folder: RunFolder, plan: Plan, task: str, seed: int | None = None) 
 
 
 def attended(
-    folder: RunFolder, plan: Plan, cohort: Cohort, task: str, index: int, seed: int
+    folder: RunDirectory, plan: Plan, cohort: Cohort, task: str, index: int, seed: int
 ) -> Attended:
     """What the models of ``seed`` gave each event of held-out sequence ``index`` (from 0).
 
@@ -144,7 +144,7 @@ def attended(
     return Attended(task, index, int(told["label"][index]), events, models)
 
 
-def _trained(folder: RunFolder, plan: Plan, task: str) -> list[dict[str, Any]]:
+def _trained(folder: RunDirectory, plan: Plan, task: str) -> list[dict[str, Any]]:
     """Trained models of a task whose files are there, in the spec's order of variants."""
     columns = "item, task, variant, attention, seed"
     where = "status = 'ok' AND seed IS NOT NULL"
@@ -168,11 +168,11 @@ def _trained(folder: RunFolder, plan: Plan, task: str) -> list[dict[str, Any]]:
     return sorted(there, key=lambda row: (order.index(row["variant"]), row["seed"]))
 
 
-def _model_file(folder: RunFolder, item: str) -> Path:
+def _model_file(folder: RunDirectory, item: str) -> Path:
     return folder.path / "forecast" / f"{item}.safetensors"
 
 
-def _predictions(folder: RunFolder, item: str) -> dict[str, NDArray[Any]]:
+def _predictions(folder: RunDirectory, item: str) -> dict[str, NDArray[Any]]:
     return read_columns(prediction_files(folder.path, item)[0])
 
 
@@ -184,13 +184,13 @@ def _model(place: Path, item: str, changed: int) -> tuple[Any, Any]:
     return load_model(place, item)
 
 
-def _load(folder: RunFolder, item: str) -> tuple[Any, Any]:
+def _load(folder: RunDirectory, item: str) -> tuple[Any, Any]:
     file = _model_file(folder, item)
     return _model(file.parent, item, file.stat().st_mtime_ns)
 
 
 def _known(
-    folder: RunFolder, item: str, codes: NDArray[np.int32], values: NDArray[np.float32]
+    folder: RunDirectory, item: str, codes: NDArray[np.int32], values: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
     from core.experiments.forecast.examples import UNKNOWN
 
@@ -198,7 +198,7 @@ def _known(
 
 
 def _weights(
-    folder: RunFolder,
+    folder: RunDirectory,
     row: Mapping[str, Any],
     codes: NDArray[np.int32],
     values: NDArray[np.float32],

@@ -17,7 +17,7 @@ from core.experiments.needles.tables import (
 )
 from core.protocol import Protocol
 from core.runs.answering import Answering
-from core.runs.directory import RunFolder
+from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
@@ -91,7 +91,7 @@ class NeedleRun(Experiment):
         Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        folder = RunFolder(store.folder.parent)
+        folder = RunDirectory(store.folder.parent)
         reviews = reviews_of(folder)
         return {
             **needle_tables(store, with_reviews(plan, reviews), reviews.rows()),

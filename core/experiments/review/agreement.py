@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from core.experiments.answers.agreement import Totals, measured
-from core.runs.directory import RunFolder, find_run
+from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import Plan
 from core.runs.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.runs.rows import COUNTS
@@ -58,7 +58,7 @@ def review_agreement(run: str) -> Table:
     return [row for row, _ in rows]
 
 
-def _judges(folder: RunFolder, plan: Plan, cards: Mapping[str, Distinct]) -> dict[str, Said]:
+def _judges(folder: RunDirectory, plan: Plan, cards: Mapping[str, Distinct]) -> dict[str, Said]:
     """Judge → its verdict on each card: that on most rows with the words, none where they tie."""
     card = card_of_answer(cards)
     votes: dict[str, Counter[str]] = {judge: Counter() for judge in plan.judges}
