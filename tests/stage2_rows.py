@@ -10,14 +10,14 @@ import numpy as np
 
 from core.protocol import Protocol
 from core.runs.components import ComponentSpec
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import ANSWERS, VERDICTS, blank
 from core.storage.rows import RowStore
 
 ARMS = (
-    ArmEntry("bm25", 20, 5, None, {}, "bm25"),
-    ArmEntry("bm25", 1, 5, None, {}, "bm25 k=1"),
-    ArmEntry("dense", 20, 5, None, {}, "dense"),
+    ArmConfig("bm25", 20, 5, None, {}, "bm25"),
+    ArmConfig("bm25", 1, 5, None, {}, "bm25 k=1"),
+    ArmConfig("dense", 20, 5, None, {}, "dense"),
 )
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 QUESTIONS, PATIENTS = 60, 20

@@ -16,7 +16,7 @@ from core.judges.model.options import HAIKU
 from core.protocol import Protocol
 from core.runs.diff import rows
 from core.runs.estimate import estimate, writing
-from core.runs.plan import ArmEntry
+from core.runs.plan import ArmConfig
 from core.runs.process import start, wait
 from core.storage.jsonl import read_lines
 from core.text import sentences
@@ -92,7 +92,7 @@ def test_what_summaries_take_is_near_what_the_arm_asks(n, chunk, window, tokens,
     reader = Writer(window=window, words=40)
     arm = ARMS.build("map_reduce", protocol, reader=reader, events=chunk)
     arm.select(record, Instruction("i1", "p1", "What was it?"), Budget(tokens=tokens))
-    entry = ArmEntry("map_reduce", 20, 5, tokens, {"events": chunk, "reader": {}})
+    entry = ArmConfig("map_reduce", 20, 5, tokens, {"events": chunk, "reader": {}})
     told = writing(entry, protocol, window, [(n, n, sum(p.tokens for p in pieces))], 4, 40)
     assert 0.8 < told.calls / len(reader.prompts) < 1.25
     assert 0.7 < told.read / sum(prompt.tokens for prompt in reader.prompts) < 1.4

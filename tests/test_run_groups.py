@@ -16,7 +16,7 @@ from core.runs.answering import select
 from core.runs.diff import rows
 from core.runs.evidence import Question
 from core.runs.job import Stopped, outcomes
-from core.runs.plan import ArmEntry
+from core.runs.plan import ArmConfig
 from core.runs.process import cancel, children, resume, start, wait
 from core.runs.queue import status
 from core.runs.report import report
@@ -155,7 +155,7 @@ def test_an_arm_that_is_asked_to_stop_while_it_selects_has_not_failed(cohort: Pa
     question = Question(opened.instructions[0], opened, None, {}, None)
     job = SimpleNamespace(arm=lambda entry: Waits())
     with pytest.raises(Stopped):
-        select(job, ArmEntry("waits", 20, 5, None), question)
+        select(job, ArmConfig("waits", 20, 5, None), question)
 
 
 def test_closing_closes_the_group():

@@ -10,7 +10,7 @@ from core.bench import BENCHES, compare, reference
 from core.protocol import Protocol
 from core.runs.components import ComponentSpec
 from core.runs.facts import facts
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import ANSWERS, VERDICTS
 from core.runs.tables import tally
 from core.storage.query import query
@@ -62,7 +62,7 @@ def result_rows() -> dict[str, Any]:
     plain = reference("tables")
     plan = Plan(
         "bench", "answers", "", "",
-        tuple(ArmEntry(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(ARMS)),
+        tuple(ArmConfig(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(ARMS)),
         tuple(ComponentSpec(f"reader{r}", {}, f"reader{r}") for r in range(READERS)),
         tuple(ComponentSpec(f"judge{j}", {}, f"judge{j}") for j in range(JUDGES)),
         Protocol(), None, {}, 0, {},

@@ -22,7 +22,7 @@ from core.protocol import Protocol
 from core.runs.directory import now
 from core.runs.evidence import Question, buffer_claims
 from core.runs.job import Job, Row, Stopped, outcomes, reason_of
-from core.runs.plan import ArmEntry
+from core.runs.plan import ArmConfig
 from core.runs.rows import (
     ANSWERS,
     SELECTIONS,
@@ -42,7 +42,7 @@ from core.types import Answer, Gold, Instruction, Outcome, Prompt, Selection, Us
 # A selection as a row: what an arm kept for a question, what it hit, what it cost.
 
 
-def select(job: Job, entry: ArmEntry, question: Question) -> tuple[Selection | None, Row]:
+def select(job: Job, entry: ArmConfig, question: Question) -> tuple[Selection | None, Row]:
     """A selection and the columns that tell of it; None and a reason where it failed.
 
     ``key``, ``item`` and ``time`` are left to the caller. Raises Stopped: an arm whose reader waits
@@ -88,7 +88,7 @@ LARGEST_PILE = 4
 class Asked:
     """A question put to a reader over an arm entry's selection; ``reader`` is its label."""
 
-    entry: ArmEntry
+    entry: ArmConfig
     question: Question
     reader: str
 
@@ -474,7 +474,7 @@ class Answering:
         self.reading.finish()
         self.judging.finish()
 
-    def _wanting(self, entry: ArmEntry, instruction: Instruction) -> bool:
+    def _wanting(self, entry: ArmConfig, instruction: Instruction) -> bool:
         return any(
             item_of(entry, instruction.id, reader) not in self.answers
             or any(
@@ -485,7 +485,7 @@ class Answering:
             for reader in self.job.plan.readers
         )
 
-    def _entry(self, entry: ArmEntry, question: Question) -> None:
+    def _entry(self, entry: ArmConfig, question: Question) -> None:
         selected: tuple[Selection | None, Row] | None = None
         for reader in self.job.plan.readers:
             asked = Asked(entry, question, reader)

@@ -39,7 +39,7 @@ from core.errors import InputError, UnknownName
 from core.protocol import Protocol
 from core.runs.components import ComponentSpec
 from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.storage.lock import Lock
 from core.storage.rows import RowStore
 
@@ -119,7 +119,7 @@ class RunDirectory:
             spec["kind"],
             raw["cohort"]["path"],
             raw["cohort"]["digest"],
-            tuple(ArmEntry(**entry) for entry in spec["arms"]),
+            tuple(ArmConfig(**entry) for entry in spec["arms"]),
             tuple(ComponentSpec.read(entry) for entry in spec["readers"]),
             tuple(ComponentSpec.read(entry) for entry in spec["judges"]),
             Protocol(**raw["protocol"]),

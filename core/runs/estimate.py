@@ -30,7 +30,7 @@ from core.runs.cluster.place import named_cluster, read_place, spelled
 from core.runs.components import ComponentSpec, gathering
 from core.runs.directory import RunDirectory, run_ids
 from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import READER, ArmEntry, Plan, Spec
+from core.runs.plan import READER, ArmConfig, Plan, Spec
 from core.runs.planner import (
     Destination,
     chosen,
@@ -165,7 +165,7 @@ class Writing:
 
 
 def writing(
-    entry: ArmEntry,
+    entry: ArmConfig,
     protocol: Protocol,
     window: int,
     records: Sequence[tuple[int, int, int]],
@@ -257,7 +257,7 @@ class Lengths:
     evidence: float
     records: tuple[tuple[int, int, int], ...] = ()
 
-    def prompt(self, entry: ArmEntry, window: int, protocol: Protocol) -> float:
+    def prompt(self, entry: ArmConfig, window: int, protocol: Protocol) -> float:
         """Tokens of a prompt over an arm entry's selection."""
         unit = self.total / max(self.units, 1.0)
         limit = protocol.buffer_tokens(entry.tokens)
@@ -368,7 +368,7 @@ def _reader(
 
 
 def _arms_reader(
-    spec: Spec, arm: ArmEntry, instructions: Sequence[Instruction], lengths: Lengths
+    spec: Spec, arm: ArmConfig, instructions: Sequence[Instruction], lengths: Lengths
 ) -> dict[str, Any]:
     """What an arm has its own reader write of each record, whatever is asked of it."""
     entry = ComponentSpec.read(arm.options[READER])

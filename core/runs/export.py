@@ -34,7 +34,7 @@ from core.loaders.open import open_cohort
 from core.runs.components import ComponentSpec, gathering
 from core.runs.directory import RunDirectory, find_run, now, write_json
 from core.runs.gate_checkpoints import NOTE
-from core.runs.plan import READER, ArmEntry, Plan, Spec
+from core.runs.plan import READER, ArmConfig, Plan, Spec
 from core.runs.presets import read_toml, write_toml
 from core.runs.report import report, write_tables
 from core.runs.reviews import review_files
@@ -273,7 +273,7 @@ def _table(plan: Plan) -> dict[str, Any]:
     return table | {k: v for k, v in plan.options.items() if v not in (None, "", [])}
 
 
-def _own_arms(plan: Plan) -> list[ArmEntry]:
+def _own_arms(plan: Plan) -> list[ArmConfig]:
     """The arms that the spec named; those of a budget of tokens come of themselves."""
     budgets: list[int] = plan.options.get("token_matched", [])
     if not budgets:
@@ -285,7 +285,7 @@ def _own_arms(plan: Plan) -> list[ArmEntry]:
     return list(plan.arms)
 
 
-def _arm(entry: ArmEntry, plan: Plan) -> dict[str, Any]:
+def _arm(entry: ArmConfig, plan: Plan) -> dict[str, Any]:
     options = dict(entry.options)
     if READER in options:
         options[READER] = _member(ComponentSpec.read(options[READER]))

@@ -28,7 +28,7 @@ from core.gate.plus.checkpoint import STEM as PLUS_STEM
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.runs.gate_training import PROTOCOL_FIELDS, UNIT_FIELDS, train_gate, train_plus_gate
-from core.runs.plan import ArmEntry
+from core.runs.plan import ArmConfig
 from core.runs.provenance import content_digest
 from core.runs.rows import digest
 from core.storage.files import alone, replacing
@@ -190,7 +190,7 @@ def seen_patients(run: Path) -> dict[str, frozenset[str]]:
     return {label: frozenset(note["seen"]) for label, note in _noted(run).items()}
 
 
-def pin(run: Path, entry: ArmEntry, gate: str, cohort: Cohort, digest: str) -> None:
+def pin(run: Path, entry: ArmConfig, gate: str, cohort: Cohort, digest: str) -> None:
     """Note the gate of an arm and whom it has seen, if none is noted yet, in a run's folder.
 
     ``digest``: the hash of the cohort's files. Raises InputError where another gate is noted.
@@ -208,7 +208,7 @@ def pin(run: Path, entry: ArmEntry, gate: str, cohort: Cohort, digest: str) -> N
         raise _other(run, entry.label)
 
 
-def refuse_others(run: Path, arms: Iterable[ArmEntry], protocol: Protocol) -> None:
+def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> None:
     """Raise InputError where an arm's gate is not the one noted, DataError where it is gone.
 
     A default gate that is gone from the cache is trained again when it is needed, and then compared

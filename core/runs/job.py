@@ -22,7 +22,7 @@ from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import ComponentSpec
 from core.runs.gate_checkpoints import DEFAULT_GATES, arm_options, pin
-from core.runs.plan import READER, ArmEntry, Plan
+from core.runs.plan import READER, ArmConfig, Plan
 from core.storage.query import Schema
 from core.types import Cohort, Instruction, Span
 
@@ -175,7 +175,7 @@ class Job:
             raise MidchartError(found.reason)
         return found
 
-    def arm(self, entry: ArmEntry) -> Arm:
+    def arm(self, entry: ArmConfig) -> Arm:
         """The arm of an entry; the oracle is pinned to the cohort's located evidence, and an arm
         with a gate to the gate that it had at its first use in the run."""
 

@@ -22,7 +22,7 @@ READER = "reader"
 
 
 @dataclass(frozen=True, slots=True)
-class ArmEntry:
+class ArmConfig:
     """One entry of a spec's arms: the arm, its budget, its options, and its label.
 
     ``label`` tells entries of one run apart: the arm's name, and what differs from the protocol.
@@ -64,7 +64,7 @@ class Spec:
     name: str
     kind: str
     data: str
-    arms: tuple[ArmEntry, ...]
+    arms: tuple[ArmConfig, ...]
     readers: tuple[ComponentSpec, ...]
     judges: tuple[ComponentSpec, ...]
     protocol: Protocol
@@ -83,7 +83,7 @@ class Plan:
     kind: str
     data: str
     digest: str
-    arms: tuple[ArmEntry, ...]
+    arms: tuple[ArmConfig, ...]
     reader_entries: tuple[ComponentSpec, ...]
     judge_entries: tuple[ComponentSpec, ...]
     protocol: Protocol

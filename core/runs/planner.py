@@ -20,7 +20,7 @@ from core.runs.components import ComponentSpec
 from core.runs.experiment import EXPERIMENTS, MADE
 from core.runs.gate_training import split_of
 from core.runs.job import Job
-from core.runs.plan import READER, ArmEntry, Plan, Spec
+from core.runs.plan import READER, ArmConfig, Plan, Spec
 from core.runs.provenance import content_digest, versions, weights_used
 from core.types import Cohort, Instruction, Manifest
 
@@ -54,13 +54,13 @@ class Destination:
         }
 
 
-def readers_of_arms(arms: Sequence[ArmEntry]) -> list[ComponentSpec]:
+def readers_of_arms(arms: Sequence[ArmConfig]) -> list[ComponentSpec]:
     """The readers that arms work with themselves."""
     return [ComponentSpec.read(arm.options[READER]) for arm in arms if READER in arm.options]
 
 
 def destinations(
-    arms: Sequence[ArmEntry],
+    arms: Sequence[ArmConfig],
     readers: Sequence[ComponentSpec],
     judges: Sequence[ComponentSpec],
     instructions: int,
@@ -129,7 +129,7 @@ def note(run: str, cohort: str, found: Sequence[Destination], records: int) -> N
 
 
 def preflight(
-    arms: Sequence[ArmEntry], readers: Sequence[ComponentSpec], protocol: Protocol, egress: Gate
+    arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec], protocol: Protocol, egress: Gate
 ) -> None:
     """Ask the services of a run's readers, those of its arms included; raises InputError."""
     for entry in (*readers_of_arms(arms), *readers):

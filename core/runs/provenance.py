@@ -16,7 +16,7 @@ from core import config as settings
 from core.errors import DataError
 from core.readers import READERS
 from core.runs.components import ComponentSpec
-from core.runs.plan import READER, ArmEntry
+from core.runs.plan import READER, ArmConfig
 
 PACKAGES = (
     "accelerate",
@@ -74,7 +74,7 @@ def code_digest() -> str:
     return total.hexdigest()
 
 
-def weights_used(arms: Sequence[ArmEntry], readers: Sequence[ComponentSpec]) -> dict[str, str]:
+def weights_used(arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec]) -> dict[str, str]:
     """Label → hash of the weights of every reader that has any (a class method ``mark``).
 
     The readers that arms work with are among them. Raises MissingModel where some are gone.

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
-from core.runs.plan import ArmEntry
+from core.runs.plan import ArmConfig
 from core.storage.query import Schema
 from core.types import Selection
 
@@ -186,14 +186,14 @@ def digest(*parts: str) -> str:
     return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def entry_text(entry: ArmEntry) -> str:
+def entry_text(entry: ArmConfig) -> str:
     """An arm entry, spelled out, for hashing."""
     options = dict(sorted(entry.options.items()))
     return json.dumps([entry.name, entry.k, entry.recency, entry.tokens, options])
 
 
 def item_of(
-    entry: ArmEntry, instruction_id: str, reader: str = "", judge: str = "", repeat: int = 0
+    entry: ArmConfig, instruction_id: str, reader: str = "", judge: str = "", repeat: int = 0
 ) -> str:
     """The name of a piece of work in a run."""
     again = (str(repeat),) if repeat else ()

@@ -21,7 +21,7 @@ from core.readers import READERS
 from core.registry import Registry
 from core.runs.components import ComponentSpec, named_table, read_member, read_members, try_options
 from core.runs.experiment import EXPERIMENTS, MADE, Experiment
-from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmEntry, Spec
+from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmConfig, Spec
 
 FIELDS = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
 PARTS = ("train", "validation", "test")
@@ -162,8 +162,8 @@ def _arms(
     protocol: Protocol,
     required: bool,
     readers: tuple[ComponentSpec, ...],
-) -> tuple[ArmEntry, ...]:
-    entries: list[ArmEntry] = []
+) -> tuple[ArmConfig, ...]:
+    entries: list[ArmConfig] = []
     for value in _list(table, "arms", required):
         entry = _arm(value, protocol, readers)
         same = (entry.name, entry.budget, entry.options)
@@ -174,8 +174,8 @@ def _arms(
 
 
 def token_twins(
-    arms: Sequence[ArmEntry], budgets: Sequence[int], protocol: Protocol
-) -> list[ArmEntry]:
+    arms: Sequence[ArmConfig], budgets: Sequence[int], protocol: Protocol
+) -> list[ArmConfig]:
     """For each budget of tokens every arm of a run once more, held to it instead of to a k.
 
     Entries that differ in k or tokens alone have one twin. A twin compares the arms' own picks:
@@ -183,7 +183,7 @@ def token_twins(
     the buffer first (published).
     """
     own_picks = protocol.recency_rule == "share"
-    twins: list[ArmEntry] = []
+    twins: list[ArmConfig] = []
     for tokens in budgets:
         for entry in arms:
             without = own_picks and entry.name != BUFFER_ALONE
@@ -200,7 +200,7 @@ def token_twins(
     return twins
 
 
-def _arm(value: Any, protocol: Protocol, readers: tuple[ComponentSpec, ...]) -> ArmEntry:
+def _arm(value: Any, protocol: Protocol, readers: tuple[ComponentSpec, ...]) -> ArmConfig:
     name, factory, options = named_table(value, "arms", ARMS, BUDGET_FIELDS)
     table: Mapping[str, Any] = {} if isinstance(value, str) else value
     given = {key: _whole(table, key, 0, f"arm {name!r}") for key in BUDGET_FIELDS if key in table}
@@ -227,7 +227,7 @@ def _arm(value: Any, protocol: Protocol, readers: tuple[ComponentSpec, ...]) -> 
     else:
         try_options(factory, ARMS.family, name, protocol, options)
     changed += [f"{key}={option}" for key, option in sorted(shown.items())]
-    return ArmEntry(name, k, recency, tokens, options, " ".join([name, *changed]))
+    return ArmConfig(name, k, recency, tokens, options, " ".join([name, *changed]))
 
 
 def _reader_of(

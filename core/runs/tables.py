@@ -16,7 +16,7 @@ import numpy as np
 
 from core.judges.failure import FAILURE_KINDS
 from core.runs.evidence import UNLOCATED
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.stats import bootstrap_proportion, clustered_wilson, reported_interval, wilson_interval
 from core.storage.rows import Ask, RowStore
 from core.types import BANDS
@@ -61,7 +61,7 @@ def intervals(hits: int, n: int, plan: Plan, *name: object) -> dict[str, Any]:
     }
 
 
-def entry_columns(entry: ArmEntry) -> dict[str, Any]:
+def entry_columns(entry: ArmConfig) -> dict[str, Any]:
     """How a row names its arm entry; ``label`` tells apart what arm and k do not."""
     return {
         "arm": entry.name,
@@ -71,7 +71,7 @@ def entry_columns(entry: ArmEntry) -> dict[str, Any]:
     }
 
 
-def cells(plan: Plan) -> Iterator[tuple[ArmEntry, str, str]]:
+def cells(plan: Plan) -> Iterator[tuple[ArmConfig, str, str]]:
     """Every arm entry × reader × judge of a run, in the order of its spec."""
     for entry in plan.arms:
         for reader in plan.readers:

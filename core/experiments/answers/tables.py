@@ -13,7 +13,7 @@ from core.judges.model.options import book
 from core.runs.evidence import UNLOCATED
 from core.runs.facts import facts
 from core.runs.paired import detectable, multiplicity, omnibus, paired, readers
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.runs.tables import (
     ALL_BANDS,
     NOTHING,
@@ -41,7 +41,9 @@ STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
 """What questions are told apart by, and the order of its values where it has one of its own."""
 
 
-def _row(entry: ArmEntry, reader: str, judge: str, count: Counts, **stratum: str) -> dict[str, Any]:
+def _row(
+    entry: ArmConfig, reader: str, judge: str, count: Counts, **stratum: str
+) -> dict[str, Any]:
     return {
         **entry_columns(entry),
         "reader": reader,
@@ -101,7 +103,7 @@ def by_stratum(ask: Ask, plan: Plan, column: str) -> Table:
 
 def k_sweep(plan: Plan, rows: Table) -> Table:
     """The rows of ``accuracy`` that differ in k alone: overall, middle and edge, k ascending."""
-    families: dict[str, list[ArmEntry]] = defaultdict(list)
+    families: dict[str, list[ArmConfig]] = defaultdict(list)
     for entry in plan.arms:
         same = (entry.name, entry.recency, entry.tokens, sorted(entry.options.items()))
         families[repr(same)].append(entry)

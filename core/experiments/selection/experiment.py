@@ -13,7 +13,7 @@ from core.runs.directory import now
 from core.runs.evidence import Question, buffer_claims, question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, Row, reason_of
-from core.runs.plan import ArmEntry, Plan, Spec
+from core.runs.plan import ArmConfig, Plan, Spec
 from core.runs.planner import by_record, chosen, own_records
 from core.runs.rows import SELECTIONS, digest, entry_text, item_of
 from core.runs.tables import failures
@@ -23,7 +23,7 @@ from core.text.prompt import limited, limits
 from core.types import Cohort, Instruction, Selection
 
 
-def _limited(job: Job, entry: ArmEntry, question: Question, selection: Selection) -> Row:
+def _limited(job: Job, entry: ArmConfig, question: Question, selection: Selection) -> Row:
     """What the protocol's own limits leave of a selection, as columns; failed with its reason
     where they leave no place for the question."""
     try:

@@ -16,7 +16,7 @@ from core.errors import SpecError
 from core.runs.experiment import EXPERIMENTS
 from core.runs.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Criterion, Stage1Facts, stage1_facts
 from core.runs.location import run_locations
-from core.runs.plan import ArmEntry, Plan
+from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import SEMANTIC
 from core.runs.semantic import wanted
 from core.runs.tables import (
@@ -210,7 +210,7 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, spent: Table) -> T
 
     From the rows of ``recall``, ``precision`` (of the arm's own picks) and ``tokens``.
     """
-    families: dict[str, list[ArmEntry]] = defaultdict(list)
+    families: dict[str, list[ArmConfig]] = defaultdict(list)
     for entry in plan.arms:
         same = (entry.name, entry.recency, entry.tokens, sorted(entry.options.items()))
         families[repr(same)].append(entry)
