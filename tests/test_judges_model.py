@@ -11,7 +11,7 @@ from core.client.calls import Patience
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingKey
 from core.judges import JUDGES
-from core.judges.model.budget import BudgetSpent, Purse
+from core.judges.model.budget import BudgetSpent, JudgeBudget
 from core.judges.model.claude import cache_chains
 from core.judges.model.claude_api import PRICES, Price, about, price_of, tokens_at_most
 from core.judges.model.engine import Request
@@ -283,30 +283,30 @@ def test_a_budget_is_never_exceeded_and_the_rest_fails_with_the_reason(server, t
 
 
 def test_a_purse_counts_what_a_killed_worker_had_under_way(tmp_path):
-    file = tmp_path / "purse.jsonl"
-    purse = Purse(file, 1.0)
-    purse.settle(purse.set_aside(0.5), 0.2)
-    purse.set_aside(0.6)  # the worker is killed here
-    next_purse = Purse(file, 1.0)
-    next_purse.forfeit()
-    assert next_purse.spent == pytest.approx(0.8)
+    file = tmp_path / "budget.jsonl"
+    account = JudgeBudget(file, 1.0)
+    account.charge(account.reserve(0.5), 0.2)
+    account.reserve(0.6)  # the worker is killed here
+    next_budget = JudgeBudget(file, 1.0)
+    next_budget.charge_lost()
+    assert next_budget.spent == pytest.approx(0.8)
     with pytest.raises(BudgetSpent, match=r"\$0\.8000 spent, and this call could cost \$0\.3000"):
-        next_purse.set_aside(0.3)
-    next_purse.settle(next_purse.set_aside(0.1), None)
+        next_budget.reserve(0.3)
+    next_budget.charge(next_budget.reserve(0.1), None)
     assert [line["event"] for line in read_lines(file)].count("spent") == 3
 
 
 @limits(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 1)), max_size=20), st.floats(0.1, 1))
-def test_a_purse_never_spends_more_than_it_holds(calls, budget):
-    purse = Purse(None, budget)
+def test_a_judge_never_spends_more_than_its_budget(calls, budget):
+    account = JudgeBudget(None, budget)
     for most, share in calls:
         try:
-            claim = purse.set_aside(most)
+            claim = account.reserve(most)
         except BudgetSpent:
             continue
-        purse.settle(claim, most * share)
-    assert purse.spent <= budget + 1e-9
+        account.charge(claim, most * share)
+    assert account.spent <= budget + 1e-9
 
 
 def test_prices_are_the_tables_or_the_options():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.experiments.answers.agreement import agreement, self_agreement
-from core.judges.model.budget import Purse
+from core.judges.model.budget import JudgeBudget
 from core.judges.model.options import book
 from core.runs.evidence import UNLOCATED
 from core.runs.facts import facts
@@ -361,15 +361,15 @@ def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
         file = book(folder, entry.label)
         if file is None or not file.exists():
             continue
-        purse, here = Purse(file), in_rows.get(entry.label)
-        known = here is not None or purse.spent > 0 or purse.aside > 0
+        budget, here = JudgeBudget(file), in_rows.get(entry.label)
+        known = here is not None or budget.spent > 0 or budget.reserved > 0
         rows.append(
             {
                 "judge": entry.label,
-                "spent_usd": purse.spent if known else None,
+                "spent_usd": budget.spent if known else None,
                 "rows_usd": (here or 0.0) if known else None,
-                "elsewhere_usd": round(purse.spent - (here or 0.0), 9) if known else None,
-                "aside_usd": purse.aside if known else None,
+                "elsewhere_usd": round(budget.spent - (here or 0.0), 9) if known else None,
+                "aside_usd": budget.reserved if known else None,
             }
         )
     return rows

@@ -21,7 +21,7 @@ from typing import Any
 
 from core.client.calls import Caller, CallFailed, broken, told_failure
 from core.errors import MidchartError
-from core.judges.model.budget import Purse
+from core.judges.model.budget import JudgeBudget
 from core.judges.model.claude_api import ClaudeAPI, Wordless
 from core.judges.model.engine import Request, Said
 from core.storage.jsonl import add_line, read_lines
@@ -76,7 +76,7 @@ class BatchBook:
         self._hear(line)
 
     def claims(self) -> set[str]:
-        """Claims on the purse of all that is under way."""
+        """Reservations of all that is under way."""
         return {line["claim"] for line in (*self.open.values(), *self.lost.values())}
 
     def asking(self, claim: str, n: int) -> None:
@@ -124,19 +124,19 @@ class Batches:
     def __init__(
         self,
         api: ClaudeAPI,
-        purse: Purse,
+        budget: JudgeBudget,
         caller: Caller,
         file: Path | None,
         poll_s: float,
         watch: Callable[[str], None],
     ) -> None:
-        self.api, self.purse, self.caller = api, purse, caller
+        self.api, self.budget, self.caller = api, budget, caller
         self.poll_s, self.watch = poll_s, watch
         self.book = BatchBook(file)
 
     def ask_many(self, requests: Sequence[Request]) -> Generator[Outcome]:
         """Each request's index and what was said, as batches end."""
-        self.purse.forfeit(self.book.claims())
+        self.budget.charge_lost(self.book.claims())
         wanted: Wanted = {}
         for index, request in enumerate(requests):
             wanted.setdefault(request.digest, deque()).append(index)
@@ -148,7 +148,7 @@ class Batches:
                 self._find_lost()  # where what was found was another run's
             while left := _left(wanted):
                 chosen = self._affordable(requests, left)
-                claim = self.purse.set_aside(self._most(requests, chosen))
+                claim = self.budget.reserve(self._most(requests, chosen))
                 yield from self._collect(self._submit(requests, chosen, claim), wanted)
                 for index in chosen:  # so that no item waits for ever
                     waiting = wanted[requests[index].digest]
@@ -165,10 +165,10 @@ class Batches:
     def _affordable(self, requests: Sequence[Request], left: Sequence[int]) -> list[int]:
         """The first of ``left`` that surely stay within the budget and one batch's size.
 
-        At least one: whether that one may be asked, the purse says.
+        At least one: whether that one may be asked, the budget decides.
         """
         chosen: list[int] = []
-        money, size = self.purse.left, 0
+        money, size = self.budget.left, 0
         for index in left:
             money -= self.api.most(requests[index], batch=True)
             size += len(requests[index].prompt.encode("utf-8", "replace")) + 500
@@ -207,7 +207,7 @@ class Batches:
         except CallFailed as failed:
             if not failed.billed:
                 self.book.dropped(claim)
-                self.purse.settle(claim, 0.0)
+                self.budget.charge(claim, 0.0)
             raise
         self.book.asked(claim, batch, len(asked), tempered)
         return batch
@@ -228,7 +228,7 @@ class Batches:
                 self.book.asked(claim, batch, intent["n"], self.api.temperature, found=True)
             else:
                 self.book.dropped(claim)
-                self.purse.settle(claim, 0.0)
+                self.budget.charge(claim, 0.0)
 
     def _latest(self, since: datetime) -> list[tuple[str, int, float]]:
         """Ids, sizes and times (seconds since 1970) of the account's batches made since then."""
@@ -257,7 +257,7 @@ class Batches:
             self.book.not_ours(line["claim"], batch)
             return
         read = [(id, self._read(result, line["tempered"])) for id, result in results]
-        self.purse.settle(line["claim"], sum(cost for _, (_, cost) in read))
+        self.budget.charge(line["claim"], sum(cost for _, (_, cost) in read))
         for id, (outcome, _) in read:
             waiting = wanted.get(id[:32])
             if not waiting or id in self.book.taken:

@@ -1,8 +1,8 @@
 """What a judge of a run has spent, and the hard stop before it would spend more than it may.
 
-Before each call the most it can cost is set aside, after it what it did cost is noted; both are
+Before each call the most it can cost is reserved, after it what it did cost is noted; both are
 lines of a file in the run's folder, so a killed worker's calls count (at their most) when the run
-is taken up again. A call is only made when what is spent, what is set aside and the most it can
+is taken up again. A call is only made when what is spent, what is reserved and the most it can
 cost stay within the budget together.
 """
 
@@ -22,41 +22,41 @@ class BudgetSpent(CallFailed):
     """The next call could cost more than the budget leaves."""
 
 
-class Purse:
+class JudgeBudget:
     """The money of one judge in one run, safe between threads.
 
     ``file``: its lines (None: it remembers in this process alone). ``budget_usd``: US dollars it
-    may spend in this run, resumes included; 0 is no limit, and nothing is set aside then.
+    may spend in this run, resumes included; 0 is no limit, and nothing is reserved then.
     """
 
     def __init__(self, file: Path | None, budget_usd: float = 0.0) -> None:
-        self.file, self.budget = file, budget_usd
+        self.file, self.limit = file, budget_usd
         self.spent = 0.0
-        self._aside: dict[str, float] = {}
-        self._settled: set[str] = set()
+        self._reserved: dict[str, float] = {}
+        self._charged: set[str] = set()
         self._changed = threading.Condition()
         for line in read_lines(file) if file is not None else ():
-            if line.get("event") == "aside":
-                self._aside[line["id"]] = line["usd"]
+            if line.get("event") == "reserved":
+                self._reserved[line["id"]] = line["usd"]
             elif line.get("event") == "spent":
-                self._aside.pop(line["id"], None)
-                self._settled.add(line["id"])
+                self._reserved.pop(line["id"], None)
+                self._charged.add(line["id"])
                 self.spent += line["usd"]
-            elif line.get("event") == "budget" and self.budget:
-                self.budget = line["usd"]  # raised when the run was taken up again
+            elif line.get("event") == "budget" and self.limit:
+                self.limit = line["usd"]  # raised when the run was taken up again
 
     @property
-    def aside(self) -> float:
-        """US dollars set aside for calls whose cost is not known yet, or never will be."""
+    def reserved(self) -> float:
+        """US dollars reserved for calls whose cost is not known yet, or never will be."""
         with self._changed:
-            return sum(self._aside.values())
+            return sum(self._reserved.values())
 
-    def forfeit(self, kept: Container[str] = ()) -> None:
-        """Count what a killed worker had set aside as spent, but for the claims in ``kept``."""
+    def charge_lost(self, kept: Container[str] = ()) -> None:
+        """Count what a killed worker had reserved as spent, but for the claims in ``kept``."""
         with self._changed:
-            lost = [claim for claim in self._aside if claim not in kept]
+            lost = [claim for claim in self._reserved if claim not in kept]
         for claim in lost:
-            self.settle(claim)
+            self.charge(claim)
 
     @property
     def left(self) -> float:
@@ -65,40 +65,40 @@ class Purse:
             return self._left()
 
     def _left(self) -> float:
-        if not self.budget:
+        if not self.limit:
             return float("inf")
-        return self.budget - self.spent - sum(self._aside.values())
+        return self.limit - self.spent - sum(self._reserved.values())
 
-    def set_aside(self, most: float) -> str:
-        """Set aside the most a call can cost; gives the claim's id.
+    def reserve(self, most: float) -> str:
+        """Reserve the most a call can cost; gives the claim's id.
 
         Waits while calls under way may give something back. Raises BudgetSpent.
         """
         claim = secrets.token_hex(8)
         with self._changed:
-            while most > self._left() and self._aside and most <= self.budget - self.spent:
+            while most > self._left() and self._reserved and most <= self.limit - self.spent:
                 self._changed.wait()
             if most > self._left():
                 raise BudgetSpent(
-                    f"the budget of ${self.budget:.4f} for this judge is used up: "
+                    f"the budget of ${self.limit:.4f} for this judge is used up: "
                     f"${self.spent:.4f} spent, and this call could cost ${most:.4f}; resume the "
                     "run with a larger --budget to go on"
                 )
-            self._aside[claim] = most
-        if self.budget:
-            self._note("aside", id=claim, usd=most)
+            self._reserved[claim] = most
+        if self.limit:
+            self._note("reserved", id=claim, usd=most)
         return claim
 
-    def settle(self, claim: str, cost: float | None = None) -> None:
+    def charge(self, claim: str, cost: float | None = None) -> None:
         """Note, once, what a claim's call did cost; None leaves it at its most."""
         with self._changed:
-            if claim in self._settled:
+            if claim in self._charged:
                 return
-            self._settled.add(claim)
-            usd = self._aside.get(claim, 0.0) if cost is None else cost
+            self._charged.add(claim)
+            usd = self._reserved.get(claim, 0.0) if cost is None else cost
         self._note("spent", id=claim, usd=usd)
         with self._changed:
-            self._aside.pop(claim, None)
+            self._reserved.pop(claim, None)
             self.spent += usd
             self._changed.notify_all()
 

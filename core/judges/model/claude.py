@@ -15,7 +15,7 @@ from core.config import Secret
 from core.egress import Gate
 from core.errors import MidchartError
 from core.judges.model.batches import Batches
-from core.judges.model.budget import Purse
+from core.judges.model.budget import JudgeBudget
 from core.judges.model.claude_api import Asking, ClaudeAPI, Price, Wordless, about
 from core.judges.model.engine import Request, Said
 
@@ -52,27 +52,27 @@ class ClaudeEngine:
         self.watch = watch
         self._caller = Caller(Patience(retries))
         self._poll_s, self._budget, self._file = poll_s, budget_usd, file
-        self._connected: tuple[ClaudeAPI, Purse] | None = None
+        self._connected: tuple[ClaudeAPI, JudgeBudget] | None = None
 
-    def _open(self) -> tuple[ClaudeAPI, Purse]:
+    def _open(self) -> tuple[ClaudeAPI, JudgeBudget]:
         if self._connected is None:
             permit = self.gate.permit(self.url, "base_url")
             api = ClaudeAPI(permit, self.key(permit.local), self.asking)
-            self._connected = api, Purse(self._file, self._budget)
+            self._connected = api, JudgeBudget(self._file, self._budget)
         return self._connected
 
     def ask_many(self, requests: Sequence[Request]) -> Generator[tuple[int, Said | MidchartError]]:
         """Each request's index and what was said, as they come in."""
-        api, purse = self._open()
+        api, budget = self._open()
         self._caller.begin()
         if self.batch:
-            batches = Batches(api, purse, self._caller, self._file, self._poll_s, self.watch)
+            batches = Batches(api, budget, self._caller, self._file, self._poll_s, self.watch)
             return batches.ask_many(requests)
-        purse.forfeit()
-        return self._side_by_side(api, purse, requests)
+        budget.charge_lost()
+        return self._side_by_side(api, budget, requests)
 
     def _side_by_side(
-        self, api: ClaudeAPI, purse: Purse, requests: Sequence[Request]
+        self, api: ClaudeAPI, budget: JudgeBudget, requests: Sequence[Request]
     ) -> Generator[tuple[int, Said | MidchartError]]:
         chains = cache_chains(requests, self.asking.price)
 
@@ -80,7 +80,7 @@ class ClaudeEngine:
             said: list[tuple[int, Said | MidchartError]] = []
             for index in chain:
                 try:
-                    said.append((index, self._one(api, purse, requests[index], len(chain) > 1)))
+                    said.append((index, self._one(api, budget, requests[index], len(chain) > 1)))
                 except MidchartError as error:
                     said.append((index, error))
             return said
@@ -94,9 +94,9 @@ class ClaudeEngine:
                     raise done
                 yield from done
 
-    def _one(self, api: ClaudeAPI, purse: Purse, request: Request, cached: bool) -> Said:
+    def _one(self, api: ClaudeAPI, budget: JudgeBudget, request: Request, cached: bool) -> Said:
         def ask() -> Said:
-            claim = purse.set_aside(api.most(request, cached))
+            claim = budget.reserve(api.most(request, cached))
             cost: float | None = None
             try:
                 said = api.ask(request, cached)
@@ -109,7 +109,7 @@ class ClaudeEngine:
                 cost = None if failed.billed else 0.0
                 raise
             finally:
-                purse.settle(claim, cost)
+                budget.charge(claim, cost)
 
         return self._caller.call(ask)
 
