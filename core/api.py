@@ -93,7 +93,7 @@ from core.services.questions import (
     select_report,
     typed_question,
 )
-from core.services.training import examine_reader, make_gate, make_plus, train_reader
+from core.services.training import evaluate_reader, make_gate, make_plus, train_reader
 from core.storage.csv import inert
 from core.text import event_text, neutralise, sentences
 from core.text.evidence import band_of
@@ -171,8 +171,8 @@ __all__ = [
     "disagreements",
     "enqueue",
     "estimate",
+    "evaluate_reader",
     "event_text",
-    "examine_reader",
     "explain",
     "export_bytes",
     "export_html",

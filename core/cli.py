@@ -140,7 +140,7 @@ def train_reader(call: argparse.Namespace) -> None:
 
     if call.examine:
         chosen = {} if call.seed is None else {"seed": call.seed}
-        marks = api.examine_reader(call.patients, **chosen)
+        marks = api.evaluate_reader(call.patients, **chosen)
         if call.json:
             json_line(marks)
         else:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.arms import ARMS
-from core.experiments.gate.evaluation import Exam
+from core.experiments.gate.evaluation import Evaluation
 from core.gate.checkpoint import Gate, load_gate
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
@@ -34,7 +34,7 @@ def scored(cohort: Cohort, folder: str, protocol: Protocol) -> list[float]:
     """Scores of the labelled test sentences, by the arm as the program builds it."""
     arm = ARMS.build("qccs", protocol, gate=folder)
     split = load_gate(Path(folder)).split
-    return Exam(cohort, split, Protocol()).sit(arm.scorer).logits.tolist()  # type: ignore[attr-defined]
+    return Evaluation(cohort, split, Protocol()).evaluate(arm.scorer).logits.tolist()  # type: ignore[attr-defined]
 
 
 def main(cohort: str, fixed: str, salted: str, folder: str) -> dict[str, Any]:

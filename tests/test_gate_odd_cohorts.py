@@ -15,7 +15,7 @@ from core import api
 from core import config as settings
 from core.cli import main
 from core.errors import InputError
-from core.experiments.gate.evaluation import Exam
+from core.experiments.gate.evaluation import Evaluation
 from core.gate.checkpoint import Gate
 from core.gate.config import Epoch, PlusRecipe, Recipe
 from core.gate.plus.checkpoint import Plus
@@ -73,9 +73,9 @@ def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_
     )
     plus = train_plus_gate(cohort, Protocol(), tmp_path / "p", recipe=PlusRecipe(epochs=1, dim=8))
     assert plus.facts["unread_records"] == 2
-    exam = Exam(cohort, split, Protocol())
-    assert {q.record_id for q in exam.questions} == set(split.test[1:])
-    assert exam.unread == {split.test[0]}
+    evaluation = Evaluation(cohort, split, Protocol())
+    assert {q.record_id for q in evaluation.questions} == set(split.test[1:])
+    assert evaluation.unread == {split.test[0]}
 
 
 def test_a_run_goes_on_without_them_and_says_so(folder: Path):
@@ -101,7 +101,7 @@ def test_a_cohort_of_which_nothing_can_be_read_teaches_nothing(folder: Path, tmp
     for refused in (
         lambda: train_gate(cohort, Protocol(), tmp_path / "g"),
         lambda: train_plus_gate(cohort, Protocol(), tmp_path / "g"),
-        lambda: Exam(cohort, split, Protocol()),
+        lambda: Evaluation(cohort, split, Protocol()),
     ):
         with pytest.raises(InputError, match="records could not be read") as told:
             refused()

@@ -16,7 +16,7 @@ import pytest
 
 from core.cli import main
 from core.errors import DataUseError
-from core.experiments.gate.evaluation import Exam
+from core.experiments.gate.evaluation import Evaluation
 from core.gate.checkpoint import CARD, load_gate, save_gate
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
@@ -71,7 +71,7 @@ def test_a_salted_gate_is_at_chance_in_another_process_and_a_fixed_one_is_not(
     other = ended(
         began("tests.gate_other", *map(str, (demo, fixed, salted, place / "again")), seed="77")
     )
-    labels = Exam(cohort, gate.split, Protocol()).sit(_scorer(fixed)).labels
+    labels = Evaluation(cohort, gate.split, Protocol()).evaluate(_scorer(fixed)).labels
     assert 0 < labels.mean() < 1
     here = gate_other.scored(cohort, str(fixed), Protocol())
     assert other["fixed"] == here

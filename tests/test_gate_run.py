@@ -17,8 +17,8 @@ import pytest
 from core.arms import ARMS
 from core.config import published_folder
 from core.errors import DataUseError, SpecError, UnknownName, WorkFailed
-from core.experiments.gate.evaluation import Answers, Exam, Recalled
-from core.experiments.gate.tables import calibration_rows, sitting_row
+from core.experiments.gate.evaluation import Answers, Evaluation, Recalled
+from core.experiments.gate.tables import calibration_rows, evaluation_row
 from core.experiments.gate.variants import GROUPS, variants
 from core.gate.checkpoint import Gate
 from core.gate.config import GateConfig, Recipe
@@ -237,12 +237,12 @@ def test_intervals_of_an_examination_are_by_patient_and_have_a_width():
     asked = [f"p{i}" for i in range(8) for _ in range(2)]
     all_kept, some = Recalled([True] * 16, asked), Recalled([True, False] * 8, asked)
     perfect = Answers(labels - 0.5, labels, patients, all_kept, some, Recalled([], []))
-    row = sitting_row(0, perfect, 200, np.random.default_rng(1), True)
+    row = evaluation_row(0, perfect, 200, np.random.default_rng(1), True)
     assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
     assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1
     assert (row["evidence_low"], row["evidence_high"]) == share_interval(some.hit, asked)
     assert row["middle_n"] == 0 and row["middle_low"] is None
-    paper = sitting_row(0, perfect, 200, np.random.default_rng(1), False)
+    paper = evaluation_row(0, perfect, 200, np.random.default_rng(1), False)
     assert (paper["ci_low"], paper["ci_high"]) == (1, 1), "percentiles"
     bins = calibration_rows(8 * (labels - 0.5), labels, patients, 1.0)
     assert [b["low"] < b["positive_rate"] or b["positive_rate"] < b["high"] for b in bins] == [
@@ -388,10 +388,10 @@ def test_a_split_that_is_not_the_saved_one_stops_the_run(whole: RunDirectory, co
 
 def test_the_examination_is_of_test_patients_alone(cohort: Cohort):
     split = split_pairs(cohort, Protocol()).split
-    exam = Exam(cohort, split, Protocol())
-    assert {question.record_id for question in exam.questions} == set(split.test)
-    labels = [question.label for question in exam.questions]
+    evaluation = Evaluation(cohort, split, Protocol())
+    assert {question.record_id for question in evaluation.questions} == set(split.test)
+    labels = [question.label for question in evaluation.questions]
     drawn = split_pairs(cohort, Protocol()).test
     assert np.concatenate(labels).tolist() == drawn.label.tolist()
-    texts = [exam.texts[q.record_id][row] for q in exam.questions for row in q.rows]
+    texts = [evaluation.texts[q.record_id][row] for q in evaluation.questions for row in q.rows]
     assert texts == [drawn.sentences[i] for i in drawn.sentence]

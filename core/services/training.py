@@ -150,14 +150,14 @@ def train_reader(
     return {"folder": str(folder.resolve()), "sha256": digest, **ended}
 
 
-def examine_reader(patients: int = 20, seed: int = 9_003) -> list[dict[str, Any]]:
+def evaluate_reader(patients: int = 20, seed: int = 9_003) -> list[dict[str, Any]]:
     """The small reader's marks on lessons it never had, and on patients of cohort ``seed``.
 
     The cohorts 9001 and 9002 chose what the reader declines; this one chose nothing.
     """
     from core.protocol import parse
     from core.readers.small import Small
-    from core.small_reader.evaluation import examine
+    from core.small_reader.evaluation import evaluate
 
     protocol = parse("corrected")
-    return [asdict(mark) for mark in examine(Small(protocol), patients, seed, protocol)]
+    return [asdict(mark) for mark in evaluate(Small(protocol), patients, seed, protocol)]

@@ -281,7 +281,7 @@ PLANS = {
 """What lessons an examination has, and how many of each plan."""
 
 
-def examine(reader: Small, count: int, seed: int, protocol: Protocol) -> list[Mark]:
+def evaluate(reader: Small, count: int, seed: int, protocol: Protocol) -> list[Mark]:
     """Every mark: on lessons, and on ``count`` patients of cohort ``seed``."""
     marks = [
         one for part, (plan, many) in PLANS.items() for one in lessons(reader, plan, many, part)

@@ -27,7 +27,7 @@ from core.experiments.forecast.tables import (
     MODELS,
     calibration_rows,
     epoch_rows,
-    examined,
+    evaluation_rows,
     split_rows,
     stages,
     write_predictions,
@@ -137,7 +137,7 @@ class Pass(TrainingJobs[Item]):
         begun = time.perf_counter()
         fitted = fit(item.label, found, self.job.protocol.seed)
         seconds = time.perf_counter() - begun
-        row = self._examined(item, found, fitted.held_out)
+        row = self._evaluation_row(item, found, fitted.held_out)
         return row | {
             "tuning_auroc": number(fitted.curve[fitted.best][1]),
             "best_epoch": fitted.best + 1,
@@ -146,8 +146,8 @@ class Pass(TrainingJobs[Item]):
             "calibration": calibration_rows({"raw": fitted.held_out}, found.held_out),
         }
 
-    def _examined(self, item: Item, found: Examples, scores: Any) -> Row:
-        row, ranking = examined(found.held_out, scores, self.job.protocol)
+    def _evaluation_row(self, item: Item, found: Examples, scores: Any) -> Row:
+        row, ranking = evaluation_rows(found.held_out, scores, self.job.protocol)
         write_predictions(self.job.folder, item.name, found.held_out, scores, ranking)
         return row
 
@@ -203,7 +203,7 @@ class Pass(TrainingJobs[Item]):
         mean, sd = trainer.gate_spread(found.held_out)
         save_model(self.job.folder / "forecast", item.name, trainer, found.vocabulary)
         # A sum of float32 logits in float64: no two that differ become alike.
-        row = self._examined(item, found, logits.astype("float64"))
+        row = self._evaluation_row(item, found, logits.astype("float64"))
         best = trainer.best_epoch
         return row | {
             "tuning_auroc": number(best.tuning_auroc),

@@ -141,7 +141,7 @@ def stages(logits: NDArray[np.float32], weight: float) -> dict[str, NDArray[np.f
     return {"raw": expit(wide), "corrected": expit(wide - math.log(weight))}
 
 
-def examined(
+def evaluation_rows(
     part: Part, scores: NDArray[np.float64], protocol: Protocol
 ) -> tuple[dict[str, Any], Ranking]:
     """The figures of held-out scores [n], as columns, and their resamples.

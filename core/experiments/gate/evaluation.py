@@ -78,7 +78,7 @@ class Answers:
     middle: Recalled
 
 
-class Exam:
+class Evaluation:
     """The questions of a split's test patients under a protocol.
 
     Records that cannot be read are left out: ``unread`` are their ids. Raises InputError where
@@ -132,7 +132,7 @@ class Exam:
                 + unread_note(len(self.unread))
             )
 
-    def sit(self, scorer: Scorer) -> Answers:
+    def evaluate(self, scorer: Scorer) -> Answers:
         """Score every question with a gate; k sentences are kept, no recency buffer beside them."""
         parts: dict[str, Parts] = {}
         logits: list[NDArray[np.float64]] = []

@@ -17,8 +17,8 @@ import numpy as np
 
 from core.errors import SpecError, UnknownName, WorkFailed
 from core.experiments.gate import tables as gate_tables
-from core.experiments.gate.evaluation import Exam
-from core.experiments.gate.tables import VARIANTS, calibration_rows, score_rows, sitting_row
+from core.experiments.gate.evaluation import Evaluation
+from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
 from core.experiments.gate.variants import GROUPS, Variant, variants
 from core.gate.checkpoint import Gate
 from core.gate.config import Epoch, curve_rows
@@ -51,7 +51,7 @@ class Pass(TrainingJobs[Variant]):
         super().__init__(job, variants(job.plan.options["variants"], job.protocol))
         self.split = _saved(job.folder / "split.json", split_of(job.cohort, job.protocol))
         self._pairs: dict[str, SplitPairs] = {}
-        self._exam: Exam | None = None
+        self._evaluation: Evaluation | None = None
 
     def item(self, one: Variant) -> str:
         return digest(one.name)
@@ -82,10 +82,10 @@ class Pass(TrainingJobs[Variant]):
         seconds = time.perf_counter() - begun
         temperature = fit_temperature(trainer.logits(drawn.validation), drawn.validation.label)
         gate = Gate(config, trainer.weights(), self.split, temperature)
-        if self._exam is None:
-            self._exam = Exam(self.job.cohort, self.split, base)
+        if self._evaluation is None:
+            self._evaluation = Evaluation(self.job.cohort, self.split, base)
         sat = {
-            salt: self._exam.sit(
+            salt: self._evaluation.evaluate(
                 Scorer(
                     gate,
                     hashing_of(dataclasses.replace(own, hash_salt=salt), one.ngram, scoring=True),
@@ -101,7 +101,7 @@ class Pass(TrainingJobs[Variant]):
             "curve": curve_rows(trainer.history),
             # The same draws of patients for every variant.
             "sittings": [
-                sitting_row(
+                evaluation_row(
                     salt,
                     answers,
                     base.resamples,

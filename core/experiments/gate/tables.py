@@ -253,7 +253,7 @@ VARIANTS: Schema = {
 SCORE_BINS = 20
 
 
-def sitting_row(
+def evaluation_row(
     salt: int, answers: Answers, resamples: int, rng: np.random.Generator, widened: bool
 ) -> dict[str, Any]:
     """One examination: AUROC, score gap and recall, with intervals over patients.
