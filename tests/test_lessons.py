@@ -15,15 +15,15 @@ from core.judges.refusal import is_refusal
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
-from core.synthetic.lessons import LessonPlan, kinds, lesson
-from core.synthetic.lessons.apart import require, shared
-from core.synthetic.lessons.haste import loosely, telling
-from core.synthetic.lessons.tables import names, topics
+from core.synthetic.training_examples import ExamplePlan, kinds, lesson
+from core.synthetic.training_examples.leakage_check import require, shared
+from core.synthetic.training_examples.tables import names, topics
+from core.synthetic.training_examples.text_noise import keywords, vary_question
 from core.text import count_tokens
 from core.text.prompt import NOT_DOCUMENTED, build_prompt, said
 from core.types import ContextLine, Selection
 
-PLAN = LessonPlan(lines=(8, 40))
+PLAN = ExamplePlan(lines=(8, 40))
 
 
 def test_a_seed_and_a_number_say_all() -> None:
@@ -64,7 +64,7 @@ def test_every_fact_is_asked_for_as_often_but_for_one() -> None:
 
 
 def test_what_is_withheld_has_its_rivals_and_no_evidence() -> None:
-    plan = LessonPlan(
+    plan = ExamplePlan(
         lines=(30, 30), kinds=("lab",), withheld=1.0, distractors=2, made_up=1.0, absent=0.0
     )
     seen = 0
@@ -89,7 +89,7 @@ def test_what_is_withheld_has_its_rivals_and_no_evidence() -> None:
 
 def test_near_lines_stand_beside_a_story_and_answer_nothing() -> None:
     topic = next(one for one in topics() if one.near)
-    plan = LessonPlan(lines=(12, 12), kinds=(topic.key,), near=1.0, withheld=0.0, distractors=0)
+    plan = ExamplePlan(lines=(12, 12), kinds=(topic.key,), near=1.0, withheld=0.0, distractors=0)
     pattern = re.compile("|".join(re.sub(r"\\\{.*?\\\}", ".+", re.escape(n)) for n in topic.near))
     for number in range(20):
         made = lesson(9, number, plan)
@@ -104,7 +104,9 @@ def says_one_of(line: str, pair: tuple[str, str]) -> bool:
 
 def test_a_medicine_is_told_of_beside_its_story_and_others_in_the_same_record() -> None:
     kinds = ("drug_begun", "drug_raised", "drug_stopped", "dye", "valve", "tobacco")
-    plan = LessonPlan(lines=(40, 40), kinds=kinds, distractors=0, absent=0.0, made_up=0.0, near=0.0)
+    plan = ExamplePlan(
+        lines=(40, 40), kinds=kinds, distractors=0, absent=0.0, made_up=0.0, near=0.0
+    )
     twice, beside, withheld = 0, 0, 0
     for number in range(20):
         made = lesson(4, number, replace(plan, withheld=0.5))
@@ -124,13 +126,13 @@ def test_a_medicine_is_told_of_beside_its_story_and_others_in_the_same_record() 
 
 
 def test_questions_are_asked_in_many_ways() -> None:
-    plan = LessonPlan(lines=(8, 8), kinds=("pillbox",), absent=0.0)
+    plan = ExamplePlan(lines=(8, 8), kinds=("pillbox",), absent=0.0)
     asked = {one.question for n in range(150) for one in lesson(1, n, plan).asked}
     assert len(asked) > 100
 
 
 def test_what_means_nothing_is_asked_for_by_its_own_words() -> None:
-    plan = LessonPlan(lines=(20, 20), kinds=("echo",), absent=0.0, distractors=2)
+    plan = ExamplePlan(lines=(20, 20), kinds=("echo",), absent=0.0, distractors=2)
     seen = 0
     for number in range(20):
         made = lesson(11, number, plan)
@@ -139,7 +141,7 @@ def test_what_means_nothing_is_asked_for_by_its_own_words() -> None:
                 continue
             put = asked.question.split()
             told = [
-                sum(any(word[:4] == own[:4] for own in telling(line)) for word in put)
+                sum(any(word[:4] == own[:4] for own in keywords(line)) for word in put)
                 for line in made.lines
             ]
             seen += 1
@@ -150,14 +152,14 @@ def test_what_means_nothing_is_asked_for_by_its_own_words() -> None:
 def test_haste_leaves_numbers_and_the_longest_word() -> None:
     rng = np.random.default_rng(3)
     question = "Which dose of metformin hydrochloride was written down for 2011-05-06 by her?"
-    put = {loosely(rng, question) for _ in range(300)}
+    put = {vary_question(rng, question) for _ in range(300)}
     assert len(put) > 30
     assert all("hydrochloride" in one and "2011-05-06" in one for one in put)
 
 
 def test_evidence_near_the_edges_is_nearer_to_them() -> None:
     def share_of_middle(place: str) -> float:
-        plan = LessonPlan(lines=(40, 40), place=place, kinds=("lab", "dose_on_day"), distractors=0)
+        plan = ExamplePlan(lines=(40, 40), place=place, kinds=("lab", "dose_on_day"), distractors=0)
         at = [
             asked.line / 39
             for number in range(40)
@@ -172,7 +174,7 @@ def test_evidence_near_the_edges_is_nearer_to_them() -> None:
 
 
 def test_some_records_are_a_few_earlier_lines_and_one_latest_note() -> None:
-    plan = LessonPlan(lines=(40, 40), latest=1.0, distractors=0)
+    plan = ExamplePlan(lines=(40, 40), latest=1.0, distractors=0)
     early = asked = before = 0
     for number in range(30):
         made = lesson(12, number, plan)
@@ -191,7 +193,7 @@ def test_some_records_are_a_few_earlier_lines_and_one_latest_note() -> None:
 
 
 def test_distractors_say_the_same_thing_with_another_value() -> None:
-    plan = LessonPlan(lines=(30, 30), kinds=("lab",), distractors=3, made_up=1.0)
+    plan = ExamplePlan(lines=(30, 30), kinds=("lab",), distractors=3, made_up=1.0)
     seen = 0
     for number in range(20):
         made = lesson(3, number, plan)
@@ -204,7 +206,7 @@ def test_distractors_say_the_same_thing_with_another_value() -> None:
 
 
 def test_the_latest_stands_after_its_distractors() -> None:
-    plan = LessonPlan(lines=(20, 20), kinds=("latest", "dose"))
+    plan = ExamplePlan(lines=(20, 20), kinds=("latest", "dose"))
     for number in range(20):
         for asked in lesson(4, number, plan).asked:
             assert asked.line is None or all(i < asked.line for i in asked.distractors)
@@ -220,7 +222,7 @@ def test_prompts_are_what_the_application_packs() -> None:
 
 
 def test_lessons_share_nothing_with_examined_cohorts(tmp_path) -> None:
-    made = [lesson(1, number, LessonPlan(lines=(30, 60))) for number in range(150)]
+    made = [lesson(1, number, ExamplePlan(lines=(30, 60))) for number in range(150)]
     cohorts = []
     for seed in (42, 7):
         make_clinical(tmp_path / str(seed), 3, 150, seed)
@@ -245,7 +247,7 @@ def test_what_is_shared_is_found(tmp_path) -> None:
 
 
 def test_a_plan_that_cannot_be_met_is_refused() -> None:
-    for plan in (LessonPlan(lines=(3, 9)), LessonPlan(lines=(9, 8)), LessonPlan(kinds=("x",))):
+    for plan in (ExamplePlan(lines=(3, 9)), ExamplePlan(lines=(9, 8)), ExamplePlan(kinds=("x",))):
         with pytest.raises(InputError, match="lessons"):
             lesson(1, 1, plan)
     assert {"lab", "dose", "present", "latest"} <= set(kinds())

@@ -24,15 +24,15 @@ from core.small_reader.recipe import Recipe, Shape, Step
 from core.small_reader.shipping import ship
 from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
 from core.small_reader.training import ReaderTrainer
-from core.synthetic.lessons import Lesson, LessonPlan, lesson
-from core.synthetic.lessons.tables import name_words
+from core.synthetic.training_examples import ExamplePlan, TrainingExample, lesson
+from core.synthetic.training_examples.tables import name_words
 from core.training import Aborted
 from core.types import Prompt
 from tests.shipped import made_with
 
 SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
 RECIPE = Recipe(steps=4, records=2, asked=(6, 6), lines=(6, 8, 8), long=12, judged=2, half=False)
-PLAN = LessonPlan(lines=(6, 10), asked=8)
+PLAN = ExamplePlan(lines=(6, 10), asked=8)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReaderTrainer, Pa
     return trainer, folder
 
 
-def put(made: Lesson, number: int) -> Prompt:
+def put(made: TrainingExample, number: int) -> Prompt:
     return Prompt(made.prompt(number), made.asked[number].question, (), 0)
 
 
@@ -280,13 +280,13 @@ def test_the_rate_warms_up_stays_and_falls() -> None:
 
 def test_fewer_names_are_made_up_once_lessons_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = ReaderTrainer(replace(RECIPE, enough=0.6, made_up=(0.9, 0.1)), SHAPE)
-    plans: list[LessonPlan] = []
+    plans: list[ExamplePlan] = []
 
-    def keep(_: np.random.Generator, plan: LessonPlan) -> Lesson:
+    def keep(_: np.random.Generator, plan: ExamplePlan) -> TrainingExample:
         plans.append(plan)
         return lesson(8, 3, PLAN)
 
-    monkeypatch.setattr("core.small_reader.training.make_lesson", keep)
+    monkeypatch.setattr("core.small_reader.training.make_example", keep)
     trainer.lines = RECIPE.lines[2] - 1
     for right in (0.5, 0.7, 0.7):
         trainer.judged.extend([(1.0, right, 1.0)] * RECIPE.judged)

@@ -12,13 +12,13 @@ from core.errors import DataError, UnknownName
 from core.synthetic import laboratory_codes
 from core.synthetic.cohort import make_clinical
 from core.synthetic.laboratory import make_laboratory
-from core.synthetic.lessons import LessonPlan, lesson
-from core.synthetic.lessons.tables import Topic
 from core.synthetic.letters import LETTERS, MIXED
 from core.synthetic.library import Facts
 from core.synthetic.medicine import Analyte, Disease, DoseRow, DrugRow, EpisodeKind, Risk
 from core.synthetic.patient import People
 from core.synthetic.reference import DATA, read_tsv, read_yaml
+from core.synthetic.training_examples import ExamplePlan, lesson
+from core.synthetic.training_examples.tables import Topic
 from core.synthetic.trajectory import effect
 from tests.test_synthetic import digest
 from tests.test_synthetic_life import patient
@@ -36,7 +36,7 @@ def test_each_kind_of_cohort_has_its_golden_bytes(tmp_path: Path):
     make_clinical(tmp_path / "mixed", 6, dress=MIXED)
     make_clinical(tmp_path / "letters", 2, 1800, dress=LETTERS)
     make_laboratory(tmp_path / "laboratory", patients=12)
-    plan = LessonPlan(lines=(20, 90), latest=0.5)
+    plan = ExamplePlan(lines=(20, 90), latest=0.5)
     lessons = "".join(repr(lesson(5, number, plan)) for number in range(60))
     made = {
         "notes and letters": digest(tmp_path / "mixed"),

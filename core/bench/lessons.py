@@ -23,12 +23,12 @@ def small_lesson() -> dict[str, Any]:
     from core.small_reader.network import NAME, make_network
     from core.small_reader.recipe import Recipe, Shape
     from core.small_reader.tokens import END, PAD, train_tokenizer
-    from core.synthetic.lessons import LessonPlan, make_lesson
+    from core.synthetic.training_examples import ExamplePlan, make_example
     from core.training.repeatable import one_thread
 
     recipe, shape = Recipe(), Shape()
-    plan = LessonPlan(lines=(LINES, LINES), asked=recipe.asked[1])
-    made = [make_lesson(np.random.default_rng([recipe.seed, n]), plan) for n in range(20)]
+    plan = ExamplePlan(lines=(LINES, LINES), asked=recipe.asked[1])
+    made = [make_example(np.random.default_rng([recipe.seed, n]), plan) for n in range(20)]
     tokenizer = train_tokenizer(made, shape.words)
     end, pad = (tokenizer.token_to_id(token) for token in (END, PAD))
     model = make_network(shape, tokenizer.get_vocab_size(), end, pad, recipe.seed)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.small_reader.tokens import Ids, answer_ids, ids
-from core.synthetic.lessons import Lesson
+from core.synthetic.training_examples import TrainingExample
 
 GUIDED = 2
 """The layer whose first heads may be guided to the line that answers."""
@@ -65,7 +65,7 @@ class Encoded:
         return len(self.opening) + int((self.block >= 0).sum())
 
 
-def encode(tokenizer: Any, lesson: Lesson, whole: int | None = None) -> Encoded:
+def encode(tokenizer: Any, lesson: TrainingExample, whole: int | None = None) -> Encoded:
     """A lesson in tokens.
 
     Of the questions from number ``whole`` on (default: of none) only an answer's beginning is
@@ -109,7 +109,7 @@ def encode(tokenizer: Any, lesson: Lesson, whole: int | None = None) -> Encoded:
     return Encoded(opening, tokens, block, place, *foretold, line, evidence)
 
 
-def _opening(tokenizer: Any, lesson: Lesson) -> tuple[Ids, Ids]:
+def _opening(tokenizer: Any, lesson: TrainingExample) -> tuple[Ids, Ids]:
     """A lesson's opening in tokens, and of each the line it stands in."""
     found = tokenizer.encode(lesson.opening, add_special_tokens=False)
     ends = np.cumsum([len(line) + 1 for line in lesson.lines])

@@ -24,9 +24,9 @@ from core.protocol import Protocol
 from core.readers.small import Small, answerable
 from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
-from core.synthetic.lessons import LessonPlan, make_lesson
-from core.synthetic.lessons.readings import READINGS
 from core.synthetic.medicine import analytes
+from core.synthetic.training_examples import ExamplePlan, make_example
+from core.synthetic.training_examples.readings import READINGS
 from core.text import words
 from core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
 from core.text.prompt import said as told_by
@@ -71,13 +71,13 @@ def _same(said: str, wanted: str) -> bool:
     return words(said) == words(wanted)
 
 
-def lessons(reader: Small, plan: LessonPlan, count: int, part: str) -> list[Mark]:
+def lessons(reader: Small, plan: ExamplePlan, count: int, part: str) -> list[Mark]:
     """Marks on ``count`` lessons of a plan: all, by sort of fact, and by depth of the evidence."""
     hits: dict[str, list[bool]] = defaultdict(list)
     prompts: list[Prompt] = []
     asked: list[tuple[str, str, float | None]] = []
     for number in range(count):
-        made = make_lesson(np.random.default_rng([EXAM_SEED, number, plan.lines[1]]), plan)
+        made = make_example(np.random.default_rng([EXAM_SEED, number, plan.lines[1]]), plan)
         lines = tuple(ContextLine(str(i), line) for i, line in enumerate(made.lines))
         for i, one in enumerate(made.asked):
             text = made.prompt(i)
@@ -264,17 +264,17 @@ def patients(
 _NAMED = tuple(kind for kind in READINGS if kind not in ("message", "echo"))
 """Kinds of facts that a name is told of; what means nothing is no fact."""
 PLANS = {
-    "lessons of 25 lines": (LessonPlan(lines=(25, 25)), 20),
+    "lessons of 25 lines": (ExamplePlan(lines=(25, 25)), 20),
     "lessons of 25 lines, no distractors": (
-        LessonPlan(lines=(25, 25), distractors=0),
+        ExamplePlan(lines=(25, 25), distractors=0),
         20,
     ),
     "lessons of 25 lines, no distractors, made-up names alone": (
-        LessonPlan(lines=(25, 25), kinds=_NAMED, distractors=0, made_up=1.0),
+        ExamplePlan(lines=(25, 25), kinds=_NAMED, distractors=0, made_up=1.0),
         20,
     ),
     "lessons of 100 lines, no distractors": (
-        LessonPlan(lines=(100, 100), distractors=0),
+        ExamplePlan(lines=(100, 100), distractors=0),
         8,
     ),
 }

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.storage.files import replacing
-from core.synthetic.lessons import Lesson
+from core.synthetic.training_examples import TrainingExample
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 BRACKET = "]"
@@ -48,14 +48,16 @@ def _numbers() -> list[str]:
     return [*whole, *years, *parts, *decimals]
 
 
-def _texts(lessons: Iterable[Lesson]) -> Iterator[str]:
+def _texts(lessons: Iterable[TrainingExample]) -> Iterator[str]:
     for lesson in lessons:
         for asked in lesson.asked:
             yield _DIGITS.sub("", lesson.ending(asked.question) + " " + asked.answer)
         yield _DIGITS.sub("", lesson.opening)
 
 
-def train_tokenizer(lessons: Iterable[Lesson], words: int, names: Iterable[str] = ()) -> Any:
+def train_tokenizer(
+    lessons: Iterable[TrainingExample], words: int, names: Iterable[str] = ()
+) -> Any:
     """A ``tokenizers.Tokenizer`` with ``words`` pieces of words, from lessons' texts, and each of
     ``names`` (words in lower case) whole."""
     from tokenizers import (
@@ -98,7 +100,7 @@ def train_tokenizer(lessons: Iterable[Lesson], words: int, names: Iterable[str] 
     return made
 
 
-def rarity(tokenizer: Any, lessons: Iterable[Lesson]) -> NDArray[np.float64]:
+def rarity(tokenizer: Any, lessons: Iterable[TrainingExample]) -> NDArray[np.float64]:
     """How rare each token is in lines and questions of lessons [vocabulary], in standard deviations
     over tokens as they come."""
     met = np.zeros(tokenizer.get_vocab_size())

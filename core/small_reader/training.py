@@ -1,6 +1,6 @@
 """Trains the small reader on lessons that parallel threads generate as they are needed.
 
-Lesson ``number`` of the recipe's seed is always the same, so a resumed training equals an
+TrainingExample ``number`` of the recipe's seed is always the same, so a resumed training equals an
 uninterrupted one; on one machine in float32 to the last bit.
 """
 
@@ -23,10 +23,10 @@ from core.small_reader.batches import beginnings, encode, foretell, right_answer
 from core.small_reader.network import NAME, Known, make_network
 from core.small_reader.recipe import Recipe, Shape, Step
 from core.small_reader.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
-from core.synthetic.lessons import Lesson, LessonPlan, make_lesson
-from core.synthetic.lessons.apart import require
-from core.synthetic.lessons.readings import READINGS
-from core.synthetic.lessons.tables import name_words
+from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
+from core.synthetic.training_examples.leakage_check import require
+from core.synthetic.training_examples.readings import READINGS
+from core.synthetic.training_examples.tables import name_words
 from core.training import Progress, require_finite
 from core.training.trainer import Trainer
 
@@ -101,7 +101,7 @@ TOKENIZER_LESSONS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _LessonResult:
+class _ExampleResult:
     """A lesson's gradient (of each parameter), loss, attention to the evidence, and whether each
     question was answered right."""
 
@@ -148,8 +148,8 @@ class ReaderTrainer(Trainer[Any, Step]):
             return int(rng.integers(r.lines[2], r.long + 1))
         return int(rng.integers(r.lines[0], self.lines + 1))
 
-    def _lesson(self, number: int, size: int, lines: int) -> Lesson:
-        """Lesson ``number``, of ``size`` lines, when those of most are ``lines``."""
+    def _lesson(self, number: int, size: int, lines: int) -> TrainingExample:
+        """TrainingExample ``number``, of ``size`` lines, when those of most are ``lines``."""
         r = self.recipe
         rng = np.random.default_rng([r.seed, number + 2**40])
         grown = lines >= r.lines[2]
@@ -157,7 +157,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         plain = not self.all_kinds or (number >= 0 and float(rng.random()) < r.plain)
         falls = number // r.records >= r.steps * (1 - r.falling)
         others = min(r.distractors, 1) if lines < sum(r.lines[1:]) / 2 else r.distractors
-        plan = LessonPlan(
+        plan = ExamplePlan(
             lines=(size, size),
             distractors=0 if plain else others,
             asked=r.asked[int(grown)],
@@ -168,7 +168,7 @@ class ReaderTrainer(Trainer[Any, Step]):
             kinds=r.kinds if self.all_kinds else tuple(READINGS),
             latest=r.latest if falls else 0.0,
         )
-        return make_lesson(rng, plan)
+        return make_example(rng, plan)
 
     def rate(self, step: int) -> float:
         """The learning rate of a step: warm-up, level, and straight down over the last part."""
@@ -178,7 +178,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         falls = max(r.steps * r.falling, 1.0)
         return r.rate * max(min((r.steps - step) / falls, 1.0), r.least)
 
-    def _learn(self, number: int, size: int, lines: int) -> _LessonResult:
+    def _learn(self, number: int, size: int, lines: int) -> _ExampleResult:
         """Gradient and outcome of a lesson; those of a step are computed in parallel."""
         r = self.recipe
         lesson = encode(self.tokenizer, self._lesson(number, size, lines), r.whole)
@@ -195,7 +195,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         gradient = torch.autograd.grad(whole / r.records, list(self.network.parameters()))
         share = float(foretold.found.detach()[:, early].exp().mean())
         right = right_answers(foretold.logits.detach(), lesson)
-        return _LessonResult(gradient, float(loss.detach()), share, right)
+        return _ExampleResult(gradient, float(loss.detach()), share, right)
 
     def _update(self, step: int) -> None:
         r, size = self.recipe, self._size(step)

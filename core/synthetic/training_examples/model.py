@@ -11,7 +11,7 @@ Place = Literal["uniform", "edges"]
 
 
 @dataclass(frozen=True, slots=True)
-class LessonPlan:
+class ExamplePlan:
     """How lessons are made.
 
     lines: fewest and most lines of a record (each at least 4). place: where evidence stands,
@@ -39,7 +39,7 @@ class LessonPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class LessonQuestion:
+class ExampleQuestion:
     """A question of a lesson; its answer is what the line that answers it says, word for word
     and without its date, or :data:`core.text.prompt.NOT_DOCUMENTED`.
 
@@ -55,11 +55,11 @@ class LessonQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingExample:
     """A record's lines, each with its date as a reader sees it, and what is asked about them."""
 
     lines: tuple[str, ...]
-    asked: tuple[LessonQuestion, ...]
+    asked: tuple[ExampleQuestion, ...]
 
     @property
     def opening(self) -> str:

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.haste import cue, soup, telling
-from core.synthetic.lessons.model import Drawn
-from core.synthetic.lessons.tables import Sort, Test, names, wordings
-from core.synthetic.lessons.words import (
+from core.synthetic.training_examples.model import Drawn
+from core.synthetic.training_examples.tables import Sort, Test, names, wordings
+from core.synthetic.training_examples.text_noise import gibberish, keyword_query, keywords
+from core.synthetic.training_examples.words import (
     Person,
     made_drug,
     made_test,
@@ -242,22 +242,23 @@ def message(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> 
 def echo(rng: np.random.Generator, p: Person, days: Days, made_up: float) -> Drawn:
     """A line that means nothing, asked for by some of its words: whoever finds it has compared.
     Beside it stand lines with one of these words."""
-    says = soup(rng, 4, 12)
-    told = [word for word in telling(says) if chance(rng, 0.8)][:5] or telling(says)
+    says = gibberish(rng, 4, 12)
+    told = [word for word in keywords(says) if chance(rng, 0.8)][:5] or keywords(says)
     asks = tuple(_framed(rng, told) for _ in range(ASKS))
     others = tuple(
-        f"{soup(rng, 2, 6)[:-1]} {pick(rng, told)} {soup(rng, 1, 5).lower()}" for _ in days[1:]
+        f"{gibberish(rng, 2, 6)[:-1]} {pick(rng, told)} {gibberish(rng, 1, 5).lower()}"
+        for _ in days[1:]
     )
     return Drawn("echo", says, asks, others, apart=True)
 
 
 def _framed(rng: np.random.Generator, told: Sequence[str]) -> str:
-    return upper(pick(rng, wordings()["echo_asks"]).format(cue=cue(rng, told)))
+    return upper(pick(rng, wordings()["echo_asks"]).format(cue=keyword_query(rng, told)))
 
 
 def echoed(rng: np.random.Generator, line: str) -> str:
     """A question by some words of a line itself."""
-    return _framed(rng, telling(line) or [line])
+    return _framed(rng, keywords(line) or [line])
 
 
 READINGS: dict[str, Draw] = {

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.tables import lexicon
-from core.synthetic.lessons.words import made_word, upper
+from core.synthetic.training_examples.tables import lexicon
+from core.synthetic.training_examples.words import made_word, upper
 
 _FRAMES = (
     "According to the chart, {}",
@@ -45,7 +45,7 @@ _SMALL = (
 )
 
 
-def loosely(rng: np.random.Generator, question: str) -> str:
+def vary_question(rng: np.random.Generator, question: str) -> str:
     """A question as somebody in haste may put it: at times with words left out, or a few around it,
     or only a part of it, so that no question is known by its exact wording."""
     said = question.split(" ")
@@ -65,7 +65,7 @@ def loosely(rng: np.random.Generator, question: str) -> str:
     return pick(rng, _FRAMES).format(question) if chance(rng, 0.15) else question
 
 
-def hastily(rng: np.random.Generator, line: str) -> str:
+def perturb_statement(rng: np.random.Generator, line: str) -> str:
     """A statement as somebody in haste may write it, at times with a short word left out or
     another word in its place."""
     if not chance(rng, 0.25):
@@ -77,7 +77,7 @@ def hastily(rng: np.random.Generator, line: str) -> str:
     return upper(" ".join(word for word in said if word))
 
 
-def telling(line: str) -> list[str]:
+def keywords(line: str) -> list[str]:
     """The words of a line by which it may be asked for: the long ones, each once."""
     return list(dict.fromkeys(word.lower() for word in _LONG.findall(line)))
 
@@ -85,9 +85,9 @@ def telling(line: str) -> list[str]:
 _ENDS = ("", "", "", "", "s", "ed", "ing")
 
 
-def cue(rng: np.random.Generator, told: Sequence[str], most: int = 4) -> str:
+def keyword_query(rng: np.random.Generator, told: Sequence[str], most: int = 4) -> str:
     """Some of the words ``told`` in an order of chance, as a question may name them: joined
-    loosely, at times with another ending."""
+    vary_question, at times with another ending."""
     many = min(len(told), int(rng.integers(2, most + 1)))
     said = [told[int(i)] for i in rng.permutation(len(told))[:many]]
     bent = (_bend(rng, word) for word in said)
@@ -106,7 +106,7 @@ def _bend(rng: np.random.Generator, word: str) -> str:
     return word + pick(rng, _ENDS)
 
 
-def soup(rng: np.random.Generator, least: int, most: int) -> str:
+def gibberish(rng: np.random.Generator, least: int, most: int) -> str:
     """Known words in an order of chance with small ones between: a sentence of no meaning."""
     said: list[str] = []
     for _ in range(int(rng.integers(least, most + 1))):

@@ -14,12 +14,17 @@ import numpy as np
 
 from core.errors import InputError
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.haste import loosely
-from core.synthetic.lessons.model import Drawn, Lesson, LessonPlan, LessonQuestion
-from core.synthetic.lessons.readings import DRAWN, READINGS, Days
-from core.synthetic.lessons.stories import filler, story
-from core.synthetic.lessons.tables import topics
-from core.synthetic.lessons.words import Person
+from core.synthetic.training_examples.model import (
+    Drawn,
+    ExamplePlan,
+    ExampleQuestion,
+    TrainingExample,
+)
+from core.synthetic.training_examples.readings import DRAWN, READINGS, Days
+from core.synthetic.training_examples.tables import topics
+from core.synthetic.training_examples.templates import filler, story
+from core.synthetic.training_examples.text_noise import vary_question
+from core.synthetic.training_examples.words import Person
 from core.text.prompt import NOT_DOCUMENTED, said
 
 READING_SHARE = 0.35
@@ -37,15 +42,15 @@ def kinds() -> tuple[str, ...]:
     return (*READINGS, *(topic.key for topic in topics()))
 
 
-def lesson(seed: int, number: int, plan: LessonPlan | None = None) -> Lesson:
-    """Lesson ``number`` of a seed, the same on every machine.
+def lesson(seed: int, number: int, plan: ExamplePlan | None = None) -> TrainingExample:
+    """TrainingExample ``number`` of a seed, the same on every machine.
 
     Raises InputError for a plan that cannot be met.
     """
-    return make_lesson(np.random.default_rng([seed, number]), plan or LessonPlan())
+    return make_example(np.random.default_rng([seed, number]), plan or ExamplePlan())
 
 
-def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
+def make_example(rng: np.random.Generator, plan: ExamplePlan) -> TrainingExample:
     """A lesson drawn by ``rng``; raises InputError for a plan that cannot be met."""
     low, high = plan.lines
     unknown = sorted(set(plan.kinds).difference(kinds()))
@@ -63,7 +68,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
     if note and chance(rng, EARLY_FIRST):
         places.sort(key=lambda line: line >= note)
     texts: dict[int, str] = {}
-    facts: list[list[LessonQuestion]] = []
+    facts: list[list[ExampleQuestion]] = []
     told: set[str] = set()
     wanted = max(2, round(n * plan.facts / (1 + plan.distractors / 2)))
     for line in places[:wanted]:
@@ -92,7 +97,7 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
         where = None if withheld else line
         facts.append(
             [
-                LessonQuestion(drawn.kind, question, NOT_DOCUMENTED, where, tuple(sorted(others)))
+                ExampleQuestion(drawn.kind, question, NOT_DOCUMENTED, where, tuple(sorted(others)))
                 for question in dict.fromkeys(drawn.asks)
             ]
         )
@@ -104,12 +109,12 @@ def make_lesson(rng: np.random.Generator, plan: LessonPlan) -> Lesson:
     answered = (
         replace(
             one,
-            question=loosely(rng, one.question),
+            question=vary_question(rng, one.question),
             answer=NOT_DOCUMENTED if one.line is None else said(shown[one.line]),
         )
         for one in asked
     )
-    return Lesson(shown, tuple(answered))
+    return TrainingExample(shown, tuple(answered))
 
 
 def _days(rng: np.random.Generator, n: int) -> list[date]:
@@ -148,7 +153,7 @@ def _days_of_latest(rng: np.random.Generator, n: int, note: int) -> list[date]:
     return _days_from(rng, day, [0.99 if i > note else stay for i in range(1, n)], 500)
 
 
-def _places(rng: np.random.Generator, n: int, plan: LessonPlan) -> list[int]:
+def _places(rng: np.random.Generator, n: int, plan: ExamplePlan) -> list[int]:
     """All lines in the order in which facts take them."""
     if plan.place == "uniform":
         return [int(i) for i in rng.permutation(n)]
@@ -166,7 +171,7 @@ def _others(
 
 
 def _draw(
-    rng: np.random.Generator, p: Person, plan: LessonPlan, days: Days, told: set[str]
+    rng: np.random.Generator, p: Person, plan: ExamplePlan, days: Days, told: set[str]
 ) -> Drawn | None:
     """A fact of a kind that may come: a reading or a medicine's story under another name again, any
     other story once a record."""
@@ -186,18 +191,18 @@ def _draw(
 def _asked(
     rng: np.random.Generator,
     p: Person,
-    plan: LessonPlan,
-    facts: Sequence[Sequence[LessonQuestion]],
+    plan: ExamplePlan,
+    facts: Sequence[Sequence[ExampleQuestion]],
     told: set[str],
     days: Sequence[date],
-) -> list[LessonQuestion]:
+) -> list[ExampleQuestion]:
     """The lesson's questions in an order of chance: of each fact as many, but for one, however many
     ways there are to ask for it; and some about what the record does not say."""
     without = int(rng.binomial(plan.asked, plan.absent))
     order = [int(i) for i in rng.permutation(len(facts))]
     ways = [[fact[int(i)] for i in rng.permutation(len(fact))] for fact in facts]
 
-    def ask(number: int) -> LessonQuestion:
+    def ask(number: int) -> ExampleQuestion:
         turn, fact = divmod(number, len(order))
         of = ways[order[fact]]
         return of[turn % len(of)]
@@ -208,5 +213,5 @@ def _asked(
         if drawn is None:  # every kind is told already: an answered question more
             chosen.append(ask(len(chosen)))
             continue
-        chosen.append(LessonQuestion(drawn.kind, pick(rng, drawn.asks), NOT_DOCUMENTED, None))
+        chosen.append(ExampleQuestion(drawn.kind, pick(rng, drawn.asks), NOT_DOCUMENTED, None))
     return [chosen[int(i)] for i in rng.permutation(len(chosen))]

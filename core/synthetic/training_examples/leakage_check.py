@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from core.errors import WorkFailed
 from core.protocol import Protocol
-from core.synthetic.lessons.model import Lesson
 from core.synthetic.library import series, singles
 from core.synthetic.needles import FACTS
+from core.synthetic.training_examples.model import TrainingExample
 from core.text import sentences
 from core.types import Cohort
 
@@ -57,7 +57,7 @@ def _needle_names() -> frozenset[str]:
     return frozenset(thing.name.lower() for fact in FACTS for thing in fact.things)
 
 
-def _texts(lesson: Lesson) -> Iterator[str]:
+def _texts(lesson: TrainingExample) -> Iterator[str]:
     for line in lesson.lines:
         yield line.partition("] ")[2]
 
@@ -67,7 +67,7 @@ def masked(text: str) -> str:
     return _NUMBER.sub("#", _NAMED.sub("@", text.lower()))
 
 
-def shared(lessons: Iterable[Lesson], cohorts: Iterable[Cohort] = ()) -> tuple[str, ...]:
+def shared(lessons: Iterable[TrainingExample], cohorts: Iterable[Cohort] = ()) -> tuple[str, ...]:
     """What lessons and examined material have in common, one line each; empty where nothing is.
 
     Compared with templates: statements, questions, names of needles. With each of ``cohorts``:
@@ -102,7 +102,7 @@ def shared(lessons: Iterable[Lesson], cohorts: Iterable[Cohort] = ()) -> tuple[s
     return tuple(found)
 
 
-def require(lessons: Iterable[Lesson], cohorts: Iterable[Cohort] = ()) -> None:
+def require(lessons: Iterable[TrainingExample], cohorts: Iterable[Cohort] = ()) -> None:
     """Raise WorkFailed where :func:`shared` finds anything."""
     found = shared(lessons, cohorts)
     if found:

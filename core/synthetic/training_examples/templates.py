@@ -7,11 +7,18 @@ from datetime import date
 import numpy as np
 
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.haste import hastily, soup
-from core.synthetic.lessons.model import Drawn
-from core.synthetic.lessons.readings import Days, echoed, listed, take_drug, take_test, value
-from core.synthetic.lessons.tables import Topic, fillers, names, topics
-from core.synthetic.lessons.words import Person, made_word, scraps, upper, written
+from core.synthetic.training_examples.model import Drawn
+from core.synthetic.training_examples.readings import (
+    Days,
+    echoed,
+    listed,
+    take_drug,
+    take_test,
+    value,
+)
+from core.synthetic.training_examples.tables import Topic, fillers, names, topics
+from core.synthetic.training_examples.text_noise import gibberish, perturb_statement
+from core.synthetic.training_examples.words import Person, made_word, scraps, upper, written
 
 ANY_DAY = date(2015, 6, 15)
 """The day of a line that tells of none."""
@@ -72,7 +79,7 @@ def story(rng: np.random.Generator, topic: Topic, p: Person, days: Days, made_up
     """A topic's fact; where it comes ``again``, the latest of some, else one told of the patient
     and perhaps the like of a relative."""
     words = worded(rng, p, topic, days[0], made_up)
-    says = hastily(rng, upper(pick(rng, topic.says).format_map(words)))
+    says = perturb_statement(rng, upper(pick(rng, topic.says).format_map(words)))
     others: list[str] = []
     for day in days[1:]:
         like = pick(rng, topic.says).format_map(worded(rng, p, topic, day, made_up))
@@ -107,7 +114,7 @@ def _beside(
     if chance(rng, CHANGED):
         other = pick(rng, [t for t in topics() if t.of_drug and t.key != topic.key])
         like = pick(rng, other.says).format_map(worded(rng, p, other, day, made_up, pair))
-        found.append(hastily(rng, upper(like)))
+        found.append(perturb_statement(rng, upper(like)))
     return tuple(found)
 
 
@@ -123,7 +130,7 @@ def _heading(rng: np.random.Generator, p: Person) -> str:
 
 def _prose(rng: np.random.Generator, p: Person) -> str:
     form = pick(rng, fillers()["lines"])
-    return hastily(rng, form.format_map(worded(rng, p, Topic(), ANY_DAY, 0.5)))
+    return perturb_statement(rng, form.format_map(worded(rng, p, Topic(), ANY_DAY, 0.5)))
 
 
 def _part(rng: np.random.Generator, p: Person) -> str:
@@ -182,7 +189,7 @@ def _nonsense(rng: np.random.Generator, p: Person) -> str:
         return f"{scraps(rng, 3, 16)}."
     if sort == 1:
         return " ".join(made_word(rng) for _ in range(int(rng.integers(2, 9)))) + "."
-    return soup(rng, 2, 9)
+    return gibberish(rng, 2, 9)
 
 
 _FILLERS = (

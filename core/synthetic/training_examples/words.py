@@ -1,7 +1,7 @@
 """Names, numbers and days that lessons are made of, drawn so that a reader must copy them.
 
 Most names are made up from syllables: no list could hold them, so none can be learned by heart.
-None of them is a name of the cohorts that readers are examined on (see ``apart``).
+None of them is a name of the cohorts that readers are examined on (see ``leakage_check``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from core.synthetic.common import chance, pick
-from core.synthetic.lessons.tables import lexicon, names
+from core.synthetic.training_examples.tables import lexicon, names
 
 T = TypeVar("T")
 
