@@ -219,13 +219,13 @@ def test_a_batch_is_as_large_as_free_memory_holds(monkeypatch):
     made.model = types.SimpleNamespace(config=config)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(engine, "_free", lambda device: 60 * 10**9)
-    way = engine.Way(128, frozenset())
+    way = engine.GenerationConfig(128, frozenset())
     assert made._room_of(way, 4000) == (48 * 10**9 - 156_672 * 8192) // 57_344 == 814_671
     # A prompt of 128k tokens needs 20.5 GB while it is read, and still fits with its cache.
     assert made._room_of(way, 131_072) == (48 * 10**9 - 156_672 * 131_072) // 57_344 > 131_072
     made._room = 1000
     assert made._room_of(way, 4000) == 1000
-    assert made._room_of(engine.Way(128, frozenset(), room=77), 4000) == 77
+    assert made._room_of(engine.GenerationConfig(128, frozenset(), room=77), 4000) == 77
 
 
 def test_other_faults_are_not_taken_for_memory(monkeypatch):

@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 from core.errors import DataError, InputError
 from core.protocol import Protocol
 from core.readers.qwen import Qwen
-from core.small_reader.batches import BEGINNING, DATE, FINDING, encode, foretell, right_answers
-from core.small_reader.network import NAME, Known, make_network
+from core.small_reader.batches import BEGINNING, DATE, FINDING, encode, predict, right_answers
+from core.small_reader.network import NAME, VocabularyStatistics, make_network
 from core.small_reader.recipe import Recipe, Shape, Step
 from core.small_reader.shipping import ship
 from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
@@ -98,7 +98,7 @@ def test_all_questions_at_once_are_each_alone(trained: tuple[ReaderTrainer, Path
     made = lesson(8, 3, PLAN)
     taught = encode(trainer.tokenizer, made)
     with torch.inference_mode():
-        together = foretell(trainer.network, taught)
+        together = predict(trainer.network, taught)
         for i in range(len(made.asked)):
             answer = answer_ids(trainer.tokenizer, made.written(i))
             whole = np.concatenate([ids(trainer.tokenizer, made.prompt(i)), answer])
@@ -119,7 +119,7 @@ def test_lessons_are_attended_as_transformers_attends(
     told: list[tuple[torch.Tensor, ...]] = []
     for name in ("sdpa", NAME):
         trainer.network.set_attn_implementation(name)
-        logits = foretell(trainer.network, taught).logits
+        logits = predict(trainer.network, taught).logits
         loss = logits.logsumexp(-1).mean() + logits[:, 5].square().mean()
         told.append((logits, *torch.autograd.grad(loss, list(trainer.network.parameters()))))
     trainer.network.set_attn_implementation("sdpa")
@@ -160,7 +160,7 @@ def test_guided_heads_are_looked_at_where_they_look(trained: tuple[ReaderTrainer
     assert shown[1].strip() == made.lines[1].lower()
     number = next(i for i, asked in enumerate(made.asked) if asked.line is not None)
     with torch.inference_mode():
-        foretold = foretell(trainer.network, taught)
+        foretold = predict(trainer.network, taught)
         trainer.network.set_attn_implementation("eager")
         tokens = torch.from_numpy(ids(trainer.tokenizer, made.prompt(number)))[None]
         maps = trainer.network(tokens, output_attentions=True).attentions
@@ -299,7 +299,10 @@ def test_heads_begin_where_they_are_set() -> None:
     """In a fresh network the first head looks one token back, and plain ones nowhere yet."""
     tokens = torch.arange(40)[None] % 30 + 5
     rare, dates = np.zeros(60), np.zeros(60, dtype=bool)
-    for known, least, most in ((Known(rare, dates, 3, 1), 0.9, 1.0), (None, 0.0, 0.2)):
+    for known, least, most in (
+        (VocabularyStatistics(rare, dates, 3, 1), 0.9, 1.0),
+        (None, 0.0, 0.2),
+    ):
         network = make_network(SHAPE, 60, 1, 0, 3, known)
         network.set_attn_implementation("eager")
         with torch.inference_mode():

@@ -19,7 +19,7 @@ def small_lesson() -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from core.small_reader.batches import encode, foretell
+    from core.small_reader.batches import encode, predict
     from core.small_reader.network import NAME, make_network
     from core.small_reader.recipe import Recipe, Shape
     from core.small_reader.tokens import END, PAD, train_tokenizer
@@ -37,7 +37,7 @@ def small_lesson() -> dict[str, Any]:
     def learn(attention: str) -> None:
         model.set_attn_implementation(attention)
         with torch.autocast("cpu", torch.bfloat16, enabled=recipe.half):
-            foretold = foretell(model, lesson)
+            foretold = predict(model, lesson)
         wanted = torch.from_numpy(lesson.wanted)
         loss = torch.nn.functional.cross_entropy(foretold.logits.float(), wanted)
         torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)

@@ -42,7 +42,7 @@ def qwen() -> dict[str, Any]:
     tiny = importlib.import_module("tests.tiny_models")
     import torch
 
-    from core.readers.local.engine import Engine, Way
+    from core.readers.local.engine import Engine, GenerationConfig
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small matrices: more threads wait for one another, on either side
@@ -53,7 +53,7 @@ def qwen() -> dict[str, Any]:
         engine = Engine(folder, "float32")
     texts = _prompts()
     ids: list[Ids] = [tokenizer(text, return_tensors="np").input_ids[0] for text in texts]
-    way = Way(NEW, frozenset(tokenizer.convert_tokens_to_ids(list(tiny.CHAT_TOKENS))))
+    way = GenerationConfig(NEW, frozenset(tokenizer.convert_tokens_to_ids(list(tiny.CHAT_TOKENS))))
 
     def fast() -> list[str]:
         said = dict(engine.read(ids, way))

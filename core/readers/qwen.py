@@ -27,7 +27,7 @@ from core import weights
 from core.errors import MissingModel, SpecError
 from core.protocol import Protocol
 from core.readers import READERS
-from core.readers.local.within import Tree, tree
+from core.readers.local.constrained_decoding import Tree, tree
 from core.types import Answer, Prompt
 
 DEFAULT = "Qwen2.5-7B-Instruct"
@@ -176,7 +176,7 @@ class Qwen:
         ``within``: of each prompt the texts of which its answer is to be one, written as they are
         from the first character on, or None.
         """
-        from core.readers.local.engine import Way, shared_engine
+        from core.readers.local.engine import GenerationConfig, shared_engine
 
         same: dict[tuple[str, Texts], list[int]] = {}
         for index, prompt in enumerate(prompts):
@@ -195,7 +195,7 @@ class Qwen:
         for stretched, asked in ways.items():
             if engine is None or not asked:
                 continue
-            way = Way(
+            way = GenerationConfig(
                 new,
                 self._stop,
                 stretched,

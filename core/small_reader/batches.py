@@ -120,7 +120,7 @@ def _opening(tokenizer: Any, lesson: TrainingExample) -> tuple[Ids, Ids]:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class Predicted:
     """``logits`` [a, vocabulary] at the places asked; ``found`` [heads, a], the log of the
     attention that the finding heads give there to the line that answers, of all the record, or to
     what stands before the record, where no line does; ``told`` [heads, s], the log of the attention
@@ -155,7 +155,7 @@ _SEEN: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
 _ONE = threading.Lock()
 
 
-def foretell(model: Any, lesson: Encoded) -> Foretold:
+def predict(model: Any, lesson: Encoded) -> Predicted:
     """What a network foretells of the answers' tokens, and where its guided heads look."""
     from transformers import DynamicCache
 
@@ -185,7 +185,7 @@ def foretell(model: Any, lesson: Encoded) -> Foretold:
     logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(lesson.asked)])
     keys = cache.layers[GUIDED].keys[0, :FINDING, :p]
     attention = inner.layers[GUIDED].self_attn
-    return Foretold(logits, _found(attention, seen_by.of(GUIDED), keys, lesson), told)
+    return Predicted(logits, _found(attention, seen_by.of(GUIDED), keys, lesson), told)
 
 
 def _read(inner: Any, tokens: Tensor, cache: Any) -> None:

@@ -66,7 +66,7 @@ HEADS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class VocabularyStatistics:
     """What is known of the vocabulary before training.
 
     ``rare`` [vocabulary]: how rare each token is, in standard deviations; ``dates`` [vocabulary]:
@@ -86,7 +86,7 @@ def make_network(
     end: int,
     pad: int,
     seed: int,
-    known: Known | None = None,
+    known: VocabularyStatistics | None = None,
 ) -> Any:
     """A ``Qwen2ForCausalLM`` with fresh weights in float32.
 
@@ -145,7 +145,7 @@ class _Room:
 
 
 @torch.no_grad()
-def _begin_copying(model: Any, shape: Shape, known: Known) -> None:
+def _begin_copying(model: Any, shape: Shape, known: VocabularyStatistics) -> None:
     """Set the heads of the first three layers so that they quote (the file's opening words)."""
     room = _Room(shape)
     w, half, quarter = room.wide, room.wide // 2, room.wide // 4

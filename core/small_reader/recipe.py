@@ -39,7 +39,7 @@ class Recipe:
     start: where the weights begin, "copying" or "plain" (see ``network``).
     guide: weight of a second loss, by which heads learn to look at the line that answers and at
     how a line begins (0: none).
-    threads: lessons learnt beside each other; their number changes nothing. half: whether products
+    threads: examples computed in parallel; their number changes nothing. half: whether products
     are made in bfloat16, which is fast where a processor knows it.
     """
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from core.small_reader.batches import beginnings, encode, foretell, right_answers
-from core.small_reader.network import NAME, Known, make_network
+from core.small_reader.batches import beginnings, encode, predict, right_answers
+from core.small_reader.network import NAME, VocabularyStatistics, make_network
 from core.small_reader.recipe import Recipe, Shape, Step
 from core.small_reader.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
@@ -133,7 +133,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         if recipe.start == "copying":
             rare = rarity(self.tokenizer, first[:50])
             bracket = self.tokenizer.token_to_id(BRACKET)
-            known = Known(rare, dates_of(self.tokenizer), bracket, end)
+            known = VocabularyStatistics(rare, dates_of(self.tokenizer), bracket, end)
         network = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
         optimizer = Mixed(network, recipe.rate, recipe.decay)
         super().__init__(network, recipe.steps, optimizer)
@@ -183,7 +183,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         r = self.recipe
         lesson = encode(self.tokenizer, self._lesson(number, size, lines), r.whole)
         with torch.autocast("cpu", torch.bfloat16, enabled=r.half):
-            foretold = foretell(self.network, lesson)
+            foretold = predict(self.network, lesson)
         each = F.cross_entropy(
             foretold.logits.float(), torch.from_numpy(lesson.wanted), reduction="none"
         )
@@ -201,16 +201,16 @@ class ReaderTrainer(Trainer[Any, Step]):
         r, size = self.recipe, self._size(step)
         numbers = range(step * r.records, (step + 1) * r.records)
         begun = [self._pool.submit(self._learn, number, size, self.lines) for number in numbers]
-        learnt = [one.result() for one in begun]
-        losses, found = ([getattr(one, name) for one in learnt] for name in ("loss", "found"))
+        results = [one.result() for one in begun]
+        losses, found = ([getattr(one, name) for one in results] for name in ("loss", "found"))
         loss = require_finite(float(np.mean(losses)), f"step {step + 1}")
         for parameter, *parts in zip(
-            self.network.parameters(), *(one.gradient for one in learnt), strict=True
+            self.network.parameters(), *(one.gradient for one in results), strict=True
         ):
             parameter.grad = torch.stack(parts).sum(0)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), r.clip)
         self.optimizer.step(self.rate(step), self._pool)
-        right = [hit for one in learnt for hit in one.right]
+        right = [hit for one in results for hit in one.right]
         self.judged.append((loss, float(np.mean(right)), float(np.mean(found))))
         self._grow(step + 1)
 
@@ -233,7 +233,7 @@ class ReaderTrainer(Trainer[Any, Step]):
         """Do all steps that are left, with the attention made for lessons."""
         self.network.set_attn_implementation(NAME)
         try:
-            # A step's lessons are learnt at the same time, each by one thread of torch: on one
+            # A step's lessons are computed at the same time, each by one thread of torch: on one
             # machine any number of threads gives the same bits.
             with ThreadPoolExecutor(self.recipe.threads) as self._pool:
                 super().run(progress, checkpoint)

@@ -18,7 +18,7 @@ import torch
 
 from core.readers.local.batches import Ids
 from core.readers.local.cache import Frame, FramedCache
-from core.readers.local.within import Tree, likeliest, rest
+from core.readers.local.constrained_decoding import Tree, likeliest, rest
 
 
 @dataclass(slots=True)

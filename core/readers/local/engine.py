@@ -21,9 +21,9 @@ import torch
 from core.errors import WorkFailed
 from core.readers.local.batches import Ids, plan
 from core.readers.local.cache import FramedCache
+from core.readers.local.constrained_decoding import Tree
 from core.readers.local.decode import Said, answer_batch, read_opening
 from core.readers.local.press import press_answers
-from core.readers.local.within import Tree
 
 YARN_FACTOR = 4.0
 GPU_SLICE, CPU_SLICE = 8192, 1024
@@ -45,7 +45,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GenerationConfig:
     """How prompts are to be read.
 
     ``new``: most tokens of an answer. ``stop``: ids that end one. ``stretched``: with YaRN.
@@ -64,7 +64,7 @@ class Way:
     within: Mapping[int, Tree] = field(default_factory=dict[int, Tree])
 
 
-class Opening:
+class PrefixCache:
     """What prompts of a group open with, read once; it gives way where memory is short."""
 
     def __init__(self, cache: FramedCache, tokens: int) -> None:
@@ -100,7 +100,7 @@ class Engine:
             finally:
                 self.model.model.rotary_emb = self._plain
 
-    def read(self, prompts: Sequence[Ids], way: Way) -> Generator[tuple[int, Reply]]:
+    def read(self, prompts: Sequence[Ids], way: GenerationConfig) -> Generator[tuple[int, Reply]]:
         """Each prompt's index and reply, batch by batch, longest prompts first.
 
         Raises ValueError for answers held to texts where a press drops part of the cache.
@@ -118,12 +118,12 @@ class Engine:
                 chosen = [prompts[i] for i in batch]
                 yield from self._tried(chosen, list(batch), way, opening, first=at == 0)
 
-    def _opening(self, ids: Ids, way: Way) -> Opening | None:
+    def _opening(self, ids: Ids, way: GenerationConfig) -> PrefixCache | None:
         if not len(ids):
             return None
         try:
             with self.positions(way.stretched):
-                return Opening(read_opening(self.model, ids), len(ids))
+                return PrefixCache(read_opening(self.model, ids), len(ids))
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -134,8 +134,8 @@ class Engine:
         self,
         prompts: list[Ids],
         indices: list[int],
-        way: Way,
-        opening: Opening | None,
+        way: GenerationConfig,
+        opening: PrefixCache | None,
         first: bool = True,
     ) -> list[tuple[int, Reply]]:
         """Replies to a batch; one that does not fit into memory is halved, and at last fails."""
@@ -162,8 +162,8 @@ class Engine:
         self,
         prompts: list[Ids],
         indices: list[int],
-        way: Way,
-        opening: Opening | None,
+        way: GenerationConfig,
+        opening: PrefixCache | None,
         first: bool,
     ) -> list[tuple[int, Reply]]:
         held = opening.held() if opening is not None else None
@@ -183,7 +183,7 @@ class Engine:
             for at, (i, one) in enumerate(zip(indices, said, strict=True))
         ]
 
-    def _room_of(self, way: Way, longest: int) -> int:
+    def _room_of(self, way: GenerationConfig, longest: int) -> int:
         """Padded tokens a batch may have: the user's word, or what free memory holds."""
         if way.room:
             return way.room

@@ -18,7 +18,7 @@ from core.egress import Permit
 from core.errors import InputError
 from core.text.prompt import HEAD, TAIL
 
-Way = Literal["completions", "chat"]
+Endpoint = Literal["completions", "chat"]
 _USER = "<|im_start|>user\n"
 _SYSTEM = "<|im_start|>system\n"
 _END = "<|im_end|>"
@@ -31,7 +31,7 @@ class Reply:
     text: str
     prompt_tokens: int
     output_tokens: int
-    path: Way
+    path: Endpoint
 
 
 def chat_messages(prompt: str) -> list[dict[str, str]]:
@@ -57,7 +57,7 @@ class OpenAIServer:
     ) -> None:
         self.permit, self.model, self.timeout_s = permit, model, timeout_s
         self.service = f"the server at {permit.address.host}"
-        self.path: Way = "chat" if path == "chat" else "completions"
+        self.path: Endpoint = "chat" if path == "chat" else "completions"
         self._fixed = path != "auto"
         self._key = key
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class OpenAIServer:
         found = self._greedy.ask(create, model=self.model, messages=messages, max_tokens=tokens)
         return self._reply(found, "chat")
 
-    def _reply(self, found: Any, path: Way) -> Reply:
+    def _reply(self, found: Any, path: Endpoint) -> Reply:
         told = answer(found, self.service)
         # A model that does not stop at its turn's end goes on with turns of its own making.
         text = told.text.split(_END, 1)[0].split("<|im_start|>", 1)[0]

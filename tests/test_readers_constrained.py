@@ -11,7 +11,7 @@ import torch
 
 from core.protocol import parse
 from core.readers.local import engine
-from core.readers.local.within import likeliest, rest, tree
+from core.readers.local.constrained_decoding import likeliest, rest, tree
 from core.readers.qwen import ENDS, Qwen
 from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Prompt
