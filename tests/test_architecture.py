@@ -1,0 +1,202 @@
+"""The examples of ``docs/architecture.md``, installed and used as a contributor would."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_helpers import ROOT
+
+DOCUMENT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+EXAMPLES: dict[str, str] = dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", DOCUMENT, re.M | re.S))
+DOSES = {"p1": 10, "p2": 40}
+FILLER = "The patient slept well and had no complaints that day"
+
+
+def write_ward_cohort(folder: Path) -> None:
+    """Two patients in the loader's format; each has one dose among notes of the same length."""
+    folder.mkdir()
+    with (folder / "notes.psv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="|")
+        writer.writerow(["patient", "date", "text"])
+        for patient, dose in DOSES.items():
+            for day in range(1, 13):
+                text = f"Dose of lisinopril is {dose} milligram" if day == 5 else FILLER
+                writer.writerow([patient, f"2020-01-{day:02d}", f"{text}."])
+        writer.writerow(["", "2020-01-01", "A note of nobody."])
+        writer.writerow(["p2", "2020-02-01", FILLER])
+    columns = ["instruction_id", "filename", "question", "evidence", "clinician_response"]
+    with (folder / "questions.psv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="|")
+        writer.writerow(columns)
+        for patient, dose in DOSES.items():
+            fact = f"Dose of lisinopril is {dose} milligram"
+            question = "What dose of lisinopril is given?"
+            writer.writerow([f"q-{patient}", patient, question, fact, f"{dose} milligram"])
+
+
+def install(site: Path, without: str = "") -> None:
+    """What ``pip install`` leaves of the example package: its modules and its entry points.
+
+    ``without``: an entry-point group that is left out.
+    """
+    package = site / "ward"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    for name, text in EXAMPLES.items():
+        if name.startswith("ward/"):
+            (site / name).write_text(text, encoding="utf-8")
+    project = tomllib.loads(EXAMPLES["pyproject.toml"])["project"]
+    info = site / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = {k: v for k, v in project["entry-points"].items() if k != without}
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in points.items())
+        for group, points in groups.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+class Contributor:
+    """A folder with the package, the cohort and the specs; ``tree`` holds ``core``."""
+
+    def __init__(self, folder: Path, tree: Path = ROOT, without: str = "") -> None:
+        self.folder = folder
+        install(folder / "site", without)
+        write_ward_cohort(folder / "ward_cohort")
+        for name, text in EXAMPLES.items():
+            if name.endswith(".toml") and name != "pyproject.toml":
+                (folder / name).write_text(text, encoding="utf-8")
+        self.env = os.environ | {
+            "PYTHONPATH": os.pathsep.join((str(tree), str(folder / "site"))),
+            "MIDCHART_DATA": str(folder / "data"),
+            "MIDCHART_CACHE": str(folder / "cache"),
+        }
+
+    def core(self, *arguments: str, status: int = 0) -> Any:
+        """The JSON that ``python -m core ARGUMENTS --json`` prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "core", *arguments, "--json"],
+            cwd=self.folder, env=self.env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        return json.loads(done.stdout) if status == 0 else done.stderr
+
+    def report(self, spec: str) -> dict[str, Any]:
+        """The report of a spec's run."""
+        return self.core("report", self.core("run", spec)["run"])
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Contributor:
+    return Contributor(tmp_path_factory.mktemp("ward"))
+
+
+@pytest.fixture(scope="module")
+def answers(ward: Contributor) -> dict[str, Any]:
+    return ward.report("ward_answers.toml")
+
+
+def test_the_loader_reads_its_format_and_names_what_it_skips(ward: Contributor) -> None:
+    found = ward.core("check", "ward_cohort")
+    assert (found["records"], found["events"], found["instructions"]) == (2, 25, 2)
+    (skipped,) = found["skipped"]
+    assert (skipped["file"], skipped["line"]) == ("notes.psv", 26)
+    assert len(found["positions"]) == 2
+
+
+def test_the_arm_selects_the_sentence_with_the_question_words(ward: Contributor) -> None:
+    question = "What dose of lisinopril is given?"
+    call = ("select", "ward_cohort", "--record=p2", f"--question={question}", "--arm=first_words")
+    chosen = ward.core(*call, "--k=1")
+    (kept,) = [s for s in chosen["sentences"] if s["kept_by"] == "arm"]
+    assert kept["score"] == 4 and "40 milligram" in kept["text"]
+
+
+def test_arm_reader_and_judge_work_in_the_worker_of_a_run(answers: dict[str, Any]) -> None:
+    assert answers["status"] == "done" and answers["items"]["failed"] == 0
+    # 3 arm entries × 2 questions × (1 answer + 2 verdicts)
+    assert answers["items"]["done"] == answers["items"]["planned"] == 18
+    rows = [
+        row
+        for row in answers["tables"]["accuracy"]
+        if row["band"] == "overall" and row["judge"] == "same_numbers"
+    ]
+    labels = [row["label"] for row in rows]
+    assert labels == ["bm25", "first_words", "first_words k=1 words=3"]
+    assert all(row["reader"] == "best_line" and row["n"] == 2 for row in rows)
+    assert [row["correct"] for row in rows] == [2, 2, 2]
+
+
+def test_a_misspelt_option_of_the_arm_is_refused(ward: Contributor) -> None:
+    text = EXAMPLES["ward_answers.toml"].replace("words = 3", "wrods = 3")
+    (ward.folder / "misspelt.toml").write_text(text, encoding="utf-8")
+    assert "wrods" in ward.core("run", "misspelt.toml", status=2)
+
+
+def lengths(report: dict[str, Any]) -> list[tuple[str, int, int, bool]]:
+    return [
+        (row["record"], row["events"], row["tokens"], row["long"])
+        for row in report["tables"]["lengths"]
+    ]
+
+
+def test_the_experiment_runs_from_the_package(ward: Contributor) -> None:
+    report = ward.report("record_length.toml")
+    assert report["kind"] == "record_length" and report["items"]["done"] == 2
+    found = lengths(report)
+    assert [row[:2] for row in found] == [("p1", 12), ("p2", 13)]
+    # p2 has the same twelve notes and one more: "note: " and ten words at least.
+    assert found[1][2] > found[0][2] and all(row[3] == (row[2] > 60) for row in found)
+    bad = EXAMPLES["record_length.toml"].replace("60", "-1")
+    (ward.folder / "bad.toml").write_text(bad, encoding="utf-8")
+    assert "longer_than" in ward.core("run", "bad.toml", status=2)
+
+
+def test_the_experiment_runs_from_a_folder_of_the_tree(ward: Contributor, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(ROOT / "core", tree / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs", tree / "docs", ignore=shutil.ignore_patterns("*.png"))
+    folder = tree / "core" / "experiments" / "record_length"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "experiment.py").write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
+    own = Contributor(tmp_path / "own", tree, without="midchart.experiments")
+    assert lengths(own.report("record_length.toml")) == lengths(ward.report("record_length.toml"))
+
+
+def test_the_map_names_every_package() -> None:
+    packages = {path.parent.name for path in (ROOT / "core").glob("*/__init__.py")}
+    named = set(re.findall(r"`core/(\w+)/`", DOCUMENT.split("## Life of a run")[0]))
+    assert named == packages
+
+
+def test_every_name_in_the_document_exists() -> None:
+    prose = re.sub(r"^```.*?^```$", "", DOCUMENT, flags=re.M | re.S)
+    names = set(re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)+)(?:\(\w+\))?`", prose))
+    code = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "core").rglob("*.py"))
+    checked = 0
+    for name in names:
+        last = name.rsplit(".", 1)[1]
+        if name.startswith("core."):
+            pkgutil.resolve_name(name)
+        elif last in ("json", "py", "toml", "psv") or name.startswith("midchart."):
+            continue
+        else:
+            assert re.search(rf"(def|class) {last}\b", code), name
+        checked += 1
+    assert checked > 20
