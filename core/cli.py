@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from core.errors import InputError, MidchartError, WorkFailed
+from core.errors import InputError, MidchartError, WorkFailed, require_posix
 
 # What commands print: one JSON document, tables in columns, progress on standard error.
 
@@ -567,6 +567,7 @@ def _parser() -> _Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     try:
+        require_posix()
         call = _parser().parse_args(arguments)
         call.does(call)
     except MidchartError as error:

@@ -19,6 +19,7 @@ No message ever holds text of a record: file names, line numbers, field names an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -82,3 +83,9 @@ class EgressRefused(DataUseError):
 
 class WorkFailed(MidchartError):
     """The work itself failed; the run's log says where."""
+
+
+def require_posix() -> None:
+    """Raise InputError on Windows, whose file locks and users Midchart does not know."""
+    if os.name != "posix":
+        raise InputError("Midchart runs on Linux and macOS; on Windows, run it in WSL")

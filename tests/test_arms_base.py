@@ -15,9 +15,9 @@ from core.arms import ARMS
 from core.arms.base import top_k
 from core.arms.bm25_filtered import dropped
 from core.arms.candidates import allowed
-from core.arms.lru import LRU
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.types import Budget, Event, Instruction, Record, Sentence, Span
 
 START = datetime(2015, 1, 1)

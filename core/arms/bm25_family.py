@@ -11,9 +11,9 @@ import numpy as np
 
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, candidates
-from core.arms.lru import LRU
 from core.bm25 import BM25Index
 from core.errors import UnknownName
+from core.storage.lru import LRU
 from core.text import word_spans, words
 from core.types import Explanation, Instruction, Record, Term
 

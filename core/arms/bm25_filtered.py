@@ -11,7 +11,7 @@ import re
 from core.arms import ARMS
 from core.arms.bm25_family import BM25Arm
 from core.arms.candidates import Candidates
-from core.arms.lru import LRU
+from core.storage.lru import LRU
 
 SHORTEST = 5
 """A text of fewer characters is dropped."""

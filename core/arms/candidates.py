@@ -13,8 +13,8 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.lru import LRU
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.text import sentences
 from core.types import Record, Sentence
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from core.arms import ARMS
 from core.arms.candidates import Candidates, candidates
 from core.arms.compressor import MODEL, Compressor, shared
-from core.arms.lru import LRU
 from core.errors import InputError
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.text import count_tokens
 from core.text.prompt import day
 from core.types import Budget, ContextLine, Instruction, Kept, Record, Selection, Sentence, Span

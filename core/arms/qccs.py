@@ -7,13 +7,13 @@ from pathlib import Path
 from core.arms import ARMS
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, candidates
-from core.arms.lru import LRU
 from core.errors import MissingModel, UnknownName
 from core.gate.checkpoint import CARD, Gate, load_gate
 from core.gate.examples import hashing_of
 from core.gate.explanation import explain
 from core.gate.scorer import Parts, Scorer
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.types import Explanation, Instruction, Record
 
 _scorers: LRU[Scorer] = LRU(8)

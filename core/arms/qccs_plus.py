@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from core.arms import ARMS
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, candidates
-from core.arms.lru import LRU
 from core.errors import MissingModel, UnknownName
 from core.gate.plus.checkpoint import STEM, Plus, load_plus
 from core.gate.plus.explanation import explain
 from core.gate.plus.features import PlusRecord, ready, scores
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.types import Explanation, Instruction, Record
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, Positions
-from core.arms.lru import LRU
 from core.embedding import MINILM, Embedder, Progress, cosines, shared
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.types import Instruction
 
 DECIMALS = 6

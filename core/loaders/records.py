@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -20,6 +19,7 @@ import numpy as np
 
 from core.errors import DataError, UnknownName
 from core.loaders.files import skip_of
+from core.storage.lru import LRU
 from core.types import Event, Record, Skip
 
 KEPT = 32
@@ -43,7 +43,7 @@ class LazyRecords(Mapping[str, Record]):
     ) -> None:
         self._readers, self._aliases = readers, aliases
         self._skipped, self._warnings = skipped, warnings
-        self._kept: OrderedDict[str, Record] = OrderedDict()
+        self._kept: LRU[Record] = LRU(KEPT)
         self._failed: dict[str, DataError] = {}
         self._told: set[str] = set()
         self._lock = threading.RLock()
@@ -70,14 +70,7 @@ class LazyRecords(Mapping[str, Record]):
         if id is None:
             raise UnknownName("record", name, self._readers)
         with self._lock:
-            found = self._kept.get(id)
-            if found is None:
-                found = self._read(id)
-            self._kept[id] = found
-            self._kept.move_to_end(id)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-            return found
+            return self._kept.get(id, lambda: self._read(id))
 
     def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The record, or ``default`` where no record has the name."""

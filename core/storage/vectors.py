@@ -9,17 +9,17 @@ and is written again. Plain reads, no memory map: a file cut short under a reade
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
+
+from core.storage.files import alone
 
 LOG = logging.getLogger("midchart.vectors")
 
@@ -146,19 +146,12 @@ class Vectors:
         time, and without it the results are the same.
         """
         try:
-            with self._lock, self._alone():
+            with self._lock, alone(self.folder / "lock"):
                 here, _ = self._read(keys)
                 fresh = np.flatnonzero(~here)
                 self._append([keys[i] for i in fresh.tolist()], vectors[fresh])
         except OSError as error:
             LOG.warning("%s: vectors could not be kept (%s)", self.folder, error.strerror)
-
-    @contextmanager
-    def _alone(self) -> Generator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # given back when the file is closed
-            yield
 
     def _append(self, keys: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
         if not keys:

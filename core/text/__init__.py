@@ -8,12 +8,11 @@ counts its own prompt with its own tokenizer.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from threading import Lock
 
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.text.control_tokens import neutralise as neutralise
 from core.text.splitting import split
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
@@ -160,30 +159,8 @@ def cut_event(event: Event, unit: str, longest: int = SENTENCE_TOKENS) -> list[S
     ]
 
 
-_Key = tuple[str, str, int, str]
-
-
-class _Recent:
-    """A few most recently used results, so that every arm of a record shares one cutting."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self.items = size, OrderedDict[_Key, tuple[Sentence, ...]]()
-        self.lock = Lock()  # pages of one server run in threads
-
-    def get(self, key: _Key) -> tuple[Sentence, ...] | None:
-        with self.lock:
-            if key in self.items:
-                self.items.move_to_end(key)
-            return self.items.get(key)
-
-    def put(self, key: _Key, value: tuple[Sentence, ...]) -> None:
-        with self.lock:
-            self.items[key] = value
-            while len(self.items) > self.size:
-                self.items.popitem(last=False)
-
-
-_recent = _Recent(32)
+_recent: LRU[tuple[Sentence, ...]] = LRU(32)
+"""So that every arm of a record shares one cutting."""
 
 
 def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
@@ -194,17 +171,16 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     tokens, wrapped lines joined (PROTOCOL, Units and positions).
     """
     key = (record.digest, protocol.unit, protocol.sentence_tokens, protocol.interval_events)
-    found = _recent.get(key)
-    if found is None:
-        named = protocol.interval_events == "named"
-        found = tuple(
+    named = protocol.interval_events == "named"
+    return _recent.get(
+        key,
+        lambda: tuple(
             sentence
             for event in record.events
             if named or event.text.strip() not in INTERVAL_TEXTS
             for sentence in cut_event(event, protocol.unit, protocol.sentence_tokens)
-        )
-        _recent.put(key, found)
-    return found
+        ),
+    )
 
 
 def one_line(text: str) -> str:

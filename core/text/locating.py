@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.protocol import Protocol
+from core.storage.lru import LRU
 from core.text import count_tokens, cut_note, event_text, words
 from core.types import Record, Span
 
@@ -339,21 +340,11 @@ class _Index:
             return self._search[score]
 
 
-_indexes: OrderedDict[str, _Index] = OrderedDict()
-_lock = threading.Lock()
+_indexes: LRU[_Index] = LRU(2)
 
 
 def _index(record: Record) -> _Index:
-    with _lock:
-        found = _indexes.get(record.digest)
-    if found is None:
-        found = _Index(record)
-    with _lock:
-        _indexes[record.digest] = found
-        _indexes.move_to_end(record.digest)
-        while len(_indexes) > 2:
-            _indexes.popitem(last=False)
-    return found
+    return _indexes.get(record.digest, lambda: _Index(record))
 
 
 def place_of(record: Record, span: Span) -> Place:

@@ -1,8 +1,8 @@
-"""A few most recently used things, kept in memory between questions on the same record.
+"""A few most recently used values, kept in memory between questions on the same record.
 
-Arms are built anew for every call, so what they derive from a record (a BM25 index, a matrix of
-embeddings) lives in these module-level stores, keyed by the record's content. Pages ask from
-several threads; each store has a lock.
+Arms are built anew for every call, so what is derived from a record (its sentences, a BM25 index,
+a matrix of embeddings) lives in module-level caches, keyed by the record's content. Pages ask from
+several threads; each cache has a lock.
 """
 
 from __future__ import annotations
