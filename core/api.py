@@ -5,6 +5,7 @@ takes. A module is imported when one of its names is first asked for, so that a 
 loads what it uses and no more (PEP 562).
 """
 
+# pyright: reportUnusedImport=false
 # ruff: noqa: F401 (the imports below are for type checkers; _HOMES says the same at run time)
 
 from __future__ import annotations
