@@ -14,6 +14,7 @@ from pages.ui.arms import questions as questions_view
 from pages.ui.arms import view as arms_view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty
 
 guard.page("Arms")
 
@@ -22,15 +23,15 @@ READ = {
     "By position": arms_view.bands,
     "Pairs": arms_pairs.pairs,
     "Evidence": arms_hits.hits,
-    "Kinds": arms_kinds.kinds,
-    "Over k": arms_kinds.sweep,
+    "Question types": arms_kinds.kinds,
+    "By k": arms_kinds.sweep,
     "Judges": arms_judges.judges,
     "Failures": arms_failures.failures,
     "Costs": arms_costs.costs,
     "Questions": questions_view.questions,
 }
 # Of a run that reads and judges nothing.
-KEPT = {name: READ[name] for name in ("Overall", "By position", "Over k", "Costs")}
+KEPT = {name: READ[name] for name in ("Overall", "By position", "By k", "Costs")}
 
 runs.panel()
 if not state.runs(state.COMPARING):
@@ -40,11 +41,10 @@ if not state.runs(state.COMPARING):
 with guard.readable("This run cannot be read"):
     run, report = runs_pick.opened(state.COMPARING, "arms")
     if not report["items"]["done"]:
-        st.info(
-            "Every item of this run failed; why is told below."
-            if report["items"]["failed"] and not state.active(run)
-            else "No item is done yet. Results appear here as they come."
-        )
+        if report["items"]["failed"] and not state.active(run):
+            st.info("Every item of this run failed; the reasons are listed below.")
+        else:
+            empty.no_results("item is complete")
     else:
         chosen = arms_pick.choose(run, report)
         arms_pick.headline(chosen)

@@ -8,6 +8,7 @@ from pages.ui.forecast import start as forecast_start
 from pages.ui.forecast import view as forecast_view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty
 
 guard.page("Forecast")
 
@@ -33,7 +34,7 @@ with guard.readable("This run cannot be read"):
         VIEWS[view](run, report, task)
         runs.notes(report["warnings"])
     else:
-        st.info("No model is examined yet. Results appear here as they come.")
+        empty.no_results("model has been evaluated")
     runs.failed_trainings(report, "fit")
     with st.expander("Train and compare again"):
         forecast_start.begin()

@@ -7,6 +7,7 @@ from pages.ui.gate import start as gate_start
 from pages.ui.gate import view as gate_view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty
 
 guard.page("Gate")
 
@@ -32,11 +33,11 @@ with guard.readable("This run cannot be read"):
     if report["items"]["done"]:
         VIEWS[view](run, report)
     else:
-        st.info("No gate is trained yet. Results appear here as they come.")
+        empty.no_results("gate has been trained")
     if report["items"]["failed"]:
         runs.failed_trainings(report, "variant")
     navigation.link(
         "patient", "See the gate's scores on a patient", icon=":material/arrow_forward:"
     )
-    with st.expander("Train and examine again"):
-        gate_start.start(state.pick_cohort("On which cohort"))
+    with st.expander("Train and evaluate again"):
+        gate_start.start(state.pick_cohort("Cohort"))

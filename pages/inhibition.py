@@ -6,6 +6,7 @@ from pages.ui import guard, state
 from pages.ui.inhibition import start, view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty
 
 guard.page("Inhibition", needs_cohort=False)
 
@@ -30,7 +31,7 @@ with guard.readable("This run cannot be read"):
         VIEWS[shown](run, report)
         runs.notes(report["warnings"])
     else:
-        st.info("No decoder is examined yet. Results appear here as they come.")
+        empty.no_results("decoder has been evaluated")
         start.shipped()
     runs.failed_trainings(report, "decoder")
     with st.expander("Train and compare again"):

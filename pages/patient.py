@@ -16,7 +16,7 @@ guard.page("Patient")
 choice = choose.choose()
 patient_view.question(choice)
 if not choice.record.events:
-    st.info("This record is empty: it holds no events.")
+    st.info("This record has no events.")
     st.stop()
 
 found = patient_state.pieces(choice.record, choice.gold, choice.protocol)
@@ -27,9 +27,9 @@ panel = patient_view.evidence_panel(choice, views, found)
 st.subheader("More", anchor=False)
 scores, given, compared, saved = st.tabs(
     [
-        "Scores of every sentence",
-        "What the reader was given",
-        "Two arms side by side",
+        "Sentence scores",
+        "Reader prompt",
+        "Arm comparison",
         "Table and export",
     ],
     on_change="rerun",

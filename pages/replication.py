@@ -8,7 +8,7 @@ from pages.ui.arms.pick import pick
 from pages.ui.curve import view as curve_view
 from pages.ui.replication import begin, view
 from pages.ui.runs import panel as runs
-from pages.ui.shared import results
+from pages.ui.shared import empty, results
 
 guard.page("Replication")
 
@@ -19,7 +19,7 @@ if not state.asking():
 choices = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
 with choices:
     cohort = state.pick_cohort()
-    reader = pick("Read by", begin.readers(cohort), "reader")
+    reader = pick("Reader", begin.readers(cohort), "reader")
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
@@ -30,13 +30,12 @@ with guard.readable("These runs cannot be read"):
     others = api.other_runs(api.open_data(cohort).path)
     behind = tuple(run["run"] for run in others.values() if run)
     if not there:
-        with st.container(border=True):
-            st.subheader("No replication yet", anchor=False)
-            st.write(
-                "A replication runs the paper's arms under the protocol it really used, then takes "
-                "its faults away one at a time, down to the corrected protocol: so that each "
-                "fault's effect can be seen by itself, on the same questions."
-            )
+        with empty.state(
+            "No replication yet",
+            "A replication runs the paper's arms under the published protocol, then removes "
+            "its faults one at a time until the corrected protocol remains. This isolates "
+            "the effect of each fault on the same questions.",
+        ):
             begin.begin(cohort, reader, found)
         view.beside(state.beside(None, None, "", behind), others)
         view.findings()
@@ -57,5 +56,5 @@ with guard.readable("These runs cannot be read"):
         view.alone(faults)
         view.beside(rows, others)
         view.findings()
-        with st.expander("The runs behind this", expanded=len(there) < len(found["runs"])):
+        with st.expander("Source runs", expanded=len(there) < len(found["runs"])):
             begin.begin(cohort, reader, found)

@@ -7,6 +7,7 @@ from pages.ui import guard, navigation, state
 from pages.ui.review import view
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty
 
 guard.page("Review")
 
@@ -14,21 +15,20 @@ KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
 OTHERS = tuple(kind["name"] for kind in api.kinds() if not kind["answers"])
 WITHOUT = (
     f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
-    "have none; the human verdicts of a curve are the clinicians' that came with its cohort."
+    "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."
 )
 
 runs.panel()
 if not state.runs(KINDS):
-    with st.container(border=True):
-        st.subheader("No answers to review yet", anchor=False)
-        st.write(
-            "Once a run has answers, they can be judged here one by one, without seeing which arm "
-            "or reader gave them; then each judge's agreement with people is shown."
-        )
+    with empty.state(
+        "No answers to review yet",
+        "Answers of a run are judged here one at a time, blind to arm and reader. The page "
+        "then reports each judge's agreement with human reviewers.",
+    ):
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
         st.caption(WITHOUT)
     st.stop()
-with guard.readable("This cannot be shown"):
+with guard.readable("Reviews cannot be shown"):
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         run = runs_pick.pick_run(kinds=KINDS)
         typed = st.text_input(
@@ -38,8 +38,8 @@ with guard.readable("This cannot be shown"):
             placeholder="reviewer-1",
             max_chars=32,
             width=220,
-            help="Your verdicts are kept under it, and your order of answers is your own. Not a "
-            "full name: it is part of a file's name.",
+            help="Verdicts are saved under this code, and it determines the order of answers. Do "
+            "not use a full name: the code is part of a file name.",
         )
     st.caption(WITHOUT)
     shown = guard.view(("Judge", "Agreement"))
@@ -48,6 +48,6 @@ with guard.readable("This cannot be shown"):
     if shown == "Agreement":
         view.agreement(run)
     elif not typed:
-        st.info("Type a code to judge under; the same code brings you back to where you were.")
+        st.info("Enter a reviewer code. The same code resumes where you stopped.")
     else:
         view.judge(run, api.reviewer_name(typed))

@@ -70,7 +70,7 @@ def test_without_a_cohort_each_page_offers_the_demo(empty, page):
     app = opened(page)
     assert "No records yet" in words(app)
     assert str(empty / "data" / "cohorts") in words(app)
-    assert app.button(key="make_demo").label == "Make the demo cohort"
+    assert app.button(key="make_demo").label == "Create the demo cohort"
     assert not (empty / "data").exists()
 
 
@@ -136,11 +136,11 @@ def test_a_run_at_work_shows_progress_and_cancels(here, monkeypatch):
     monkeypatch.setattr(api, "cancel", cancelled.append)
     app = opened("home")
     assert app.progress[0].value == pytest.approx(100 * 8 / real["planned"], abs=1)
-    assert "small comparison is at work" in app.progress[0].text
+    assert "small comparison is running" in app.progress[0].text
     assert app.button(key="start_home").disabled, "one run at a time on a cohort"
     app.button(key=f"cancel_{here}").click().run()
     assert cancelled == [here]
-    assert "what is shown is partial" in words(opened("arms"))
+    assert "results are partial" in words(opened("arms"))
 
 
 @pytest.mark.parametrize("status", ["crashed", "cancelled"])
@@ -211,4 +211,4 @@ def test_where_sign_in_is_set_up_no_page_is_seen_without_it(here, monkeypatch, p
     monkeypatch.setattr("streamlit.user_info.get_secrets_auth_section", lambda: told)
     app = opened(page)
     assert [one.label for one in app.button] == ["Sign in"]
-    assert "those who sign in" in words(app) and "demo" not in words(app)
+    assert "requires sign-in" in words(app) and "demo" not in words(app)

@@ -20,8 +20,8 @@ VIEWS = (
     "By position",
     "Pairs",
     "Evidence",
-    "Kinds",
-    "Over k",
+    "Question types",
+    "By k",
     "Judges",
     "Failures",
     "Costs",
@@ -75,8 +75,8 @@ def words(app: AppTest) -> str:
 def test_every_view_opens_with_the_sentence_and_its_numbers(here, view):
     app = opened(run=here, view=view)
     assert 'class="mc-headline"' in words(app)
-    assert "rule on words, not a clinician" in words(app)
-    if view not in ("Over k", "Kinds"):
+    assert "rule-based, not a clinician" in words(app)
+    if view not in ("By k", "Question types"):
         assert app.dataframe
     assert "<script>alert" not in words(app)
 
@@ -109,7 +109,7 @@ def test_fewer_than_five_patients_give_no_interval_by_patient(here):
     assert set(app.dataframe[0].value["95 %"]) == {"–"}, "by patient comes first"
     app.segmented_control(key="interval").set_value("wilson").run()
     assert all(len(ends) > 1 for ends in app.dataframe[0].value["95 %"])
-    assert any("fewer than 5 patients give none" in str(one.value) for one in app.caption)
+    assert any("none below 5 patients" in str(one.value) for one in app.caption)
 
 
 def test_pairs_are_against_the_chosen_baseline(here):
@@ -122,7 +122,7 @@ def test_pairs_are_against_the_chosen_baseline(here):
     assert not app.exception
     assert list(app.dataframe[0].value["arm"]) == ["full", "bm25", "recency"]
     assert "bm25 · k=1 (" in words(app), "the sentence is about the baseline chosen"
-    assert "each other baseline looked at adds its own" in words(app)
+    assert "each further baseline adds its own" in words(app)
 
 
 def test_evidence_there_and_not_there(here):
@@ -135,13 +135,13 @@ def test_evidence_there_and_not_there(here):
         "difference (points)",
     ]
     app.segmented_control(key="hit").set_value("lexical").run()
-    assert "any one word of the reference" in words(app)
+    assert "any word of the reference" in words(app)
 
 
 def test_judges_crosstab_adds_up_and_the_parted_answers_are_listed(here):
     app = opened(run=here, view="Judges")
     frame = app.dataframe[0].value
-    cells = ["both right", "only token_overlap", "only exact", "both wrong"]
+    cells = ["both correct", "only token_overlap", "only exact", "both incorrect"]
     assert (frame[cells].sum(axis=1) == frame["n"]).all()
     whole = frame.iloc[0]
     assert whole["arm"] == "all arms"
@@ -149,7 +149,7 @@ def test_judges_crosstab_adds_up_and_the_parted_answers_are_listed(here):
     if parted:
         assert len(app.dataframe[1].value) >= parted, "every copy is listed"
     else:
-        assert "part on no answer" in words(app)
+        assert "disagree on no answer" in words(app)
 
 
 def test_failures_are_kinds_refusals_and_an_example_to_read(here):
@@ -157,8 +157,8 @@ def test_failures_are_kinds_refusals_and_an_example_to_read(here):
     report = api.report(here)
     kinds = {r["kind"] for r in report["tables"]["failure_kinds"] if r["judge"] == "token_overlap"}
     assert kinds <= set(arms_failures_rules())
-    assert "Refusals apart" in words(app)
-    refused = next(d.value for d in app.dataframe if "right when answered" in d.value)
+    assert "Refusals" in words(app)
+    refused = next(d.value for d in app.dataframe if "% correct when answered" in d.value)
     assert (refused["refused"] + refused["answered"] == refused["n"]).all()
 
 
@@ -177,7 +177,7 @@ def test_the_page_explains_every_kind_of_failure_in_the_order_of_its_rule():
 
 def test_costs_are_told_in_a_sentence(here):
     app = opened(run=here, view="Costs")
-    assert re.search(r"Readers answered \d+ times.*nothing was paid", words(app))
+    assert re.search(r"Readers answered \d+ times.*no cost", words(app))
 
 
 def test_questions_show_arms_abreast_with_text_escaped(here):
@@ -224,10 +224,10 @@ def test_a_run_that_judges_nothing_has_the_views_it_can_fill(made, here):
     assert app.segmented_control(key="view_kept").options == [
         "Overall",
         "By position",
-        "Over k",
+        "By k",
         "Costs",
     ]
-    for view in ("By position", "Over k", "Costs"):
+    for view in ("By position", "By k", "Costs"):
         app.segmented_control(key="view_kept").set_value(view).run()
         assert not app.exception
 
@@ -235,7 +235,7 @@ def test_a_run_that_judges_nothing_has_the_views_it_can_fill(made, here):
 def test_an_unknown_run_in_the_address_falls_back(here):
     app = opened(run="nonsense")
     assert app.selectbox(key="run").value == here
-    assert "What this link names is not here; the first one is shown." in words(app)
+    assert "The item in this link was not found; the first one is shown." in words(app)
 
 
 def test_kinds_in_the_cohorts_own_words_are_a_list_and_in_no_address(here, monkeypatch):
@@ -252,7 +252,7 @@ def test_kinds_in_the_cohorts_own_words_are_a_list_and_in_no_address(here, monke
         return {**found, "tables": {**found["tables"], "domain": rows}}
 
     monkeypatch.setattr(state, "report", report)
-    app = opened(run=here, view="Kinds", by="domain")
+    app = opened(run=here, view="Question types", by="domain")
     assert app.selectbox(key="kind_domain").options == [pixel, "gut <b>"]
     app.selectbox(key="kind_domain").select("gut <b>").run()
     assert not app.exception
@@ -264,15 +264,15 @@ def test_kinds_in_the_cohorts_own_words_are_a_list_and_in_no_address(here, monke
 
 def test_agreement_with_people_is_a_link_away(here):
     app = opened(run=here, view="Judges")
-    assert "Agreement with people is on the Review page, under Agreement." in words(app)
-    (link,) = [one.proto for one in app.get("page_link") if "people" in one.proto.label]
+    assert "Agreement with human reviewers: Review page, Agreement." in words(app)
+    (link,) = [one.proto for one in app.get("page_link") if "human reviewers" in one.proto.label]
     assert link.query_string == f"run={here}&view=Agreement"
 
 
 def test_a_run_at_work_is_said_to_be_partial(here, monkeypatch):
     now = {**api.status(here), "status": "running", "done": 5}
     monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
-    assert "So far, on part of the run:" in words(opened())
+    assert "Partial results:" in words(opened())
 
 
 def test_a_forest_names_every_row_once_with_its_numbers(here):

@@ -49,21 +49,21 @@ def said(*pairs: dict[str, object]) -> str:
 def test_what_unscored_answers_could_overturn_is_not_claimed():
     assert said(pair("a", 0.1, 0.01, p_bound_holm=0.3), pair("b", -0.2, 0.01)) == (
         "Against full (22 % right): b (−20 points) is worse; no difference is claimed for "
-        "a (+10 points), as unscored answers could overturn it."
+        "a (+10 points), because unscored answers could reverse it."
     )
 
 
 def test_the_sentence_says_no_more_than_the_tests():
     assert said() == "full: 22 % right [16–31] of 120 questions."
     assert said(pair("bm25 k=1", 0.1, 0.06)) == (
-        "bm25 · k=1 does not differ from full (22 % right) beyond chance."
+        "bm25 · k=1 does not differ significantly from full (22 % right)."
     )
     assert said(pair("a", 0.1, 0.06), pair("b", -0.3, 1.0)) == (
-        "None of 2 arms differs from full (22 % right) beyond chance."
+        "None of 2 arms is significantly different from full (22 % right; Holm-adjusted)."
     )
     assert said(pair("a", 0.1, 0.01), pair("b", -0.2, 0.05), pair("c", 0.3, 0.2)) == (
         "Against full (22 % right): a (+10 points) is better; b (−20 points) is worse; "
-        "the other one does not differ beyond chance."
+        "the other one does not differ significantly."
     )
     many = [pair(name, -0.1 - i / 100, 0.001) for i, name in enumerate("abcd")]
     assert said(*many) == (
@@ -79,11 +79,14 @@ def test_the_sentence_says_what_it_could_have_missed():
     tables = {"accuracy": [OVERALL], "detectable": [row]}
     assert arms_words.size(tables, "r", "j") == (
         "120 questions of 40 patients; 12 comparisons, McNemar's exact test with Holm's "
-        "adjustment. A true difference of 10 points or more would be found 4 times in 5; a smaller "
+        "adjustment. A true difference of 10 points or more would be detected with power .8; a "
+        "smaller "
         "one may have been missed."
     )
     few = {**row, "n": 4, "comparisons": 1, "among_all": None}
-    assert "no difference at all" in arms_words.size({**tables, "detectable": [few]}, "r", "j")
+    assert "no difference could have been detected" in arms_words.size(
+        {**tables, "detectable": [few]}, "r", "j"
+    )
     assert arms_words.size({"accuracy": [OVERALL]}, "r", "j") == ""
 
 
@@ -94,8 +97,8 @@ def test_cautions_name_rules_faults_and_what_is_in_no_denominator():
         "faults": [{**fault, "struck": True, "n": 30}, {**fault, "struck": False, "n": 90}],
     }
     told = " ".join(arms_words.cautions(tables, "r", "j", "Exact (offline)"))
-    assert "rule on words" in told
-    assert "30 of 120 judged answers suffer a published fault: question cut off." in told
+    assert "rule-based" in told
+    assert "30 of 120 judged answers are affected by a published fault: question cut off." in told
     assert "3 verdicts failed" in told
     assert arms_words.cautions({"accuracy": []}, "r", "j", "Claude") == []
 

@@ -134,4 +134,4 @@ def test_the_page_offers_to_leave_out_weak_locations_with_their_counts(weak: str
     assert control.options[3] == "from .95 (−1)"
     control.set_value(95).run()
     assert not app.exception
-    assert "Weakly located, left out</th><td>" in words(app)
+    assert "Weakly located, excluded</th><td>" in words(app)

@@ -94,7 +94,7 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(here):
     bins = with_column(app, "evidence at")
     assert len(bins) == 10 and bins["n"].sum() == api.curve(here)["summary"][0]["n"]
     assert bins["paper"][2] == "59.5 % [46–71]"
-    for number in ("Gap, best − worst", "expected by chance alone", "80 % if it were spread"):
+    for number in ("Gap, best − worst", "expected by chance", "80 % if evenly"):
         assert number in said
     assert len(app.get("download_button")) == 2 * 6
 
@@ -157,7 +157,7 @@ def test_a_point_opens_its_questions_with_codes_verdicts_and_the_way_to_the_reco
     shown = with_column(app, "patient")
     assert len(shown) == rows["instruction"].nunique()
     assert shown["position"].between(20, 30).all()
-    right = sum((shown[model] == "✓ right").sum() for model in curve_report.MODELS)
+    right = sum((shown[model] == "✓ correct").sum() for model in curve_report.MODELS)
     assert right == rows["correct"].sum()
     one = shown.iloc[0]
     asked = parse_qs(urlsplit(one["open"]).query)
@@ -182,7 +182,7 @@ def test_twelve_groups_are_drawn_and_the_table_has_the_rest(here, monkeypatch):
     monkeypatch.setattr(api, "curve", lambda cohort, **options: curve_report.curve(**options))
     app = opened(by="Specialty")
     assert len(app.get("plotly_chart")) == 1 + curve_groups.MOST
-    assert "The 12 of 15 with the most answers are drawn" in words(app)
+    assert "the 12 of 15 with the most answers" in words(app)
     assert len(with_column(app, "p (gap)")) == 15
 
 
@@ -204,7 +204,7 @@ def test_groups_without_a_curve_are_named_and_one_alone_says_why(here, monkeypat
     said = words(opened(by="Domain"))
     assert "Without a curve, as no answer has both score and position: social" in said
     said = words(opened(by="Domain", of=choose.token("demo", "domain/social")))
-    assert "There is no curve to draw: no answer has a position" in said
+    assert "No curve: no answer has a position" in said
 
 
 def test_a_cohort_without_responses_says_what_is_missing(bare):
@@ -218,7 +218,7 @@ def test_a_cohort_without_responses_says_what_is_missing(bare):
 def test_where_no_cohort_has_questions_it_says_so(bare, monkeypatch, view):
     monkeypatch.setattr(state, "asking", list)
     app = opened(view=view)
-    assert "No cohort here has questions" in words(app) and not app.get("plotly_chart")
+    assert "No installed cohort has questions" in words(app) and not app.get("plotly_chart")
 
 
 def test_what_the_engine_refuses_is_one_line(here, monkeypatch):
@@ -307,7 +307,7 @@ def test_needles_that_are_not_done_are_partial(bare, monkeypatch, state):
     none = {name: [] for name in curve_report.needles()}
     _run(monkeypatch, state, none)
     app = opened(view="Needles")
-    assert "No needle of this run is judged yet" in words(app)
+    assert "No needle of this run has been judged yet" in words(app)
     assert "partial" in words(app)
     keys = {button.key for button in app.button}
     run = curve_report.status()["run"]
@@ -367,9 +367,9 @@ def test_with_one_patient_there_are_no_bars():
 def test_the_summary_says_each_number_with_what_to_hold_it_against():
     (row,) = curve_report.curve()["summary"]
     told = {what: (value, beside) for what, value, beside in curve_words.summary(row)}
-    assert told["Gap, best − worst"][1] == "19.0 points expected by chance alone"
+    assert told["Gap, best − worst"][1] == "19.0 points expected by chance"
     assert told["Middle − edge"][0] == "−2.0 points [−11.0 to +7.0], p = .660 (Holm .830)"
-    assert told["Evidence within 10–90 %"] == ("67.8 %", "80 % if it were spread evenly")
+    assert told["Evidence within 10–90 %"] == ("67.8 %", "80 % if evenly distributed")
     assert told["Evidence not located"][0] == "5"
     bare = {**row, "difference": None, "difference_low": None, "difference_high": None,
             "difference_p": None, "difference_holm": None, "null_gap": None}  # fmt: skip

@@ -84,14 +84,14 @@ def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
     assert "1 zero, 1 negative of 4 · ranked above 40 %" in chart.proto.alt
     told = words(app)
     assert "Sequence 3 of 5 held\\-out ones" in told and "n = 4 events" in told
-    assert "1 events without a date are not drawn" in told
+    assert "1 events without a date are not shown" in told
     frame = app.dataframe[0].value
     assert frame["softmax"].tolist() == pytest.approx([0.3, 0.5, 0.0, -0.2])  # latest first
     assert app.get("download_button")
     app.button(key="jump_positive, ranked high").click().run()
     assert app.number_input(key="sequence").value == 1
     app.multiselect(key="attended").set_value([]).run()
-    assert "Choose a variant" in words(app) and not app.exception
+    assert "Select a variant" in words(app) and not app.exception
 
 
 def test_a_number_beyond_the_last_sequence_becomes_the_last(run, monkeypatch):

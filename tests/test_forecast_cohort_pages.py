@@ -39,7 +39,7 @@ def test_a_cohort_of_labels_is_offered_on_the_data_page_alone(lab):
 def test_a_cohort_of_labels_alone_breaks_no_page(lab, page):
     app = opened(page)
     if page == "patient":
-        assert "holds labels to forecast" in words(app)
+        assert "has labels to forecast" in words(app)
 
 
 def test_events_that_take_minutes_are_not_read_by_a_page(lab, monkeypatch):

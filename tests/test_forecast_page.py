@@ -61,7 +61,7 @@ def words(app: AppTest) -> str:
 
 def test_without_labels_it_says_how_to_make_some(home):
     app = opened()
-    assert "No forecast run yet" in words(app) and "holds labels to forecast" in words(app)
+    assert "No forecast run yet" in words(app) and "has labels to forecast" in words(app)
     assert "--laboratory" in app.code[0].value
     assert not [b for b in app.button if b.key == "start_forecast"]
 
@@ -96,7 +96,7 @@ def test_task_and_variants_come_from_the_address(run):
         "softmax", "differential", "gated_differential", "logistic_counts",
     ]  # fmt: skip
     app.multiselect(key="curve").set_value([]).run()
-    assert "Choose a variant" in words(app) and not app.exception
+    assert "Select a variant" in words(app) and not app.exception
 
 
 def test_a_run_that_holds_little_yet_says_so_and_what_failed(home, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_run_that_holds_little_yet_says_so_and_what_failed(home, monkeypatch):
     now = forecast_report.status(state="running")
     shown(monkeypatch, now, made | {"failures": [failed]})
     app = opened()
-    assert "No model is examined yet" in words(app) and "partial" in words(app)
+    assert "No model has been evaluated yet" in words(app) and "partial" in words(app)
     assert app.progress[0].value == pytest.approx(100 * 9 / 26, abs=1)
     assert app.dataframe[0].value["reason"].tolist() == ["out of memory"]
 
@@ -132,14 +132,14 @@ def test_the_verdict_names_better_worse_collapsed_and_counts():
     assert text.startswith("Anemia: better than softmax: sparsemax +3.5 [")
     assert "; worse than softmax: h2o −4.0 [" in text and "constant" not in text
     assert "The gate of gated_differential collapsed in 1 of 2 seeds." in text
-    assert "Counting events does better than softmax: logistic_counts +4.2 [" in text
+    assert "Better than softmax among the count-based baselines: logistic_counts +4.2 [" in text
 
 
 def test_nothing_is_claimed_where_nothing_is_shown():
     none = dict.fromkeys(forecast_report.VERDICTS, "no difference shown") | {"softmax": "reference"}
     text = forecast_words.verdict(*_tables(**none), TASK)
-    assert text.startswith("Anemia: no attention is shown to be better or worse than softmax.")
-    assert "Counting" not in text
+    assert text.startswith("Anemia: no attention is significantly better or worse than softmax.")
+    assert "count-based" not in text
 
 
 def test_the_papers_marks_stand_in_their_rows_and_chance_is_drawn():
@@ -148,7 +148,7 @@ def test_the_papers_marks_stand_in_their_rows_and_chance_is_drawn():
     published = pd.DataFrame(forecast_report.tables()["published"])
     papers = forecast_words.papers(published, "auroc", TASK)
     figure = charts_forecast.forest(lines, papers, "AUROC", 0.5, "chance")
-    trace = next(t for t in figure.data if t.name == "the paper's value")
+    trace = next(t for t in figure.data if t.name == "paper's value")
     rows = [len(lines) - [line.name for line in lines].index(p.name) - 0.3 for p in papers]
     assert list(trace.y) == rows and set(trace.x) == {0.764}
     low, high = figure.layout.xaxis.range

@@ -121,8 +121,8 @@ def test_calibration_says_error_and_temperature(run):
 
 def test_faults_say_what_each_switch_does_once(run):
     said = words(opened(view="Faults"))
-    assert said.count("salted anew in every process") == 1
-    assert "first three in time" in said and "earliest" not in said
+    assert said.count("a salt that differs between processes") == 1
+    assert "first three positive sentences in time" in said and "earliest" not in said
 
 
 def test_a_run_that_holds_little_yet_says_so_in_each_view(home, monkeypatch):
@@ -132,7 +132,7 @@ def test_a_run_that_holds_little_yet_says_so_in_each_view(home, monkeypatch):
     monkeypatch.setattr(api, "report", lambda run: gate_report.report(run, empty))
     for view in VIEWS:
         said = words(opened(view=view))
-        assert "holds nothing on" in said and "what is shown is partial" in said
+        assert "has no results for" in said and "results are partial" in said
     app = opened()
     assert app.progress[0].value == pytest.approx(100 * 12 / 34, abs=1)
 
@@ -144,7 +144,7 @@ def test_a_gate_run_is_none_of_the_arms_pages_runs(run):
 
 
 def test_checkpoints_tell_their_provenance_and_no_patient(home):
-    assert "No gate is trained yet" in words(opened(view="Checkpoints"))
+    assert "No gate has been trained yet" in words(opened(view="Checkpoints"))
     gate = random_gate()
     save_gate(home / "cache" / "gates" / "one", gate)
     st.cache_data.clear()
@@ -156,7 +156,7 @@ def test_checkpoints_tell_their_provenance_and_no_patient(home):
     app = opened(view="Checkpoints")
     facts = dict(app.dataframe[0].value.to_numpy().tolist())
     assert facts["Hash of n-grams"] == "blake2" and facts["Rows of the table"] == "5,000"
-    assert facts["Digest of the weights"] == card["digest"][:16]
+    assert facts["SHA of the weights"] == card["digest"][:16]
 
 
 def test_a_broken_checkpoint_is_told_in_one_line(home):

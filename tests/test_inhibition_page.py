@@ -83,10 +83,10 @@ def test_with_nothing_here_it_offers_the_run_that_comes_along_and_both_sizes(hom
     assert app.code[0].value == "python -m core run lab.toml"
     app.button(key=f"open_{RUN}").click().run()
     assert asked == [RUN] and "cannot be" in said(app)
-    app.segmented_control(key="size").set_value("The whole comparison").run()
+    app.segmented_control(key="size").set_value("Full comparison").run()
     assert app.code[1].value == "python -m core run docs/inhibition.toml"
     app.button(key="start_inhibition").click().run()
-    assert begun == [start.spec("The whole comparison")] and "data" not in begun[0]
+    assert begun == [start.spec("Full comparison")] and "data" not in begun[0]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -114,7 +114,7 @@ def test_a_run_at_work_without_results_says_so(home, monkeypatch):
     shown(monkeypatch, {**{name: [] for name in TABLES}}, "running")
     monkeypatch.setattr(api, "shipped_runs", lambda kind: [])
     app = opened()
-    assert "No decoder is examined yet" in said(app) and "partial" in said(app)
+    assert "No decoder has been evaluated yet" in said(app) and "partial" in said(app)
 
 
 def test_a_part_of_a_run_breaks_no_view(home, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_part_of_a_run_breaks_no_view(home, monkeypatch):
 
 
 def test_every_variant_of_the_whole_comparison_has_a_look_of_its_own(home):
-    named = [f"v{i}" for i in range(len(start.spec("The whole comparison")["variants"]))]
+    named = [f"v{i}" for i in range(len(start.spec("Full comparison")["variants"]))]
     rows = [{"variant": name, "length": 8, "placement": "edges"} for name in named]
     looks = view._shown({"tables": {"length": rows}})
     assert list(looks) == named and len(named) > 4

@@ -74,7 +74,7 @@ def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
     app.query_params["run"] = "old"
     app.run()
     assert app.selectbox(key="run").value == "f2"
-    assert "What this link names is not here" in app.info[0].value
+    assert "The item in this link was not found" in app.info[0].value
 
 
 def test_where_one_of_several_runs_ends_the_page_is_drawn_again(monkeypatch):
@@ -108,7 +108,7 @@ def test_scores_chosen_last_never_take_the_place_of_what_is_drawn(monkeypatch):
     said = []
     monkeypatch.setattr(scores_view.st, "caption", said.append)
     shown, _ = scores_view._arms(SimpleNamespace(arms=(), record=None), 1)
-    assert shown == tuple(chosen[:6]) and said == ["The first 6 of 7 are drawn."]
+    assert shown == tuple(chosen[:6]) and said == ["The chart shows the first 6 of 7."]
 
 
 def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(tmp_path, monkeypatch):

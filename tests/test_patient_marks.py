@@ -127,7 +127,7 @@ def test_the_panel_tells_evidence_in_the_prompt_from_evidence_that_was_cut():
     assert "evidence cut from the prompt <small>at 512 tokens, in the prompt of BM25" in mark
     assert html.count('class="mc-lost"') == 1 and "mc-held" not in html
     assert "dropped evidence" not in html
-    assert "the prompt lost" in marks.legend("sentence", True)
+    assert "cut from the prompt" in marks.legend("sentence", True)
     assert "the prompt" not in marks.legend("sentence")
     rows = patient_export.frame(RECORD, [lost], FOUND, PROTOCOL)
     assert dict(zip(rows["sentence"], rows["status"], strict=True)) == {
@@ -147,7 +147,7 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     answers = [row("full", ["e2.1"], 512), row("bm25", [], 480), row("mmr", [], None)]
     html = beside.arms(answers, RECORD, GOLD, PROTOCOL)
     full, bm25, mmr = html.split("<article")[1:]
-    assert "0 of 1 evidence in the prompt, cut at 512 tokens; 1 kept, but cut<" in full
+    assert "0 of 1 evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
     assert ">evidence cut from the prompt<" in full and "mc-line mc-lostgold" in full
     assert "1 of 1 evidence in the prompt<" in bm25 and ">evidence in the prompt<" in bm25
     assert "1 of 1 evidence kept<" in mmr and ">kept evidence<" in mmr
@@ -164,7 +164,8 @@ def test_two_prompts_are_compared_and_what_was_cut_is_counted_apart():
         ("e3", "only B", ""),
     ]
     assert compare.count_words(table, a, b) == (
-        "1 in both prompts, 1 only in that of BM25, 1 only in that of FULL; 1 of the evidence in "
+        "1 in both prompts, 1 only in the prompt of BM25, 1 only in the prompt of FULL; 1 of the "
+        "evidence in "
         "neither; 2 kept by FULL, but cut at 512 tokens."
     )
     html = compare.html_of(table, a, b, ("#000", "#111"))
@@ -188,8 +189,8 @@ def test_headline_says_what_was_kept_and_where_the_dropped_evidence_lies():
 @pytest.mark.parametrize(
     ("gold", "says"),
     [
-        (None, "cannot be judged"),
-        (api.Gold("q1", "May"), "names no evidence"),
+        (None, "cannot be evaluated"),
+        (api.Gold("q1", "May"), "has no evidence annotation"),
         (api.Gold("q1", "May", ("x",)), "could not be located"),
         (api.Gold("q1", "May", ("x", "y"), (api.Span(0, 0, 1),)), "1 of 2 pieces"),
         (GOLD, ""),
@@ -331,7 +332,7 @@ def test_a_run_that_both_kept_as_recent_is_folded_and_a_long_unit_shortened():
     view = ArmView("a", "A", api.Selection("p1", "q1", "a", items, 12))
     table = compare.rows(view, view, frozenset(), units)
     html = compare.html_of(table, view, view, ("#000", "#111"))
-    assert "12 sentences of both, only as the most recent" in html
+    assert "12 sentences in both, kept only as most recent" in html
     assert html.count('class="mc-cell') == 12
 
 
@@ -344,7 +345,7 @@ def test_every_answer_names_its_reader_and_says_where_it_only_quotes():
         box = reader_view.answer_html(one, None)
         for html in (card, box):
             assert "Small &lt;b&gt;reader" in html
-            assert ("only quotes" in html) == says
+            assert ("quotes only" in html) == says
     assert api.only_quotes("small") and api.only_quotes("extractive")
     assert not api.only_quotes("qwen")
 
@@ -352,7 +353,7 @@ def test_every_answer_names_its_reader_and_says_where_it_only_quotes():
 def test_where_judges_differ_the_one_that_decides_is_named():
     differ = {"exact": "incorrect", "token_overlap": "correct"}
     told = cards.deciding_html(differ, cards.DECIDES)
-    assert "Here exact decides" in told and "wrong value" in told and "reference" in told
-    assert "Here token overlap decides" in cards.deciding_html(differ, "token_overlap")
-    assert "None of them decides" in cards.deciding_html({"a": "correct", "b": "failed"}, "exact")
+    assert "Deciding judge: exact" in told and "incorrect value" in told and "reference" in told
+    assert "Deciding judge: token overlap" in cards.deciding_html(differ, "token_overlap")
+    assert "No deciding judge" in cards.deciding_html({"a": "correct", "b": "failed"}, "exact")
     assert cards.deciding_html({"exact": "correct", "token_overlap": "correct"}, "exact") == ""

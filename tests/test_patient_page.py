@@ -115,7 +115,7 @@ def test_a_typed_question_works_and_never_reaches_the_address(page):
     assert not app.exception
     assert "secret" not in json.dumps(dict(app.query_params))
     assert "question" not in app.query_params
-    assert any("cannot be judged" in i.value for i in app.info)
+    assert any("cannot be evaluated" in i.value for i in app.info)
     assert "BM25 kept" in html_of(app)
 
 
@@ -144,9 +144,9 @@ def test_an_unknown_token_falls_back_to_the_first_patient(page):
     page.query_params["patient"] = "0000000000"
     page.run()
     assert not page.exception and page.selectbox(key="patient_patient").value == "9001"
-    assert any("What this link names is not here" in one.value for one in page.info)
+    assert any("The item in this link was not found" in one.value for one in page.info)
     page.run()
-    assert not any("What this link names" in one.value for one in page.info), "told once"
+    assert not any("The item in this link" in one.value for one in page.info), "told once"
 
 
 def test_settings_change_what_is_kept(page):
@@ -174,11 +174,11 @@ def test_no_arm_and_one_arm_are_said_plainly(page):
     assert any("at least one arm" in i.value for i in app.info)
 
 
-@pytest.mark.parametrize("tab", ["Two arms side by side", "Table and export"])
+@pytest.mark.parametrize("tab", ["Arm comparison", "Table and export"])
 def test_the_other_tabs(page, tab):
     page.session_state["patient_more"] = tab
     app = ask(page, "9001", "q1")
-    if tab == "Two arms side by side":
+    if tab == "Arm comparison":
         html = html_of(app)
         assert "only Recency only" in html or "only BM25" in html
     else:

@@ -166,7 +166,7 @@ def test_markers_tell_kept_missed_and_evidence_apart_by_shape(by):
     assert [d[0] for d in found["kept"].customdata] == [95, 96, 97, 98, 99]
     assert [d[0] for d in found["evidence, kept"].customdata] == [97]
     assert [d[0] for d in found["evidence, dropped"].customdata] == [3]
-    assert found["just missed"].customdata[0][0] == 94
+    assert found["just below threshold"].customdata[0][0] == 94
     assert found["evidence, dropped"].customdata[0].tolist() == [3, 4, 2], "people count from 1"
     assert "sentence %{customdata[1]}, event %{customdata[2]}" in found["kept"].hovertemplate
     heat = next(t for t in figure.data if t.type == "heatmap")
@@ -283,7 +283,7 @@ def test_an_arm_without_terms_says_so(page):
     app = page.run()
     focus = next(s for s in app.segmented_control if (s.key or "").startswith("patient_focus_"))
     focus.set_value("oracle").run()
-    assert "no parts to show" in words(app)
+    assert "cannot be decomposed" in words(app)
 
 
 def test_any_arm_that_scores_can_be_shown_and_one_that_cannot_is_no_strip(page):
@@ -293,7 +293,7 @@ def test_any_arm_that_scores_can_be_shown_and_one_that_cannot_is_no_strip(page):
     assert len(pills.options) == len(here & set(api.scored_arms()))
     pills.set_value(["random", "full", "shortest"]).run()
     assert not app.exception
-    assert plain("No strip for Full record: gives each the same score.") in words(app)
+    assert plain("No strip for Full record: gives all sentences the same score.") in words(app)
     assert "Shortest" in html_of(app)
 
 

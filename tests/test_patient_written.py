@@ -50,7 +50,7 @@ def test_the_headline_says_what_was_written():
     assert words.startswith("LLMLingua-2 kept words of 2 of 3 sentences (5 of 20 tokens)")
     words = headline(ArmView("x", "Map-reduce", summaries()), (), 3, 20, "sentence")
     assert "wrote 1 summary in place of 3 sentences" in words
-    assert "of the evidence is not known" in words
+    assert "The share of the evidence in a summary is unknown" in words
 
 
 def test_the_context_is_what_the_reader_saw_and_nothing_in_it_is_markup():

@@ -299,15 +299,18 @@ def test_evidence_lost_in_a_join_shows_on_the_demo_or_says_on_how_many_questions
             assert step["changed"] > 0 < step["difference"]
             assert alone_row["right_there"] > 0 > alone_row["difference"]
         else:
-            said = f"acted on {long} of {len(asked)} questions; no verdict changed"
+            said = f"affected {long} of {len(asked)} questions; no verdict changed"
             assert charts.change({**step, "why": ""}) == charts.alone_said(alone_row) == said
 
 
 def test_a_step_that_changed_no_text_says_why():
     nothing = {"difference": 0.0, "acted": 0, "changed": 0, "unscored": 0}
     for alone_row, said in (
-        ({"silent": "no question is long", "acted": 0}, "cannot show here: no question is long"),
-        ({"silent": "", "acted": 3}, "alone it acts on 3 questions, so a fault that is still on"),
+        ({"silent": "no question is long", "acted": 0}, "not measurable here: no question is long"),
+        (
+            {"silent": "", "acted": 3},
+            "on its own it affects 3 questions, so a fault that is still on",
+        ),
         (None, "changed no prompt, answer or judged text"),
         ({"silent": "", "acted": None}, "changed no prompt, answer or judged text"),
     ):
@@ -405,13 +408,15 @@ class Holder:
 def test_the_page_shows_the_figures_of_a_finished_run_or_where_one_is_made(curve_here):
     _, run = curve_here
     app = opened(table=api.PAPER_TABLES["clitm_curve"].title)
-    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
-    assert (frame["corrected, here"] != "–").any()
+    (frame,) = [f.value for f in app.dataframe if "paper" in f.value]
+    assert (frame["corrected protocol (this installation)"] != "–").any()
     assert run in words(app) and "my \\*curve\\*" in words(app)
     app = opened(table=api.PAPER_TABLES["gate_ablation"].title)
-    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
-    assert (frame["corrected, here"] == "–").all() and (frame["in the paper"] != "–").all()
-    assert "No finished run of this installation holds these figures" in words(app)
+    (frame,) = [f.value for f in app.dataframe if "paper" in f.value]
+    assert (frame["corrected protocol (this installation)"] == "–").all() and (
+        frame["paper"] != "–"
+    ).all()
+    assert "No finished run of this installation has these figures" in words(app)
 
 
 def opened(**query: str) -> AppTest:
@@ -530,7 +535,7 @@ def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_eve
 def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
     app = opened()
     said = words(app)
-    assert "here under the published protocol" in said and "in the paper" in said
+    assert "this installation, published protocol" in said and "paper" in said
     assert "Not every step has finished" in said
     charts = app.get("plotly_chart")
     assert len(charts) >= 2 and all(chart.proto.alt for chart in charts)
@@ -540,17 +545,17 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(here):
     assert steps_shown["n"].tolist() == [2, 2]
     assert (
         app.button(key="start_replication").label
-        == f"Queue the {len(NAMES) - 2 + len(FAULTS) - 2} runs"
+        == f"Start the {len(NAMES) - 2 + len(FAULTS) - 2} runs"
     )
 
 
 @pytest.mark.parametrize("table", api.PAPER_TABLES)
 def test_every_table_of_the_paper_can_be_looked_at(here, table):
     app = opened(table=api.PAPER_TABLES[table].title)
-    (frame,) = [f.value for f in app.dataframe if "in the paper" in f.value]
-    assert frame["in the paper"].str.contains(r"\d").all()
+    (frame,) = [f.value for f in app.dataframe if "paper" in f.value]
+    assert frame["paper"].str.contains(r"\d").all()
     assert app.selectbox(key="table").value == table
     assert api.PAPER_TABLES[table].file in words(app)
     ours = frame[frame["arm"] == "bm25"]
     if len(ours) and table in ("stage1", "stage2", "token_overlap", "k_sweep", "nli_recall"):
-        assert (ours["corrected, here"] != "–").any()
+        assert (ours["corrected protocol (this installation)"] != "–").any()

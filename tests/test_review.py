@@ -440,7 +440,7 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     (chart,) = app.get("plotly_chart")
     assert chart.proto.alt
     assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
-    assert {"judge", "cards", "answers with these words"} <= set(app.dataframe[1].value.columns)
+    assert {"judge", "cards", "answers with this text"} <= set(app.dataframe[1].value.columns)
 
 
 def test_a_bad_code_is_refused_in_one_line(run):

@@ -66,14 +66,14 @@ def test_without_a_run_watching_says_how_to_begin(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
     app_data.make_cohort(tmp_path / "data", "demo")
     assert "No run yet" in words(opened())
-    assert "Two runs are needed" in words(opened(view="Compare"))
+    assert "A comparison requires two runs" in words(opened(view="Compare"))
 
 
 def test_a_finished_run_is_shown_with_its_failures_log_and_results(here):
     app = opened(run=here)
     said = words(app)
     assert "\\<script\\>" in said and "<script>" not in said
-    assert "finished" in said and "What failed, item by item" in said
+    assert "finished" in said and "Failed items" in said
     failed = app.dataframe[1].value
     assert set(failed["stage"]) == {"verdicts"} and set(failed["instruction"]) == {"q3"}
     assert "started" in app.code[0].value and "done" in app.code[0].value
@@ -167,7 +167,7 @@ def test_toml_is_taken_as_it_is_written_and_a_mistake_is_told(here):
     assert "not valid TOML" in words(app)
     assert app.button(key="compose_start").disabled
     app.segmented_control(key="compose_how").set_value("Form").run()
-    assert not app.exception and "Mend it as TOML" in words(app)
+    assert not app.exception and "Fix it in the TOML view" in words(app)
 
 
 def test_a_refused_start_says_why(here, monkeypatch):
@@ -288,7 +288,7 @@ def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_
     open_one = row | {"verdict": "not claimed: unscored answers could overturn it"}
     text = differences.sentence([row, open_one], "a", "b")
     assert "Of 2 comparisons, **a** is more accurate than **b** in 1, less accurate in 0" in text
-    assert "In 1, unscored items could overturn the difference." in text
+    assert "In 1, unscored items could reverse the difference." in text
     alone = differences.sentence([open_one], "a", "b")
     assert "not shown to differ" in alone and "In 1, unscored items" in alone
     assert differences.sentence([row], "a", "b").count("unscored") == 0

@@ -20,7 +20,7 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import navigation, state
-from pages.ui.shared import linked
+from pages.ui.shared import empty, linked
 from pages.ui.shared.plain import plain
 
 _PICTURE = (Path(__file__).resolve().parent / "assets" / "midchart.png").read_bytes()
@@ -95,8 +95,8 @@ def _refuse_foreign_origins() -> None:
         foreign = origin not in trusted and not allowed_host(urlsplit(origin).netloc, allowed)
     if foreign:
         st.error(
-            "This address is not one that the installation serves. Open it under its own name, or "
-            "ask its owner to add the name to server.allowedHosts in .streamlit/config.toml."
+            "This host name is not allowed. Use the installation's own name, or ask its owner to "
+            "add this one to server.allowedHosts in .streamlit/config.toml."
         )
         st.stop()
 
@@ -136,7 +136,7 @@ def _sign_in() -> None:
     # Streamlit says whether somebody is signed in only where sign-in is set up.
     if st.user.to_dict().get("is_logged_in", True):
         return
-    st.info("This installation is open to those who sign in.", icon=":material/lock:")
+    st.info("This installation requires sign-in.", icon=":material/lock:")
     st.button("Sign in", type="primary", on_click=st.login)
     st.stop()
 
@@ -170,28 +170,27 @@ def view(names: Iterable[str], key: str = "view") -> str:
 
 def no_cohort() -> None:
     """The empty state: nothing is loaded; make the demo, or bring records."""
-    with st.container(border=True):
-        st.subheader("No records yet", anchor=False)
-        st.write(
-            "Midchart works on a folder of patient records. Begin with the demo: forty made-up "
-            "patients with questions, answers and the evidence marked. Nothing is downloaded."
-        )
-        if st.button("Make the demo cohort", type="primary", key="make_demo"):
+    with empty.state(
+        "No records yet",
+        "Midchart works on a folder of patient records. Start with the demo: forty synthetic "
+        "patients with questions, answers and marked evidence. Nothing is downloaded.",
+    ):
+        if st.button("Create the demo cohort", type="primary", key="make_demo"):
             make_demo()
         st.caption(f"Or place a cohort's folder in `{api.folders()['cohorts']}` and reload.")
 
 
 def make_demo() -> None:
     """Make the demo cohort in front of the user, then draw the page again."""
-    meter = st.progress(0.0, "Making the demo cohort")
+    meter = st.progress(0.0, "Creating the demo cohort")
 
     def step(done: int, planned: int) -> None:
-        meter.progress(done / max(planned, 1), f"Making patient {done} of {planned}")
+        meter.progress(done / max(planned, 1), f"Creating patient {done} of {planned}")
 
     try:
         api.prepare_demo(progress=step)
     except (MidchartError, OSError) as error:
-        st.error(plain(str(error)), title="The demo could not be made")
+        st.error(plain(str(error)), title="The demo could not be created")
     else:
         state.forget_cohorts()
         st.rerun()

@@ -25,11 +25,11 @@ def ways_in() -> str:
         navigation.link("patient", "Open a patient", icon=":material/arrow_forward:")
     with second, st.container(border=True, height="stretch"):
         st.subheader("See the curve", anchor=False)
-        st.caption("Answers by where in the record their evidence lies, beside chance alone.")
+        st.caption("Accuracy by evidence position, compared with chance.")
         navigation.link("curve", "See the curve", icon=":material/arrow_forward:")
     with third, st.container(border=True, height="stretch"):
         st.subheader("Start a run", anchor=False)
-        cohort = state.pick_cohort("On which cohort")
+        cohort = state.pick_cohort("Cohort")
         if cohort:
             demo.start(cohort, "home")
     return cohort
@@ -52,8 +52,8 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
         if stopped:
             runs.resume(stopped[0], "home")
         st.info(
-            "No finished run yet. Start the demo comparison above: it takes a few minutes "
-            "and needs no key, no GPU and no download.",
+            "No finished run yet. Start the demo comparison above. It takes a few minutes and "
+            "needs no API key, GPU or download.",
             icon=":material/hourglass_empty:",
         )
         return
@@ -80,7 +80,7 @@ def latest(known: list[dict[str, Any]], cohort: str) -> None:
     reader = (results.choices(results.frame_of(report, "accuracy"), "reader") or [""])[0]
     told = f"Read by {plain(reader)}, judged by {plain(judge)}; intervals" if judge else "Intervals"
     counted = "answers" if judge else "questions"
-    more = f" The first {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
+    more = f" First {SHOWN} of {len(frame)} arms." if len(frame) > SHOWN else ""
     whose = results.part_words(report)
     st.caption(
         f"{told} are 95 %, by patient (none for fewer than 5 patients). n is the number of "

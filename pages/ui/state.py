@@ -87,7 +87,7 @@ def _compared(run: str, baseline: str, mark: tuple[Any, ...]) -> dict[str, Any]:
     return api.compared(run, baseline)
 
 
-@st.cache_data(max_entries=8, show_spinner="Looking where judges part")
+@st.cache_data(max_entries=8, show_spinner="Comparing the judges")
 def _disagreements(
     run: str, reader: str, first: str, second: str, mark: tuple[Any, ...]
 ) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def gate_cards() -> list[dict[str, Any]]:
     return _gate_cards(api.folders()["cache"])
 
 
-@st.cache_data(ttl="20s", max_entries=16, show_spinner="Looking at the spec")
+@st.cache_data(ttl="20s", max_entries=16, show_spinner="Checking the spec")
 def _consider(text: str, on: str, folders: tuple[str, ...]) -> dict[str, Any]:
     return api.consider(text, on)
 
@@ -163,7 +163,7 @@ def _held_out(run: str, task: str, seed: int | None, mark: tuple[Any, ...]) -> A
     return api.forecast_sequences(run, task, seed)
 
 
-@st.cache_data(max_entries=32, show_spinner="Asking the models of this sequence")
+@st.cache_data(max_entries=32, show_spinner="Computing attention of this sequence")
 def _attended(run: str, task: str, index: int, seed: int, mark: tuple[Any, ...]) -> Any:
     return api.attention_map(run, task, index, seed)
 

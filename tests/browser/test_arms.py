@@ -10,7 +10,16 @@ from playwright.sync_api import expect
 from tests.browser.test_pages import NARROW, WIDE, no_trouble
 
 pytestmark = pytest.mark.browser
-DRAWN = ("Overall", "By position", "Pairs", "Evidence", "Kinds", "Over k", "Judges", "Failures")
+DRAWN = (
+    "Overall",
+    "By position",
+    "Pairs",
+    "Evidence",
+    "Question types",
+    "By k",
+    "Judges",
+    "Failures",
+)
 VIEWS = (*DRAWN, "Costs", "Questions")
 
 
@@ -50,4 +59,4 @@ def test_down_to_one_question_by_an_address_without_text(watch, server):
 def test_another_baseline_is_kept_in_the_address(watch, server):
     page = watch.go(f"/arms?run={server.run}&view=Pairs&baseline=bm25", "Arms")
     expect(page.locator(".mc-headline")).to_contain_text("bm25")
-    expect(page.get_by_text("each other baseline looked at adds its own")).to_be_visible()
+    expect(page.get_by_text("each further baseline adds its own")).to_be_visible()

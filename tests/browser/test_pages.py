@@ -70,7 +70,7 @@ def test_a_view_is_kept_in_the_address(watch):
     page = watch.go("/arms", "Arms")
     page.get_by_role("radio", name="Pairs").or_(page.get_by_role("button", name="Pairs")).click()
     watch.settled()
-    expect(page.get_by_text("Only questions that both arms were judged on")).to_be_visible()
+    expect(page.get_by_text("Questions judged for both arms")).to_be_visible()
     page.wait_for_url("**view=Pairs**")
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 def test_every_view_is_drawn_and_nothing_sticks_out(watch, server):
     for view, said in (
         ("Watch", "All runs"),
-        ("Compose", "Before it starts"),
+        ("Compose", "Preflight"),
         ("Compare", "baseline first|Two runs"),
     ):  # fmt: skip
         page = watch.go(f"/runs?view={view}&run={server.run}", "Runs")
@@ -30,17 +30,17 @@ def test_every_view_is_drawn_and_nothing_sticks_out(watch, server):
 
 def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server):
     page = watch.go("/runs?view=Compose", "Runs")
-    page.get_by_label("First so many questions (0: all)").fill("1")
-    page.get_by_label("First so many questions (0: all)").press("Enter")
+    page.get_by_label("Number of questions (0: all)").fill("1")
+    page.get_by_label("Number of questions (0: all)").press("Enter")
     watch.settled()
     expect(page.get_by_text("1 of 1 patients")).to_be_visible()
-    page.get_by_role("button", name=re.compile("Start|Put in the queue")).click()
+    page.get_by_role("button", name="Start run").click()
     expect(page.get_by_text("All runs")).to_be_visible()
     expect(page.get_by_text(re.compile("demo answers finished"))).to_be_visible()
     watch.settled()
     no_trouble(page)
     run = max(path.name for path in (server.data / "runs").glob("2*"))
     page = watch.go(f"/runs?view=Compare&runs={server.run}&runs={run}", "Runs")
-    expect(page.get_by_text("What differs in their results")).to_be_visible()
+    expect(page.get_by_text("Differences in results")).to_be_visible()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     assert "demo" not in page.url.removeprefix(watch.home), "names stay out of the address"

@@ -90,13 +90,15 @@ def _card(
         wrong = any(v["outcome"] == "incorrect" for v in row["verdicts"])
         if wrong and row["failure_kind"]:
             kind = marks.safe(row["failure_kind"])
-            answer += f'<p class="mc-muted">If wrong, by the rules on words: {kind}</p>'
+            answer += f'<p class="mc-muted">Failure type (rule-based): {kind}</p>'
     tokens = (
         f'<p class="mc-muted">{len(kept):,} sentences, {row["prompt_tokens"] or 0:,} tokens</p>'
     )
     written = row.get("lines")
     if written:
-        lines = f'<p class="mc-muted">Words of the arm ({marks.safe(row["wording"] or "")}):</p>'
+        lines = (
+            f'<p class="mc-muted">Text written by the arm ({marks.safe(row["wording"] or "")}):</p>'
+        )
         lines += "".join(
             f'<div class="mc-line">{marks.safe(line["text"])}</div>'
             for line in written[:MOST_FOLDED]
@@ -120,7 +122,7 @@ def _evidence_words(
     if row["prompt_cut"]:
         words += f", {results.cut_at(row['prompt_tokens'], row['prompt_tokens'])}"
     lost = len(held & cut)
-    return words + (f"; {lost} kept, but cut" if lost else "")
+    return words + (f"; {lost} kept but cut" if lost else "")
 
 
 def _verdict(verdict: dict[str, Any]) -> str:

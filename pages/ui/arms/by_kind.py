@@ -17,9 +17,9 @@ from pages.ui.shared import linked, results, tables, theme
 TYPES = {"R": "R · look up", "Rn": "Rn · reason", "S": "S · summarise"}
 STRATA = {"task_type": "task type", "domain": "domain"}
 RULE = (
-    "Task types by the question's words, where the cohort has none: R opens with does, has, is, "
-    "was, are, did or asks for the most recent or current; S asks to summarise, list, describe or "
-    "speaks of the past or throughout; Rn is the rest."
+    "Task types are assigned by rules on the question where the cohort gives none: R starts with "
+    "does, has, is, was, are or did, or asks for the most recent or current value; S asks to "
+    "summarise, list or describe, or mentions the past or throughout; Rn is all others."
 )
 
 
@@ -45,7 +45,7 @@ def kinds(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Each cell: per cent [95 % interval, by patient]; n in the head of its column. "
+        "Each cell: per cent [95 % interval, by patient]; n in the column header. "
         + (RULE if by == "task_type" else "")
     )
 
@@ -53,10 +53,10 @@ def kinds(chosen: Chosen) -> None:
 def _kind(run: str, by: str, values: Sequence[str]) -> str:
     """One kind of question. The cohort's own words are told in a list, and go to no address."""
     if len(values) < 2 or set(values) <= set(TYPES):
-        return pick("Kind", values, f"kind_{by}", TYPES, abreast=True)
+        return pick("Question type", values, f"kind_{by}", TYPES, abreast=True)
     return linked.one(
         "kind",
-        "Kind",
+        "Question type",
         values,
         lambda value: TYPES.get(value, value),
         key=f"kind_{by}",
@@ -83,7 +83,7 @@ def sweep(chosen: Chosen) -> None:
         _accuracy(chosen, rows, arm)
     rows = recall[recall["arm"] == arm] if len(recall) else recall
     if len(rows):
-        st.subheader("Evidence over k", anchor=False)
+        st.subheader("Evidence by k", anchor=False)
         _recall(chosen, rows, arm)
 
 
@@ -96,7 +96,7 @@ def _accuracy(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
     what = f"accuracy of {arm}, {chosen.judge}"
     theme.show(
         charts_arms.by_k(frames, "accuracy", "patient_low", "patient_high", what),
-        f"Lines: {what} over k, overall, where the evidence is in the middle and at the edge.",
+        f"Line chart: {what} by k; overall, evidence in the middle, evidence at the edge.",
         "sweep",
     )
     ordered = pd.concat([rows[rows["band"] == band] for band in frames])
@@ -117,13 +117,13 @@ def _recall(chosen: Chosen, rows: pd.DataFrame, arm: str) -> None:
     }
     theme.show(
         charts_arms.by_k(frames, "recall", "patient_low", "patient_high", f"hit, {arm}"),
-        f"Lines: how often {arm} gives the evidence over k, by {len(frames)} criteria.",
+        f"Line chart: evidence recall of {arm} by k, {len(frames)} criteria.",
         "recall_sweep",
     )
     tables.table(
         results.wide(rows, "criterion", "recall", "patient_low", "patient_high"),
         f"{chosen.name}-{arm}-k-kept",
-        f"Evidence of {arm} over k",
+        f"Evidence of {arm} by k",
         download=rows,
         height="content",
     )

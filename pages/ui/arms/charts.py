@@ -110,7 +110,7 @@ def by_band(frame: pd.DataFrame, value: str, low: str, high: str, what: str) -> 
     figure.update_yaxes(title=marks.safe(what))
     counts = frame[frame["label"] == labels[0]].set_index("band")["n"]
     figure.update_xaxes(
-        title="where the evidence lies in the record, %",
+        title="evidence position in the record, %",
         tickvals=list(range(len(bands))),
         ticktext=[f"{b}<br>n={int(counts.get(b, 0))}" for b in bands],
         tickangle=0,
@@ -131,7 +131,7 @@ def by_k(frames: dict[str, pd.DataFrame], value: str, low: str, high: str, what:
     ks = next(iter(frames.values()))["k"]
     figure.update_yaxes(title=marks.safe(what))
     figure.update_xaxes(
-        title="k, sentences kept beside the most recent events",
+        title="k, sentences kept in addition to the most recent events",
         tickvals=list(range(len(ks))),
         ticktext=[str(int(k)) for k in ks],
         range=[-0.4, len(ks) - 0.6],
@@ -204,8 +204,8 @@ def hit_and_miss(frame: pd.DataFrame, low: str, high: str, what: str) -> go.Figu
     )
     figure.add_annotation(
         x=0, y=1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", showarrow=False,
-        text=f'<span style="color:{colours[0]}">● evidence there</span>   '
-        f'<span style="color:{colours[3]}">◇ not there</span>',
+        text=f'<span style="color:{colours[0]}">● evidence present</span>   '
+        f'<span style="color:{colours[3]}">◇ absent</span>',
     )  # fmt: skip
     return figure
 

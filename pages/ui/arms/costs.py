@@ -37,15 +37,14 @@ def costs(chosen: Chosen) -> None:
                 height="content",
             )
         st.caption(
-            "Tokens are the model's own; reused ones had been read for another prompt already. "
-            "Dollars are by the price list of who was called; a rule and a model of this machine "
-            "have none."
+            "Tokens are counted by the model's tokenizer; reused tokens come from the prefix "
+            "cache. Dollars follow the provider's price list; rules and local models cost nothing."
         )
     tokens = results.where(
         results.frame_of({"tables": chosen.tables}, "tokens"), reader=chosen.reader or None
     )
     if len(tokens):
-        st.subheader("What prompts held and lost", anchor=False)
+        st.subheader("Prompt contents and truncation", anchor=False)
         tables.table(
             results.token_columns(tokens),
             f"{chosen.name}-tokens",
@@ -75,7 +74,7 @@ def _sentence(frame: pd.DataFrame, unseen: float) -> str:
             f"{results.span_of(said['seconds'].sum())}"
         )
     paid = dollars.notna().any() or unseen > 0
-    money = f"US\\${dollars.sum() + unseen:,.2f} in all" if paid else "nothing was paid"
+    money = f"US\\${dollars.sum() + unseen:,.2f} in all" if paid else "no cost"
     if unseen >= 0.00005:
         money += f", US\\${unseen:,.4f} of it for calls that came to no verdict and stand in no row"
     return f"{words}; {money}."

@@ -13,14 +13,14 @@ from pages.ui.arms.pick import Chosen, pick
 from pages.ui.shared import results, tables, theme
 
 RULES = {
-    "empty": "no word at all",
+    "empty": "no text",
     "refusal": "declines to answer",
-    "hedged": "names a possibility and commits to none",
-    "continuation": "carries the record on instead of answering",
+    "hedged": "names a possibility without committing to it",
+    "continuation": "continues the record instead of answering",
     "wrong value": "a number where the reference has another",
-    "unsupported": "speaks mostly of what stands nowhere in its context",
-    "wrong entity": "speaks mostly of something else in its context",
-    "omission": "has part of the reference and lacks the rest",
+    "unsupported": "mostly content that is not in its context",
+    "wrong entity": "mostly about other content of its context",
+    "omission": "part of the reference",
     "other": "none of these",
 }
 """Kinds of failure in the order of their rules, each in a few words."""
@@ -30,7 +30,7 @@ def failures(chosen: Chosen) -> None:
     """Kinds of failure by arm, refusals apart, and faults where the run has them."""
     frame = chosen.frame("failure_kinds")
     if frame.empty:
-        st.info("No answer that was judged wrong has a kind of failure.")
+        st.info("No answer judged incorrect has a failure type.")
     else:
         _kinds(chosen, frame)
     _faults(chosen)
@@ -42,8 +42,8 @@ def _kinds(chosen: Chosen, frame: pd.DataFrame) -> None:
     kinds = [kind for kind in RULES if kind in found]
     theme.show(
         charts_arms.kinds_of_failure(frame, kinds),
-        f"Shares of wrong answers by kind of failure, {frame['label'].nunique()} arms by "
-        f"{len(kinds)} kinds.",
+        f"Shares of incorrect answers by failure type, {frame['label'].nunique()} arms by "
+        f"{len(kinds)} types.",
         "failure_kinds",
     )
     tables.table(
@@ -51,15 +51,15 @@ def _kinds(chosen: Chosen, frame: pd.DataFrame) -> None:
             frame.assign(kind=frame["kind"]), "kind", "share", "patient_low", "patient_high"
         )[["arm"]].assign(**_cells(frame, kinds)),
         f"{chosen.name}-failure-kinds",
-        "Wrong answers of each arm by kind of failure: count, share and interval",
+        "Incorrect answers of each arm by failure type: count, share and interval",
         download=frame,
         height="content",
     )
     st.caption(
-        "Of the answers judged wrong; 95 % intervals by patient. Kinds go by rules on words, in "
-        "this order: "
+        "Denominator: answers judged incorrect; 95 % intervals by patient. Failure types are "
+        "assigned by rules in this order: "
         + "; ".join(f"**{kind}** {words}" for kind, words in RULES.items())
-        + ". A rule on words cannot see meaning: counts to start reading from."
+        + ". The rules do not capture meaning; use the counts as a starting point for reading."
     )
     _examples(chosen, frame, kinds)
 
@@ -89,7 +89,7 @@ def _examples(chosen: Chosen, frame: pd.DataFrame, kinds: list[str]) -> None:
             arm = st.selectbox("Arm", results.choices(frame, "label"), key="failed_arm", width=240)
             rows = frame[frame["label"] == arm]
             here = [kind for kind in kinds if kind in set(rows["kind"])]
-            kind = st.selectbox("Kind", here, key="failed_kind", width=200)
+            kind = st.selectbox("Failure type", here, key="failed_kind", width=200)
             keys = str(rows[rows["kind"] == kind]["examples"].iloc[0]).split()
             numbers = [str(i + 1) for i in range(len(keys))]
             number = pick("Example", numbers, "failed_example", abreast=True)
@@ -114,7 +114,7 @@ def _faults(chosen: Chosen) -> None:
             "answers": ["struck" if struck else "spared" for struck in frame["struck"]],
             "n": frame["n"],
             "accuracy": results.shares(frame, "accuracy", "patient_low", "patient_high"),
-            "carry the record on": results.shares(
+            "continues the record": results.shares(
                 frame, "continuation_share", "continuation_low", "continuation_high"
             ),
         }
@@ -122,7 +122,7 @@ def _faults(chosen: Chosen) -> None:
     tables.table(
         shown,
         f"{chosen.name}-faults",
-        "Accuracy and continuations where a published fault struck and where not",
+        "Accuracy and continuations with and without a published fault",
         download=frame,
         height="content",
     )
@@ -136,7 +136,7 @@ def _refusals(chosen: Chosen) -> None:
     frame = chosen.frame("refusals")
     if frame.empty:
         return
-    st.subheader("Refusals apart", anchor=False)
+    st.subheader("Refusals", anchor=False)
     shown = pd.DataFrame(
         {
             "arm": frame["label"],
@@ -145,9 +145,9 @@ def _refusals(chosen: Chosen) -> None:
             "refused, %": results.shares(frame, "refused_share", "refused_low", "refused_high"),
             "evidence was in the prompt": frame["refused_with_evidence"],
             "was not": frame["refused_without_evidence"],
-            "called right": frame["refused_correct"],
+            "judged correct": frame["refused_correct"],
             "answered": frame["answered"],
-            "right when answered": results.shares(
+            "% correct when answered": results.shares(
                 frame, "answered_accuracy", "answered_low", "answered_high"
             ),
         }
@@ -160,6 +160,6 @@ def _refusals(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "A refusal without the evidence in the prompt is what a careful reader should do; with it, "
-        "the reader overlooked it."
+        "A refusal is appropriate when the evidence is not in the prompt. When it is, the reader "
+        "missed it."
     )

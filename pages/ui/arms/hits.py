@@ -15,10 +15,10 @@ CRITERIA = {
     "semantic": "entailed",
 }
 WARNING = {
-    "lexical": "A word kept: a hit is any one word of the reference in the context, evidence or "
-    "not; read it beside the criterion by id.",
-    "semantic": "Entailed: a line of the context and the evidence entail one another, by the "
-    "run's entailment model.",
+    "lexical": "Lexical: any word of the reference in the context is a hit, whether or not it is "
+    "evidence. Compare with the criterion by id.",
+    "semantic": "Entailed: a line of the context and the evidence entail each other according to "
+    "the run's NLI model.",
 }
 
 
@@ -26,12 +26,10 @@ def hits(chosen: Chosen) -> None:
     """Hit against miss for every arm, by a criterion of choice."""
     frame = chosen.frame("hit_miss")
     if frame.empty:
-        st.info("No answer of this run was judged yet.")
+        st.info("No answer of this run has been judged yet.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        criterion = pick(
-            "Evidence counts as there when", results.choices(frame, "criterion"), "hit", CRITERIA
-        )
+        criterion = pick("Evidence criterion", results.choices(frame, "criterion"), "hit", CRITERIA)
         method = pick(
             "95 % interval",
             ["patient", "wilson"],
@@ -42,7 +40,7 @@ def hits(chosen: Chosen) -> None:
     low, high = f"{method}_low", f"{method}_high"
     theme.show(
         charts_arms.hit_and_miss(rows, low, high, f"accuracy, {chosen.judge}"),
-        f"Accuracy of {rows['label'].nunique()} arms where the evidence was there and where not.",
+        f"Accuracy of {rows['label'].nunique()} arms with and without the evidence.",
         "hits",
     )
     effect = results.where(chosen.frame("hit_effect"), criterion=criterion)
@@ -57,7 +55,7 @@ def hits(chosen: Chosen) -> None:
     tables.table(
         shown,
         f"{chosen.name}-hits-{criterion}",
-        "Accuracy of each arm given its evidence was there or not, and the difference",
+        "Accuracy of each arm with and without the evidence, and the difference",
         download=rows.merge(
             effect[["label", "difference", "difference_low", "difference_high"]], on="label"
         ),
@@ -65,7 +63,7 @@ def hits(chosen: Chosen) -> None:
     )
     st.caption(
         "Each cell: per cent [95 % interval] n; the difference with an interval by patient (none "
-        "for fewer than 5 patients). Questions whose evidence an arm finds are other questions "
-        "than those it misses, so the difference "
-        f"is not the effect of finding it alone. {WARNING.get(criterion, '')}"
+        "for fewer than 5 patients). An arm finds the evidence of some questions and misses that "
+        "of others, so the difference is not the effect of finding it alone. "
+        f"{WARNING.get(criterion, '')}"
     )

@@ -31,8 +31,8 @@ def judges(chosen: Chosen) -> None:
     )
     if whole.empty:
         st.info(
-            "Agreement needs two judges; this run has one. A spec may name several, a blind and a "
-            "sighted one among them."
+            "Agreement requires two judges; this run has one. A spec may name several, for "
+            "example one with and one without the evidence."
         )
         _people(chosen)
         _itself(chosen)
@@ -64,13 +64,12 @@ def judges(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "n counts different answers: the same words to the same question count once, however many "
-        "arms gave them. Only those that both called right or wrong. Each 95 % interval resamples "
-        "patients and contains the score interval of the same counts, so it has a width even "
-        "where the judges agree on every answer; fewer than 5 patients give none. A dash is a "
-        "measure that is not defined. With few answers called right κ is near 0 however well two "
-        "judges agree; AC1 is not, and positive agreement is the agreement on the answers called "
-        "right."
+        "n is the number of distinct answers: identical text for the same question counts once, "
+        "whichever arms gave it. Only answers that both judges scored are included. 95 % "
+        "intervals use a patient-level bootstrap and contain the score interval of the same "
+        "counts, so they have a width even when the judges always agree; none below 5 patients. "
+        "A dash: not defined. With few answers judged correct, κ is near 0 even for judges that "
+        "agree well; AC1 is not. Positive agreement: agreement on the answers judged correct."
     )
     _people(chosen)
     _itself(chosen)
@@ -79,10 +78,10 @@ def judges(chosen: Chosen) -> None:
 
 def _people(chosen: Chosen) -> None:
     """Where the judges stand beside people."""
-    st.caption("Agreement with people is on the Review page, under Agreement.")
+    st.caption("Agreement with human reviewers: Review page, Agreement.")
     navigation.link(
         "review",
-        "See how far people agree with these judges",
+        "Agreement of human reviewers with these judges",
         icon=":material/arrow_forward:",
         query_params={"run": chosen.run["run"], "view": "Agreement"},
     )
@@ -90,11 +89,11 @@ def _people(chosen: Chosen) -> None:
 
 def _sentence(row: dict[str, object]) -> str:
     if not row["n"]:
-        return "No answer was judged by both yet."
+        return "No answer has been judged by both yet."
     said = {name: _told(row, name) for name in MEASURES}
     return (
-        f"The same verdict on {results.percent(row['raw'])} of {int(row['n']):,} different answers "
-        f"({int(row['answers']):,} with their copies under other arms): κ "
+        f"Same verdict on {results.percent(row['raw'])} of {int(row['n']):,} distinct answers "
+        f"({int(row['answers']):,} including copies under other arms): κ "
         f"{said['kappa']}, AC1 {said['ac1']}, positive agreement {said['positive_agreement']}."
     )
 
@@ -137,10 +136,10 @@ def _columns(frame: pd.DataFrame, one: dict[str, object]) -> pd.DataFrame:
             "arm": frame["label"],
             "n": frame["n"],
             "answers": frame["answers"],
-            "both right": frame["both_yes"],
+            "both correct": frame["both_yes"],
             f"only {one['first']}": frame["only_first"],
             f"only {one['second']}": frame["only_second"],
-            "both wrong": frame["neither"],
+            "both incorrect": frame["neither"],
         }
     )
     for name, head in HEADS.items():
@@ -155,11 +154,11 @@ def _itself(chosen: Chosen) -> None:
     )
     if frame.empty:
         return
-    st.subheader("A judge against itself", anchor=False)
+    st.subheader("Self-agreement", anchor=False)
     shown = pd.DataFrame(
         {
             "judge": frame["judge"],
-            "different answers": frame["n"],
+            "distinct answers": frame["n"],
             "times asked": frame["repeats"].round(1),
             "same verdict": results.shares(
                 frame, "agreement", "agreement_low", "agreement_high", 1
@@ -170,7 +169,7 @@ def _itself(chosen: Chosen) -> None:
     tables.table(
         shown,
         f"{chosen.name}-self",
-        "How far each judge agrees with itself when asked again",
+        "Self-agreement of each judge over repeated calls",
         download=frame,
         height="content",
     )
@@ -178,10 +177,10 @@ def _itself(chosen: Chosen) -> None:
 
 def _parted(chosen: Chosen, first: str, second: str) -> None:
     """The answers on which the two judges part; one of them in full."""
-    st.subheader("Where they part", anchor=False)
+    st.subheader("Disagreements", anchor=False)
     rows = state.disagreements(chosen.run, chosen.reader, first, second)
     if not rows:
-        st.info("These two judges part on no answer.")
+        st.info("The two judges disagree on no answer.")
         return
     cohort = api.open_data(chosen.run["data"])
     asked = {i.id: i.question for i in cohort.instructions}
@@ -201,14 +200,11 @@ def _parted(chosen: Chosen, first: str, second: str) -> None:
             row = rows[picked[0]]
             st.session_state["parted"] = choose.token(chosen.run["run"], row["instruction"])
 
-    st.caption(
-        f"{len(rows):,} answers, copies of the same words included. "
-        "Choose a row to see it in full below."
-    )
+    st.caption(f"{len(rows):,} answers, copies included. Select a row to see it in full below.")
     tables.table(
         frame,
         "parted",
-        f"Answers that {first} and {second} judge differently",
+        f"Answers on which {first} and {second} disagree",
         columns={"question": st.column_config.TextColumn(width="large")},
         height="content" if len(frame) <= 12 else 420,
         on_select=show,
@@ -226,8 +222,8 @@ def _parted(chosen: Chosen, first: str, second: str) -> None:
         key="parted",
         bind="query-params",
         width=320,
-        placeholder="Choose a row above",
-        help="The code stands for a question of this run; it means nothing elsewhere.",
+        placeholder="Select a row above",
+        help="The code identifies a question within this run only.",
     )
     if seen is not None:
         questions_view.one(chosen.run, cohort, tokens[seen], chosen.reader)

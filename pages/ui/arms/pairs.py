@@ -26,7 +26,9 @@ def pairs(chosen: Chosen) -> None:
     rows = chosen.frame("paired")
     rows = rows[rows["n"] > 0] if len(rows) else rows
     if rows.empty:
-        st.info("Pairs need two arms with answers that were judged; this run has none.")
+        st.info(
+            "Paired comparisons require two arms with judged answers; this run does not have them."
+        )
         return
     baseline = results.label(chosen.baseline)
     of = pick("95 % interval", list(INTERVALS), "pair_interval", INTERVALS)
@@ -35,7 +37,7 @@ def pairs(chosen: Chosen) -> None:
     ends = [end for line in lines for end in (line.low, line.high, line.value)]
     reach = max(abs(end) for end in ends if not isnan(end))
     span = (-1.08 * max(reach, 5), 1.08 * max(reach, 5))
-    what = f"points more (right) or less (left) than {baseline}"
+    what = f"percentage points above (right) or below (left) {baseline}"
     theme.show(
         charts_forest.forest(lines, what, span, "", zero=True),
         charts_forest.alt(lines, f"differences in accuracy from {baseline}"),
@@ -50,11 +52,11 @@ def pairs(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Only questions that both arms were judged on. p: McNemar's exact test on those that only "
-        "one of the two got right; Holm's adjustment holds for all comparisons of this reader and "
-        "judge, BH (Benjamini and Hochberg) keeps the share of false alarms. By patient: patients "
-        "are resampled, as a patient's questions belong together; the p values take questions as "
-        "independent. Fewer than 5 patients give no interval by patient."
+        "Questions judged for both arms. p: McNemar's exact test on the discordant questions. "
+        "Holm's adjustment covers all comparisons of this reader and judge; BH "
+        "(Benjamini–Hochberg) controls the false discovery rate. By patient: patient-level "
+        "bootstrap; the p values treat questions as independent. No interval by patient below 5 "
+        "patients."
     )
     _readers(chosen)
     _tests(chosen)
@@ -70,12 +72,12 @@ def _readers(chosen: Chosen) -> None:
     for reader in results.choices(frame, "reader"):
         rows = frame[frame["reader"] == reader]
         first = str(rows["baseline"].iloc[0])
-        st.subheader("Another reader, arm by arm", anchor=False)
-        st.caption(plain(f"{reader} against {first}, arm by arm; above 0 favours {reader}."))
+        st.subheader("Reader comparison by arm", anchor=False)
+        st.caption(plain(f"{reader} vs {first} by arm; above 0 favours {reader}."))
         tables.table(
             results.pair_columns(rows),
             f"{chosen.name}-{reader}-readers",
-            f"Paired differences of {reader} against {first}, arm by arm",
+            f"Paired differences of {reader} vs {first} by arm",
             columns=P_COLUMNS,
             download=rows,
             height="content",
@@ -85,21 +87,23 @@ def _readers(chosen: Chosen) -> None:
 def _tests(chosen: Chosen) -> None:
     """What was tested, what stands, and what could have been seen."""
     told = chosen.tables.get("multiplicity") or []
-    st.subheader("What was tested", anchor=False)
+    st.subheader("Tests performed", anchor=False)
     st.write(arms_words.tests_made(told))
     if told and chosen.baseline != told[0].get("baseline", chosen.baseline):
-        st.caption("Counted for the run's first arm; each other baseline looked at adds its own.")
+        st.caption(
+            "Counted for the run's first arm as baseline; each further baseline adds its own tests."
+        )
     seen = chosen.frame("detectable")
     if len(seen):
         row = seen.iloc[0]
         alone, among = (results.points(row[name]) for name in ("alone", "among_all"))
         st.write(
-            f"At n = {int(row['n']):,} and with {results.percent(row['discordant'])} of questions "
-            "answered rightly by only one of two arms, one comparison finds a difference of "
-            f"{alone} in 4 of 5 such runs, and {int(row['comparisons'])} comparisons one of "
+            f"At n = {int(row['n']):,} and with {results.percent(row['discordant'])} of "
+            f"questions discordant between two arms, one comparison detects a difference of "
+            f"{alone} with power .8, and {int(row['comparisons'])} comparisons one of "
             f"{among}."
         )
-    with st.expander("All tests, and Cochran's Q over all arms at once"):
+    with st.expander("All tests, and Cochran's Q over all arms"):
         if told:
             frame = results.frame_of({"tables": chosen.tables}, "multiplicity")
             tables.table(
@@ -112,7 +116,7 @@ def _tests(chosen: Chosen) -> None:
         whole = chosen.frame("omnibus")
         if len(whole):
             tables.table(
-                whole.rename(columns={"telling": "questions that tell", "statistic": "Q"}),
+                whole.rename(columns={"telling": "discordant questions", "statistic": "Q"}),
                 f"{chosen.name}-omnibus",
                 "Cochran's Q over all arms",
                 columns={

@@ -104,13 +104,13 @@ def choose(run: dict[str, Any], report: dict[str, Any]) -> Chosen:
         baseline = labels[0]
         if len(labels) > 1:
             baseline = st.selectbox(
-                "Compared with",
+                "Baseline",
                 labels,
                 key="baseline",
                 bind="query-params",
                 format_func=results.label,
                 width=220,
-                help="Every other arm is compared with this one, on the same questions.",
+                help="All other arms are compared with this one on the same questions.",
             )
     if baseline != labels[0]:
         tables = {**tables, **state.compared(run, baseline)}
@@ -132,16 +132,17 @@ def seen(chosen: Chosen) -> None:
     if frame.empty:
         return
     share = "accuracy" if chosen.judge else "recall"
-    with st.expander("Patients on whom a gate of this run was trained"):
+    with st.expander("Training patients of a gate of this run"):
         tables.table(
             results.numbers(frame, share, "patient_low", "patient_high"),
             f"{chosen.name}-seen",
-            "Each arm on the patients that a gate of this run has seen: share, interval, n",
+            "Each arm on the gate's training patients: share, interval, n",
             download=frame,
             height="content",
         )
         st.caption(
-            "A trained arm knows these patients, so its figures here say nothing about new ones."
+            "These patients were used in training, so the figures do not generalise to new "
+            "patients."
         )
 
 
@@ -161,7 +162,7 @@ def headline(chosen: Chosen) -> None:
     changed = [line for line in chosen.report["warnings"] if line.startswith(CHANGED)]
     below.append(" ".join(map(results.sentence, changed)))
     if state.active(chosen.run) or chosen.run["status"] != "done":
-        told = f"So far, on part of the run: {told}"
+        told = f"Partial results: {told}"
     inside = f'<p class="mc-headline">{marks.safe(told)}</p>' + "".join(
         f'<p class="mc-basis">{marks.safe(line)}</p>' for line in below if line
     )

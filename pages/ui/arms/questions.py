@@ -24,8 +24,8 @@ from pages.ui.shared import results, tables, theme
 from pages.ui.shared.plain import plain
 
 WORDS = {
-    "correct": "✓ right",
-    "incorrect": "✗ wrong",
+    "correct": "✓ correct",
+    "incorrect": "✗ incorrect",
     "unparsed": "? unparsed",
     "failed": "– failed",
 }
@@ -36,7 +36,7 @@ ANY = "any"
 def questions(chosen: Chosen) -> None:
     """The questions of a run, all or only where arms differ; one of them in full below."""
     if not chosen.judge:
-        st.info("This run judges nothing; its questions are on the Patient page.")
+        st.info("This run has no judge. Its questions are on the Patient page.")
         return
     run = chosen.run
     verdicts = state.outcomes(run, chosen.reader, chosen.judge)
@@ -46,17 +46,17 @@ def questions(chosen: Chosen) -> None:
     cohort = api.open_data(run["data"])
     total = verdicts["instruction"].nunique()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        only = st.toggle("Only where arms differ", value=True, key="differ", bind="query-params")
+        only = st.toggle("Discordant questions only", value=True, key="differ", bind="query-params")
         bands = [b for b in results.BAND_ORDER[:6] if b in set(verdicts["band"])]
         band = st.selectbox(
-            "Where the evidence lies (%)", [ANY, *bands], key="lies", bind="query-params", width=170
+            "Evidence position (%)", [ANY, *bands], key="lies", bind="query-params", width=170
         )
     rows = verdicts if band == ANY else verdicts[verdicts["band"] == band]
     if only:
         parted = state.different(run, chosen.reader, chosen.judge)
         rows = rows[rows["instruction"].isin(parted)]
     if rows.empty:
-        st.info("The arms agree on every question here. Switch the filters off to see them all.")
+        st.info("The arms agree on every question. Switch the filters off to see all questions.")
         return
     frame = outcome_table(rows, cohort)
     tokens = {choose.token(run["run"], i): i for i in frame.pop("instruction")}
@@ -67,11 +67,11 @@ def questions(chosen: Chosen) -> None:
         if picked:
             st.session_state["asked"] = order[picked[0]]
 
-    st.caption(f"{len(frame):,} of {total:,} questions. Choose a row to see it in full below.")
+    st.caption(f"{len(frame):,} of {total:,} questions. Select a row to see it in full below.")
     tables.table(
         frame,
         "questions",
-        "Questions with each arm's outcome by the chosen judge",
+        "Outcome of each arm by question, selected judge",
         columns={"question": st.column_config.TextColumn(width=230, pinned=True)},
         height="content" if len(frame) <= 12 else 460,
         on_select=pick,
@@ -85,7 +85,7 @@ def questions(chosen: Chosen) -> None:
         key="asked",
         bind="query-params",
         width=320,
-        help="The code stands for a question of this run; it means nothing elsewhere.",
+        help="The code identifies a question within this run only.",
     )
     one(run, cohort, tokens[asked], chosen.reader, judge=chosen.judge)
 
@@ -158,7 +158,7 @@ def one(
                 "question": choose.token(name, instruction),
             },
         )
-    with st.expander("The prompts, word for word", on_change="rerun", key="prompts") as prompts:
+    with st.expander("Full prompts", on_change="rerun", key="prompts") as prompts:
         if prompts.open:
             for row in chosen:
                 st.caption(plain(f"{results.label(row['label'])}, {row['reader']}"))

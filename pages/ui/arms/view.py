@@ -11,8 +11,8 @@ from pages.ui import state
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms.pick import Chosen, pick
 from pages.ui.runs import demo
+from pages.ui.shared import empty, results, tables, theme
 from pages.ui.shared import forest as charts_forest
-from pages.ui.shared import results, tables, theme
 from pages.ui.shared.plain import plain
 
 MOST_LINES = 4
@@ -24,22 +24,21 @@ INTERVALS = {
 }
 """Intervals to choose from: name, and the columns of their ends."""
 HELP = (
-    "By patient: a patient's questions belong together, so the interval is wider where patients "
-    "differ; fewer than 5 patients give none. Wilson takes every question as independent. "
-    "Bootstrap: percentile bootstrap of questions, widened to hold Wilson's interval (under the "
-    "published protocol the paper's own, without width where none or all are right)."
+    "By patient: accounts for the clustering of questions by patient; none below 5 patients. "
+    "Wilson: treats questions as independent. Bootstrap: percentile bootstrap of questions, "
+    "widened to contain Wilson's interval (the published protocol does not widen it, so it has "
+    "no width at 0 or 100 %)."
 )
 
 
 def no_runs() -> None:
     """The empty state: what will be here, and the button that begins it."""
-    with st.container(border=True):
-        st.subheader("No run yet", anchor=False)
-        st.write(
-            "A run asks every question of a cohort under every arm, reads the answers and judges "
-            "them. Its arms are then compared here. The demo comparison takes a few minutes."
-        )
-        cohort = state.pick_cohort("On which cohort")
+    with empty.state(
+        "No run yet",
+        "A run asks every question of a cohort with every arm and judges the answers. This "
+        "page then compares the arms. The demo comparison takes a few minutes.",
+    ):
+        cohort = state.pick_cohort("Cohort")
         if cohort:
             demo.start(cohort, "arms")
 
@@ -68,7 +67,7 @@ def measure(chosen: Chosen) -> Measure:
         recall = results.kept_rows(recall, chosen.reader)
         first = (results.IN_PROMPT, "evidence-id")
         criteria = sorted(results.choices(recall, "criterion"), key=lambda name: name not in first)
-        criterion = pick("Counted as there", criteria, "criterion", results.CRITERIA)
+        criterion = pick("Evidence criterion", criteria, "criterion", results.CRITERIA)
         frame = results.where(recall, criterion=criterion)
         shown = results.CRITERIA.get(criterion, criterion)
     methods = [name for name, (_, low, _) in INTERVALS.items() if low in frame]
@@ -84,7 +83,7 @@ def overall(chosen: Chosen) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         shown = measure(chosen)
         band = st.selectbox(
-            "Where the evidence lies (%)",
+            "Evidence position (%)",
             ["overall", *[b for b in results.BAND_ORDER if b != "overall"]],
             key="band",
             bind="query-params",
@@ -93,7 +92,7 @@ def overall(chosen: Chosen) -> None:
     rows = results.where(shown.frame, band=band)
     known = rows[rows["n"] > 0]
     if known.empty:
-        st.info("No question of this run has its evidence in this band.")
+        st.info("No question of this run has evidence in this band.")
         return
     left, right = st.columns(2, gap="medium")
     with left:
@@ -116,11 +115,11 @@ def overall(chosen: Chosen) -> None:
             height="content",
         )
         st.caption(
-            "n counts answers judged right or wrong; unparsed and failed ones stay out of it and "
-            f"are counted beside it. Hollow markers are controls. {HELP}"
+            "n: answers judged correct or incorrect; unparsed and failed answers are excluded "
+            f"and counted separately. Hollow markers: controls. {HELP}"
             if shown.value == "accuracy"
-            else "n counts questions whose evidence (or answer) is known. Hollow: controls. "
-            f"Tick: chance. {results.CHANCE_HELP}"
+            else "n: questions with known evidence (or answer). Hollow: controls. Tick: chance. "
+            f"{results.CHANCE_HELP}"
         )
 
 
@@ -139,7 +138,7 @@ def bands(chosen: Chosen) -> None:
         persist_state="session",
     )
     if len(drawn) > MOST_LINES:
-        st.caption(f"The first {MOST_LINES} of {len(drawn)} are drawn; the table has them all.")
+        st.caption(f"The chart shows the first {MOST_LINES} of {len(drawn)}; the table has all.")
     rows = shown.frame[shown.frame["label"].isin(drawn[:MOST_LINES])]
     if len(rows):
         theme.show(
@@ -155,7 +154,7 @@ def bands(chosen: Chosen) -> None:
         height="content",
     )
     st.caption(
-        "Each cell: per cent [95 % interval]; n in the head of its column. Middle is 30–70 % of "
+        "Each cell: per cent [95 % interval]; n in the column header. Middle is 30–70 % of "
         "the record, edge the rest. "
         + (HELP if shown.value == "accuracy" else f"Dashes: chance. {results.CHANCE_HELP}")
     )

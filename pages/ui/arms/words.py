@@ -67,19 +67,23 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         said = [f"{_several(better)} {_is(better)} better"] if better else []
         said += [f"{_several(worse)} {_is(worse)} worse"] if worse else []
         said.append(
-            f"no difference is claimed for {_several(open_ones)}, as unscored answers could "
-            "overturn it"
+            f"no difference is claimed for {_several(open_ones)}, because unscored answers could "
+            f"reverse it"
         )
         if rest:
-            said.append(f"for {rest} no difference was shown")
+            said.append(f"no significant difference for {rest}")
         return f"Against {name} ({right}): {'; '.join(said)}."
     rest = len(pairs) - len(better) - len(worse)
     if not better and not worse:
-        many = f"None of {len(pairs)} arms differs" if len(pairs) > 1 else "The other arm differs"
+        many = (
+            f"None of {len(pairs)} arms is significantly different"
+            if len(pairs) > 1
+            else "The other arm is significantly different"
+        )
         if len(pairs) == 1:
             only = results.label(pairs[0]["label"])
-            return f"{only} does not differ from {name} ({right}) beyond chance."
-        return f"{many} from {name} ({right}) beyond chance."
+            return f"{only} does not differ significantly from {name} ({right})."
+        return f"{many} from {name} ({right}; Holm-adjusted)."
     parts = []
     if better:
         parts.append(f"{_several(better)} {_is(better)} better")
@@ -87,7 +91,7 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         parts.append(f"{_several(worse)} {_is(worse)} worse")
     if rest:
         other = "the other one does" if rest == 1 else f"the other {rest} do"
-        parts.append(f"{other} not differ beyond chance")
+        parts.append(f"{other} not differ significantly")
     return f"Against {name} ({right}): {'; '.join(parts)}."
 
 
@@ -107,10 +111,10 @@ def size(tables: Mapping[str, Any], reader: str, judge: str) -> str:
     )
     least = row["among_all"]
     if least is None:
-        return f"{words}. With so few questions no difference at all could have been shown."
+        return f"{words}. With this sample size no difference could have been detected."
     return (
-        f"{words}. A true difference of {100 * least:.0f} points or more would be found 4 times in "
-        "5; a smaller one may have been missed."
+        f"{words}. A true difference of {100 * least:.0f} points or more would be detected with "
+        f"power .8; a smaller one may have been missed."
     )
 
 
@@ -119,27 +123,29 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str, title: str) -> 
     here = {"reader": reader, "judge": judge}
     said: list[str] = []
     if "offline" in title.lower():
-        said.append(f"The judge {judge} is a rule on words, not a clinician's verdict.")
+        said.append(f"The judge {judge} is rule-based, not a clinician's verdict.")
     if judge.partition(" ")[0] == "nli":
-        said.append(f"The judge {judge} is a small model of entailment, not a clinician's verdict.")
+        said.append(f"The judge {judge} is a small NLI model, not a clinician's verdict.")
     for row in of(tables.get("reviews"), judge=judge):
         said.append(
-            f"The judge {judge} is people: {row['judged']:,} of {row['cards_in_all']:,} different "
-            f"answers judged right or wrong, {row['cannot_judge']:,} seen and not scored."
+            f"The judge {judge} represents human reviewers: {row['judged']:,} of "
+            f"{row['cards_in_all']:,} distinct answers judged correct or incorrect, "
+            f"{row['cannot_judge']:,} seen and not scored."
         )
     for fault in dict.fromkeys(row["fault"] for row in of(tables.get("faults"), **here)):
         struck = sum(row["n"] for row in of(tables["faults"], **here, fault=fault, struck=True))
         spared = sum(row["n"] for row in of(tables["faults"], **here, fault=fault, struck=False))
         if struck:
             said.append(
-                f"{struck:,} of {struck + spared:,} judged answers suffer a published fault: "
+                f"{struck:,} of {struck + spared:,} judged answers are affected by a published "
+                f"fault: "
                 f"{fault}."
             )
     overall = of(tables.get("accuracy"), **here, band="overall")
     for column, words in (("unparsed", "unparsed"), ("failed", "failed")):
         count = sum(row[column] for row in overall)
         if count:
-            said.append(f"{count:,} verdicts {words}: in no denominator.")
+            said.append(f"{count:,} verdicts {words}: excluded from all denominators.")
     return said
 
 
@@ -152,7 +158,7 @@ def kept(tables: Mapping[str, Any]) -> str:
     where = "within the protocol's prompt limits" if limited else "before any prompt limit"
     fair = [r for r in rows if r["arm"] not in ("oracle", "full")]
     if not fair:
-        return "No selection of this run can be told right or wrong yet."
+        return "No selection of this run can be evaluated yet."
     best, last = (pick(fair, key=lambda r: r["recall"]) for pick in (max, min))
     share = results.share(best["recall"], best["patient_low"], best["patient_high"])
     words = (
@@ -174,8 +180,8 @@ def tests_made(rows: Sequence[Row]) -> str:
     after = sum(row["below_05_holm"] for row in adjusted)
     made = sum(row["tests"] for row in adjusted)
     return (
-        f"This report makes {total:,} tests. Of the {made:,} between two arms or readers "
-        f"{before:,} are below .05 unadjusted and {after:,} after Holm's adjustment within each "
-        "reader and judge, with unscored answers counted against the difference. Everything else "
-        "has an interval and no p."
+        f"This report makes {total:,} tests. Of the {made:,} comparisons between two arms or "
+        f"readers, {before:,} have p below .05 unadjusted and {after:,} after Holm's adjustment "
+        f"within each reader and judge, with unscored answers counted against the difference. "
+        f"All other figures have an interval and no p value."
     )

@@ -39,7 +39,7 @@ def curve(
     figure.update_layout(
         height=430, clickmode="event+select", showlegend=False, hovermode="closest"
     )
-    _axes(figure, what, "where the evidence lies in the record, %")
+    _axes(figure, what, "evidence position in the record, %")
     _labels(figure, rows, paper)
     return figure
 

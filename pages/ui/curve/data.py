@@ -73,7 +73,7 @@ class Tables:
         return len(self.summary) > 0 and bool(self.summary["simulated"].any())
 
 
-@st.cache_data(max_entries=MOST, show_spinner="Drawing resamples for intervals and chance")
+@st.cache_data(max_entries=MOST, show_spinner="Computing intervals and the null distribution")
 def _curve(key: str, options: Options, _cohort: api.Cohort) -> dict[str, Any]:
     return api.curve(_cohort, **dict(options))
 

@@ -40,8 +40,8 @@ def groups(name: str, key: str, choice: Choice, many: Tables) -> None:
                 _panel(key, choice, many.curve, summary, value, drawn.index(value))
     st.caption(
         _left_out(len(summary), by)
-        + "The same axes in every panel, per cent over position in the record; the middle of the "
-        "record is shaded, the ribbon is what chance alone gives, small numbers are n."
+        + "All panels share the same axes: per cent by position in the record. Shaded: middle of "
+        "the record. Ribbon: null distribution. Small numbers: n."
     )
     tables.table(
         curve_words.group_table(summary, choice.by),
@@ -55,8 +55,8 @@ def groups(name: str, key: str, choice: Choice, many: Tables) -> None:
         without = ", ".join(plain(v) for v in many.failures["value"])
         st.caption(f"Without a curve, as no answer has both score and position: {without}.")
     st.caption(
-        "The p values of groups are not corrected for looking at several. Every point of these "
-        "curves, with interval and band:"
+        "The p values of groups are not adjusted for multiple comparisons. All points of these "
+        "curves, with interval and null band:"
     )
     tables.downloads(many.curve, f"{name}-{choice.stem}-curves-by-{choice.by}")
 
@@ -64,7 +64,9 @@ def groups(name: str, key: str, choice: Choice, many: Tables) -> None:
 def _left_out(count: int, by: str) -> str:
     if count <= MOST:
         return ""
-    return f"The {MOST} of {count} with the most answers are drawn; the table has every {by}. "
+    return (
+        f"The chart shows the {MOST} of {count} with the most answers; the table has every {by}. "
+    )
 
 
 @st.cache_resource(max_entries=FIGURES, show_spinner=False)

@@ -49,7 +49,7 @@ def heatmap(rows: pd.DataFrame) -> go.Figure:
             xgap=2,
             ygap=2,
             colorbar={
-                "title": {"text": "% right", "font": {"size": 11, "color": shade.faint}},
+                "title": {"text": "% correct", "font": {"size": 11, "color": shade.faint}},
                 "thickness": 9,
                 "tickvals": [0, 50, 100],
                 "tickfont": {"size": 11, "color": shade.text},
@@ -82,7 +82,7 @@ def _told(row: dict[str, object] | None) -> str:
 
 
 def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
-    """Share told right over ``axis`` (depth or length), a line a number of look-alikes.
+    """Share correct by ``axis`` (depth or length), a line a number of look-alikes.
 
     ``rows`` has the axis, ``distractors``, ``n``, ``accuracy``, ``ci_low``, ``ci_high`` (by
     patient; null for fewer than 5). Values of the axis stand at equal distances.
@@ -138,7 +138,7 @@ def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
         range=[-0.4, len(values) - 0.6], showgrid=False,
     )  # fmt: skip
     figure.update_yaxes(
-        title="told right", range=[-4, 112], zeroline=False, **percents(0, 25, 50, 75, 100)
+        title="% correct", range=[-4, 112], zeroline=False, **percents(0, 25, 50, 75, 100)
     )
     return figure
 

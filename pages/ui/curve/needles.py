@@ -18,8 +18,8 @@ from pages.ui.patient import choose
 from pages.ui.runs import begin as runs_begin
 from pages.ui.runs import panel as runs
 from pages.ui.runs import pick as runs_pick
+from pages.ui.shared import empty, results, tables, theme
 from pages.ui.shared import forest as charts_forest
-from pages.ui.shared import results, tables, theme
 from pages.ui.shared.plain import plain
 
 SPEC = navigation.FOLDER.parent / "docs" / "needles.toml"
@@ -28,14 +28,14 @@ WHOSE = ("label", "reader", "judge")
 PLANNED = "depth"
 DEPTHS = {PLANNED: "Depth as planned", **curve_words.POSITIONS}
 ABOUT = {
-    PLANNED: "Depth: share of the cut record's tokens before the fact, as the run planned it; 0 % "
-    "is its beginning.",
-    "token": "Depth: share of the tokens of the record before the fact, look-alikes included, in "
+    PLANNED: "Depth: planned share of the cut record's tokens before the fact; 0 % is the start "
+    "of the record.",
+    "token": "Depth: share of the tokens of the record before the fact, distractors included, in "
     "tenths; 0 % stands for 0–10.",
-    "order": "Depth: place of the fact's note among the events of the record, in tenths; 0 % "
-    "stands for 0–10. In records of few long notes it says little.",
-    "time": "Depth: share of the record's span that had passed at the fact's note, in tenths; 0 % "
-    "stands for 0–10. Facts in records without dates are left out.",
+    "order": "Depth: position of the fact's note among the events of the record, in tenths; 0 % "
+    "stands for 0–10. Not informative in records of few long notes.",
+    "time": "Depth: share of the record's time span before the fact's note, in tenths; 0 % "
+    "stands for 0–10. Facts in records without dates are excluded.",
 }
 AXES = (
     ("depths", "depth", "depth of the fact in the record, %"),
@@ -51,7 +51,7 @@ def needles() -> None:
     run, report = runs_pick.opened((KIND,), "curve")
     frame = results.frame_of(report, "heatmap")
     if frame.empty or not frame["n"].sum():
-        st.info("No needle of this run is judged yet. Results appear here as they come.")
+        empty.no_results("needle of this run has been judged")
     else:
         shown(run, report, frame)
     if report["items"]["failed"]:
@@ -62,21 +62,20 @@ def needles() -> None:
 
 def no_run() -> None:
     """The empty state: what will be here, and the button that begins it."""
-    with st.container(border=True):
-        st.subheader("No needle run yet", anchor=False)
-        st.write(
-            "In an observed curve, questions about one part of a record may be harder for other "
-            "reasons. A needle run places the same made-up fact (a dose, a laboratory value, a "
-            "date, a negation) at every depth of the same record, cut to several lengths, and asks "
-            "for it: position is then the only thing that changes."
-        )
+    with empty.state(
+        "No needle run yet",
+        "In an observed curve, questions about one part of a record may be harder for other "
+        "reasons. A needle run places the same synthetic fact (a dose, a laboratory value, a "
+        "date, a negation) at every depth of the same record, cut to several lengths, and "
+        "asks for it. Only the position changes.",
+    ):
         begin()
 
 
 def begin() -> None:
     """The picker of a cohort with questions, and the button."""
     if state.asking():
-        start(state.pick_cohort("On which cohort"))
+        start(state.pick_cohort("Cohort"))
     else:
         curve_view.no_questions()
 
@@ -100,7 +99,7 @@ def start(cohort: str) -> None:
         f"depths, {len(made['lengths'])} lengths, {len(made['arms'])} arms, read by {readers}, "
         f"judged by {judges}."
     )
-    runs_begin.begin(made, "Run the needles", "needles", about, spec=SPEC.name)
+    runs_begin.begin(made, "Run needles", "needles", about, spec=SPEC.name)
 
 
 def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:
@@ -118,8 +117,8 @@ def shown(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> N
         depth = st.segmented_control(
             "Depth by", list(DEPTHS), default=PLANNED, required=True, key="needle_depth",
             bind="query-params", format_func=DEPTHS.__getitem__,
-            help="Where the fact stands, as the run planned it or as the record has it, by tokens, "
-            "events or time.",
+            help="Depth of the fact: as planned, or as measured in the record by tokens, events "
+                "or time.",
         )  # fmt: skip
     if depth != PLANNED:
         frame = results.where(results.frame_of(report, "heatmap_positions"), position=depth)
@@ -144,7 +143,7 @@ def cells(
         return
     facets(rows, who)
     st.caption(
-        f"{plain(who)}. Each cell: per cent told right; its n and 95 % interval "
+        f"{plain(who)}. Each cell: % correct; its n and 95 % interval "
         "by patient (none for fewer than 5 patients) on hover and in the table. "
         f"{ABOUT[depth]}"
     )
@@ -152,7 +151,8 @@ def cells(
         tables.table(
             cell_table(rows),
             f"{run['run']}-heatmap",
-            "Each cell: depth, length, distractors, n, right, share with interval, kept in prompt",
+            "Each cell: depth, length, distractors, n, correct, share with interval, kept in "
+            "prompt",
             download=frame,
             height=460,
         )
@@ -191,7 +191,7 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
             "n": rows["n"],
             "right": rows["correct"],
             "% [95 %, by patient]": results.shares(rows, "accuracy", "patient_low", "patient_high"),
-            "unscored wrong–right": [
+            "unscored as incorrect–correct": [
                 results.interval(a, b)
                 for a, b in zip(rows["bound_low"], rows["bound_high"], strict=True)
             ],
@@ -215,10 +215,10 @@ def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str], dep
         if own.empty:
             continue
         with place:
-            st.markdown(f"**Over {axis}** n = {int(own['n'].sum()):,}")
+            st.markdown(f"**By {axis}** n = {int(own['n'].sum()):,}")
             theme.show(
                 curve_heatmap.marginal(own, axis, title),
-                f"Lines: share told right over {axis}, one for each number of look-alikes. "
+                f"Lines: share correct by {axis}, one line per number of distractors. "
                 + _said(own, axis),
                 f"needle_{name}",
             )
@@ -226,13 +226,13 @@ def along(run: dict[str, Any], report: dict[str, Any], here: dict[str, str], dep
                 tables.table(
                     marginal_table(own, axis),
                     f"{run['run']}-{name}",
-                    f"Share told right over {axis}, with interval and n",
+                    f"Share correct by {axis}, with interval and n",
                     download=whole,
                     height="content",
                 )
     st.caption(
-        "Bars: 95 % interval by patient; fewer than 5 patients give none. The number at a "
-        "line's end: look-alikes, notes on the same thing with another day and value."
+        "Bars: 95 % interval by patient; fewer than 5 patients give none. The number at the end "
+        "of a line: distractors, notes on the same item with another date and value."
     )
 
 
@@ -267,7 +267,7 @@ def contrast(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) 
     own = results.where(whole, reader=here["reader"], judge=here["judge"])
     if own.empty:
         return
-    st.subheader("Middle against edge, each fact with itself", anchor=False)
+    st.subheader("Middle vs edge, paired by fact", anchor=False)
     known = own[own["difference"].notna()].rename(columns={"series": "n"})
     if len(known):
         lines = charts_forest.differences(known, "ci_low", "ci_high")
@@ -283,14 +283,14 @@ def contrast(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) 
     tables.table(
         contrast_table(own),
         f"{run['run']}-contrast",
-        "Each arm: right at middle depths and at the edges, their difference, p, n",
+        "Each arm: % correct at middle depths and at the edges, difference, p, n",
         download=whole,
         height="content",
     )
     st.caption(
-        "n: facts in a record at one length, each seen at middle depths (30–70 %) and at the "
+        "n: facts in a record at one length, each tested at middle depths (30–70 %) and at the "
         "others. p by permutation within patients, Holm over the arms and readers of a judge. A "
-        "difference that unscored (failed or unparsed) answers could overturn is not claimed."
+        "difference that unscored (failed or unparsed) answers could reverse is not claimed."
     )
 
 
@@ -324,7 +324,7 @@ def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> 
     """Kinds of fact, and how records were cut: tables."""
     whole = results.frame_of(report, "facts")
     own = results.where(whole, **here)
-    with st.expander("By kind of fact, and how the records were cut"):
+    with st.expander("By type of fact, and record lengths"):
         if len(own):
             shown = pd.DataFrame(
                 {
@@ -336,7 +336,7 @@ def facts(run: dict[str, Any], report: dict[str, Any], here: dict[str, str]) -> 
                     ),
                 }
             )
-            tables.table(shown, f"{run['run']}-facts", "Share told right by kind of fact",
+            tables.table(shown, f"{run['run']}-facts", "Share correct by type of fact",
                          download=whole, height="content")  # fmt: skip
         cuts = results.frame_of(report, "cuts")
         if len(cuts):

@@ -31,7 +31,7 @@ def cohort() -> str:
 def options() -> Choice:
     """The pickers of score, position, bins and stratum. Stands in a horizontal row."""
     scores = curve_words.SCORES
-    positions = {curve_words.AUTO: "By the records", **curve_words.POSITIONS}
+    positions = {curve_words.AUTO: "Automatic", **curve_words.POSITIONS}
     score = st.selectbox(
         "Score", list(scores), format_func=scores.__getitem__, key="score", bind="query-params",
         width=230, help=" ".join(f"{scores[k]}: {v}" for k, v in curve_words.ABOUT.items()),
@@ -39,21 +39,22 @@ def options() -> Choice:
     position = st.segmented_control(
         "Position", list(positions), default=curve_words.AUTO, required=True, key="position",
         format_func=positions.__getitem__, bind="query-params",
-        help="Order: the place among all events of the record. Time: the share of its span that "
-        "had passed. Tokens: the share of its tokens before the evidence. They are different and "
-        "are never mixed. By the records: tokens where the median record has few events, else "
-        "order.",
+        help="Order: index among all events of the record. Time: elapsed share of its time span. "
+            "Tokens: share of its tokens before the evidence. The three are never combined. "
+            "Automatic: tokens where the median record has few events, else order.",
     )  # fmt: skip
     bins = st.segmented_control(
         "Parts", list(curve_words.BINS), default=10, required=True, key="bins",
         format_func=curve_words.BINS.__getitem__, bind="query-params",
-        help="Fixed edges of the record, not of the answers: the first tenth is 0–10 %.",
+        help="Bin edges are fixed parts of the record, not quantiles of the answers: the first "
+            "tenth is 0–10 %.",
     )  # fmt: skip
     snippets = st.segmented_control(
         "Evidence", list(curve_words.SNIPPETS), default="best", required=True, key="snippets",
         format_func=curve_words.SNIPPETS.__getitem__, bind="query-params",
-        help="Best piece: an answer stands where the best-matching piece of its evidence lies. "
-        "Every piece: it stands once at each located piece, so that n counts places.",
+        help="Best piece: the position of an answer is that of the best-matching piece of its "
+            "evidence. Every piece: the answer counts once at each located piece, so n counts "
+            "positions.",
     )  # fmt: skip
     by = st.segmented_control(
         "Groups by", list(curve_words.STRATA), default="model", required=True, key="by",
@@ -75,9 +76,9 @@ def least(scores: Sequence[float]) -> int:
     return st.segmented_control(
         "Location score", list(curve_words.LEAST), default=0, required=True, key="least",
         format_func=words, bind="query-params",
-        help="How well a question's evidence matches the place where it was found: 1 is word for "
-        "word. A least score leaves out questions that were located less well; in brackets how "
-        f"many of the {len(scores):,} questions that were located by their text.",
+        help="Match of a question's evidence with its location: 1 is verbatim. A minimum score "
+            "excludes questions located with a lower score; in brackets: how many of the "
+            f"{len(scores):,} questions located by their text.",
     )  # fmt: skip
 
 

@@ -46,14 +46,14 @@ def clicked(key: str, bins: int) -> None:
 def questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     """The picker of a part of the record, and the table of its questions."""
     part = st.selectbox(
-        "Questions whose evidence lies at (%)", [NONE, *names(choice.bins)], key=KEY,
+        "Questions with evidence at (%)", [NONE, *names(choice.bins)], key=KEY,
         bind="query-params", width=260,
     )  # fmt: skip
     if part == NONE:
         return
     rows = curve_data.questions(key, cohort, choice, names(choice.bins).index(part))
     if rows.empty:
-        st.info("No answer has its evidence in this part of the record.")
+        st.info("No answer has evidence in this part of the record.")
         return
     asked = rows["instruction"].unique()
     table = wide(rows[rows["instruction"].isin(asked[:MOST])], name, choice.score)
@@ -121,4 +121,4 @@ def _word(values: Sequence[float], score: str) -> str:
     right = sum(value >= 0.5 for value in values)
     if len(values) > 1:
         return f"{right} of {len(values)} right"
-    return "✓ right" if right else "✗ wrong"
+    return "✓ correct" if right else "✗ incorrect"

@@ -18,7 +18,7 @@ from pages.ui.curve import pick as curve_pick
 from pages.ui.curve import point as curve_point
 from pages.ui.curve import words as curve_words
 from pages.ui.curve.data import Choice, Tables
-from pages.ui.shared import marks, tables, theme
+from pages.ui.shared import empty, marks, tables, theme
 from pages.ui.shared.plain import plain
 
 FIGURES = 64
@@ -42,7 +42,7 @@ def observed() -> None:
             no_questions()
             return
         if not name:
-            st.info("No cohort that is here holds questions with answers to place.")
+            st.info("No installed cohort has questions with answers to locate.")
             return
         try:
             cohort = api.open_data(name)
@@ -69,7 +69,7 @@ def observed() -> None:
     shown = curve_data.one(key, cohort, choice)
     if shown.curve.empty:
         why = "; ".join(shown.failures["reason"]) if len(shown.failures) else "no answer"
-        st.info(f"There is no curve to draw: {plain(why)}.")
+        st.info(f"No curve: {plain(why)}.")
     else:
         with first:
             verdict(shown.text)
@@ -87,11 +87,11 @@ def located(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     numbers(curve_words.locations(rows))
     known = any(row["measure"].startswith("located by text") for row in rows)
     st.caption(
-        "Errors of locating evidence by its text, against the exact spans that the cohort gives; "
-        "the curve goes by those spans. They are what to expect where no spans are given."
+        "Errors of locating evidence by its text, compared with the exact spans in the cohort. "
+        "The curve uses the exact spans. Expect errors of this size in cohorts without spans."
         if known
-        else "This cohort gives no exact spans, so how often a place is wrong is not known here. "
-        "Where it is known: `python -m core check demo --locator`."
+        else "This cohort has no exact spans, so the location error rate is unknown. To measure "
+        "it on the demo: `python -m core check demo --locator`."
     )
     tables.downloads(pd.DataFrame(rows), f"{name}-location-{choice.position}")
 
@@ -99,21 +99,20 @@ def located(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
 def no_questions() -> None:
     """The empty state where every cohort has labels to forecast and none has questions."""
     st.info(
-        "No cohort here has questions about its records, so there is no answer to place. The "
-        "demo has: make it with `python -m core demo`."
+        "No installed cohort has questions about its records. The demo cohort does; create it "
+        "with `python -m core demo`."
     )
 
 
 def without_responses(name: str) -> None:
     """The empty state of a cohort that came without model responses."""
-    with st.container(border=True):
-        st.subheader("No responses in this cohort", anchor=False)
-        st.markdown(
-            f"The curve needs answers of models, judged by clinicians, that came with "
-            f"**{plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
-            "Without them, position can be studied by a needle run, which places a made-up fact "
-            "at every depth of the same record: choose Needles above."
-        )
+    empty.state(
+        "No responses in this cohort",
+        f"The curve needs model responses with clinicians' verdicts, included in "
+        f"**{plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
+        "Without them, use a needle run, which places a synthetic fact at every depth of the "
+        "same record: select Needles above.",
+    )
 
 
 def verdict(text: str) -> None:
@@ -181,7 +180,7 @@ def whole(name: str, key: str, cohort: api.Cohort, choice: Choice, shown: Tables
         tables.table(
             curve_words.bin_table(shown.curve, paper),
             f"{_stem(name, choice)}-curve",
-            f"{what} in each part of the record, with intervals, the band of chance and n",
+            f"{what} in each bin of the record, with intervals, null band and n",
             columns={"%": st.column_config.NumberColumn(format="%.1f")},
             download=shown.curve,
             height="content",
@@ -199,15 +198,15 @@ def paper_of(choice: Choice) -> pd.DataFrame:
 
 def _key(paper: pd.DataFrame, choice: Choice) -> str:
     said = [
-        "Solid with markers: these answers; bars: 95 % interval, questions drawn anew.",
-        "Ribbon: where 95 % of shuffles of position over the same questions put them.",
+        "Solid with markers: these answers; bars: 95 % interval, bootstrap of questions.",
+        "Ribbon: 95 % of permutations of position over the same questions.",
         "Dashed: the paper's six models, 2,196 answers (its own intervals on hover)."
         if len(paper)
-        else "The paper's curve is of clinicians' verdicts by order of events: not drawn.",
-        "Small numbers: n answers. Choose a marker to see its questions.",
+        else "The paper's curve is available for clinicians' verdicts by order of events only.",
+        "Small numbers: n answers. Select a marker to see its questions.",
     ]
     if choice.score == "jaccard":
-        said.append("A mean of overlaps between 0 and 100 %, not a share of right answers.")
+        said.append("A mean overlap between 0 and 100 %, not a share of correct answers.")
     return " ".join(said)
 
 

@@ -17,7 +17,7 @@ SCORES = {
 }
 POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Tokens of the record"}
 AUTO = "auto"
-"""The position that the records decide: by tokens where they have few events, else by order."""
+"""The default position: by tokens where they have few events, else by order."""
 BINS = {10: "Deciles", 5: "Quintiles"}
 LEAST = {0: "All", 85: "from .85", 90: "from .90", 95: "from .95", 100: "1.00 alone"}
 """Least scores of a location, in hundredths; 0 leaves nothing out."""
@@ -35,9 +35,9 @@ MEASURES = {
 }
 SIMULATED = "simulated answers"
 ABOUT = {
-    "clinician": "Right or wrong as clinicians judged each answer.",
+    "clinician": "Correct or incorrect, as judged by clinicians.",
     "exact": "Answers whose reference holds a number, a date or yes/no, by exact match of those.",
-    "jaccard": "Shared over all distinct words of answer and reference: a mean, not a share.",
+    "jaccard": "Jaccard index of the distinct words of answer and reference: a mean, not a share.",
 }
 
 
@@ -75,28 +75,28 @@ def summary(row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         (f"Best {kind}", results.percent(row["peak"], 1), f"at {bin_words(row, 'peak_bin')}"),
         (f"Worst {kind}", results.percent(row["trough"], 1), f"at {bin_words(row, 'trough_bin')}"),
         ("Gap, best − worst", _joined(results.points(row["gap"]), "", _p(row["gap_p"])),
-         f"{results.points(row['null_gap'])} expected by chance alone"),
-        ("All parts alike", _p(row["homogeneity_p"]), "one test of all parts together"),
+         f"{results.points(row['null_gap'])} expected by chance"),
+        ("Homogeneity across bins", _p(row["homogeneity_p"]), "one test over all bins"),
         ("Middle", results.percent(row["middle"], 1), "evidence at 30–70 % of the record"),
         ("Edge", results.percent(row["edge"], 1), "the rest"),
         ("Middle − edge",
          _joined(points(row["difference"]), ends(row["difference_low"], row["difference_high"]),
                  _both(row, "difference")), _seen(row)),
-        ("Bend (quadratic term)",
+        ("Quadratic term",
          _joined(_plain(row["quadratic"]), _range(row["quadratic_low"], row["quadratic_high"]),
-                 _both(row, "quadratic")), "log odds; above 0 the curve sags in the middle"),
+                 _both(row, "quadratic")), "log odds; above 0: lower accuracy in the middle"),
         ("Evidence within 10–90 %", results.percent(row["share_10_90"], 1),
-         f"{results.percent(row['uniform_share'])} if it were spread evenly"),
+         f"{results.percent(row['uniform_share'])} if evenly distributed"),
         ("Answers in the curve", f"{int(row['n']):,}", f"to {int(row['clusters']):,} questions"),
-        ("Evidence not located", f"{int(row['unlocated']):,}", "answers, in no part"),
+        ("Evidence not located", f"{int(row['unlocated']):,}", "answers, in no bin"),
     ]  # fmt: skip
     if row.get("weak"):
-        told.append(("Weakly located, left out", f"{int(row['weak']):,}", "answers, in no part"))
+        told.append(("Weakly located, excluded", f"{int(row['weak']):,}", "answers, in no bin"))
     if not _none(row.get("unscored")):
-        told.append(("Without this score", f"{int(row['unscored']):,}", "answers, in no part"))
+        told.append(("Without this score", f"{int(row['unscored']):,}", "answers, in no bin"))
     if row.get("held"):
-        told.append(("Not shuffled", results.percent(row["held"], 1),
-                     "of answers: no other question was answered alike"))  # fmt: skip
+        told.append(("Not permuted", results.percent(row["held"], 1),
+                     "of answers: no other question has the same models"))  # fmt: skip
     return told
 
 
@@ -131,7 +131,7 @@ def _both(row: Mapping[str, Any], name: str) -> str:
 
 def _seen(row: Mapping[str, Any]) -> str:
     smallest = row.get("smallest_difference")
-    return "" if _none(smallest) else f"{results.points(smallest)} would be found 4 times in 5"
+    return "" if _none(smallest) else f"{results.points(smallest)} would be detected with power .8"
 
 
 def _plain(value: Any) -> str:

@@ -31,7 +31,7 @@ ASKED_COUNTS = {
     "events": "Events",
     "instructions": "Questions",
     "gold": "With evidence",
-    "responses": "Responses that came along",
+    "responses": "Model responses included",
 }
 FORECAST_COUNTS = {
     "records": "Patients",
@@ -45,24 +45,24 @@ def tag(manifest: api.Manifest) -> list[tuple[str, str]]:
     """The data-use tag as pairs of question and answer, in plain words."""
     if manifest.synthetic:
         return [
-            ("Whose records", "Nobody's: the patients are made up."),
+            ("Source of records", "None: synthetic patients."),
             ("Licence", manifest.licence or "not stated"),
-            ("Training on it", "allowed" if manifest.training_allowed else "not allowed"),
+            ("Training", "allowed" if manifest.training_allowed else "not allowed"),
             (
-                "Leaving this machine",
+                "External services",
                 "allowed" if manifest.external_services_allowed else "not allowed",
             ),
         ]
-    identity = {"yes": "yes", "no": "no: they name people"}.get(
+    identity = {"yes": "yes", "no": "no: names are included"}.get(
         manifest.deidentified, f"{manifest.deidentified or 'unknown'}: treat as identifiable"
     )
     return [
-        ("Whose records", manifest.source or "not stated"),
+        ("Source of records", manifest.source or "not stated"),
         ("De-identified", identity),
         ("Licence", manifest.licence or "not stated"),
-        ("Training on it", "allowed" if manifest.training_allowed else "not allowed"),
+        ("Training", "allowed" if manifest.training_allowed else "not allowed"),
         (
-            "Leaving this machine",
+            "External services",
             "allowed" if manifest.external_services_allowed else "not allowed",
         ),
     ]
@@ -71,15 +71,16 @@ def tag(manifest: api.Manifest) -> list[tuple[str, str]]:
 def short_tag(manifest: api.Manifest) -> str:
     """The tag in two or three words, for lists."""
     if manifest.synthetic:
-        return "made up"
-    return "may leave" if manifest.external_services_allowed else "stays here"
+        return "synthetic"
+    return "external services allowed" if manifest.external_services_allowed else "local only"
 
 
 def problems() -> None:
     """Folders among the cohorts that cannot be opened, each with its one line."""
     for name, _, problem in state.cohorts():
         if problem:
-            st.warning(plain(problem), title=f"{plain(name)} cannot be opened", icon=":material/folder_off:")
+            st.warning(plain(problem), title=f"{plain(name)} cannot be "
+                f"opened", icon=":material/folder_off:")
 
 
 def cohort(name: str) -> None:
@@ -87,7 +88,7 @@ def cohort(name: str) -> None:
     path = next(path for known, path, _ in state.cohorts() if known == name)
     opened = api.open_data(path)
     if command := api.unread(path):
-        st.info("The events of this cohort are many and have not been read in yet. Run this once:")
+        st.info("The events of this cohort have not been imported yet. Run this command once:")
         st.code(command, language=None, wrap_lines=True)
         return
     found = state.check(path)
@@ -102,7 +103,7 @@ def cohort(name: str) -> None:
             st.metric(title, f"{int(counts[key]):,}")
     left, right = st.columns((2, 3), gap="large")
     with left:
-        st.subheader("What may be done with it", anchor=False)
+        st.subheader("Permitted use", anchor=False)
         for question, answer in tag(opened.manifest):
             with st.container(gap=None):
                 st.caption(question)
@@ -110,8 +111,8 @@ def cohort(name: str) -> None:
         st.caption(f"Format {plain(opened.format)} · {plain(path)}")
         if not opened.manifest.synthetic:
             st.caption(
-                "What is not said in the folder's `midchart.toml` is a no. A change takes a reason, "
-                f"which is kept with it: `{CHANGE}`"
+                "Permissions not stated in the folder's `midchart.toml` are denied. A change "
+                f"requires a reason, which is recorded: `{CHANGE}`"
             )
     with right:
         if forecasts:
@@ -124,7 +125,7 @@ def cohort(name: str) -> None:
 
 def tasks(name: str, labels: dict[str, Any]) -> None:
     """Labels by task: how many in each split, and how many of all are positive."""
-    st.subheader("What can be forecast", anchor=False)
+    st.subheader("Prediction tasks", anchor=False)
     splits = {"train": "train", "tuning": "tuning", "held_out": "held-out"}
     frame = pd.DataFrame(
         {
@@ -137,17 +138,17 @@ def tasks(name: str, labels: dict[str, Any]) -> None:
         for task, found in sorted(labels.items())
     )
     tables.table(frame, f"{name}-tasks", "Labels by task and split", height="content")
-    st.caption("Splits are of patients: no patient is in two.")
+    st.caption("Splits are by patient: no patient is in two splits.")
 
 
 def positions(name: str, found: dict[str, Any]) -> None:
     """How the located evidence spreads over the records, by decile."""
-    st.subheader("Where the evidence lies", anchor=False)
+    st.subheader("Evidence position", anchor=False)
     placed = [row for row in found["positions"] if row["order"] is not None]
     if not placed:
         st.info(
-            "No answer of this cohort could be located in its record, so there is no position "
-            "to show.",
+            "No evidence of this cohort could be located in its record, so no position can be "
+            "shown.",
             icon=":material/search_off:",
         )
         return
@@ -183,24 +184,24 @@ def positions(name: str, found: dict[str, Any]) -> None:
     highest = DECILES[counts.index(max(counts))]
     theme.show(
         figure,
-        f"Bar chart: questions by the decile in which their evidence lies; most at {highest} %.",
+        f"Bar chart: questions by decile of evidence position; most at {highest} %.",
         "positions",
     )
-    with st.expander("The numbers"):
+    with st.expander("Table"):
         tables.table(frame, f"{name}-positions", "Questions by decile of position")
 
 
 def check(name: str, found: dict[str, Any]) -> None:
     """What could not be read, and what looks odd."""
     if not found["skipped"] and not found["warnings"]:
-        st.write("Everything was read: nothing skipped, no warnings.")
+        st.write("All files were read: nothing skipped, no warnings.")
         return
     if found["skipped"]:
-        st.write(f"{len(found['skipped']):,} skipped; the rest is usable.")
+        st.write(f"{len(found['skipped']):,} skipped; all others are usable.")
         tables.table(
             pd.DataFrame(found["skipped"], columns=["file", "line", "reason"]),
             f"{name}-skipped",
-            "What was skipped: file, line and reason",
+            "Skipped: file, line and reason",
         )
     if found["warnings"]:
         tables.table(
@@ -215,9 +216,9 @@ def where_to_put() -> None:
     with st.expander("Bring your own records", icon=":material/create_new_folder:"):
         folder = api.folders()["cohorts"]
         st.write(
-            "Place a folder (or a link to one) here; it shows on every page within seconds, "
-            "nothing is imported or copied:"
+            "Place a folder (or a symbolic link) here. It appears on every page within seconds; "
+            "nothing is copied:"
         )
         st.code(f"{folder}/NAME", language=None, wrap_lines=True)
         known = [title for _, title, _ in state.members("loader")]
-        st.write("Formats that are read: " + ", ".join(sorted(known)) + ".")
+        st.write("Supported formats: " + ", ".join(sorted(known)) + ".")

@@ -33,8 +33,8 @@ def weights() -> None:
     if missing:
         with st.expander(f"How to install the others ({len(missing)})"):
             st.write(
-                "Nothing is fetched by itself. Run the command where there is a network, or copy "
-                "the folder to the place that is named."
+                "Nothing is downloaded automatically. Run the command with network access, or "
+                "copy the folder to the path shown."
             )
             for model in missing:
                 st.caption(
@@ -56,29 +56,29 @@ def arms() -> None:
         {
             "family": family,
             "name": card.name,
-            "what it is": card.title,
+            "description": card.title,
             "state": _member_state(card),
-            "what is missing": card.problem,
+            "requirement": card.problem,
         }
         for family in ("arm", "reader", "judge")
         for card in api.members(family)
     ]
     frame = pd.DataFrame(rows)
     tables.table(
-        frame.drop(columns="what is missing"),
+        frame.drop(columns="requirement"),
         "families",
         "Arms, readers and judges: installed or not",
         download=frame,
         height="content",
     )
-    lacking = [row for row in rows if row["what is missing"]]
+    lacking = [row for row in rows if row["requirement"]]
     if lacking:
-        with st.expander(f"What the others need ({len(lacking)})"):
+        with st.expander(f"Requirements of the others ({len(lacking)})"):
             # In full: a cell of a table would cut a sentence off.
             for row in lacking:
                 st.caption(
                     f"{row['family']} **{plain(row['name'])}**, {row['state']}: "
-                    f"{plain(row['what is missing'])}"
+                    f"{plain(row['requirement'])}"
                 )
 
 

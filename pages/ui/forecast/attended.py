@@ -21,7 +21,7 @@ from pages.ui.shared import tables, theme
 from pages.ui.shared.plain import plain
 
 MOST = 6
-"""Variants beside each other: as many as the experiment has attentions."""
+"""Variants side by side: as many as the experiment has attentions."""
 MEAN = "mean of heads"
 AXES = {"order": "events before the prediction", "days": "time before the prediction"}
 
@@ -63,10 +63,10 @@ def _view(run: dict[str, Any], task: str, first: Any) -> None:
     shown = [one for one in found.models if one.variant in chosen]
     st.markdown(plain(_words(found, task, last + 1)))
     if not found.events:
-        st.info("Nothing happened before this prediction: there is nothing to attend to.")
+        st.info("There are no events before this prediction, so there is no attention to show.")
         return
     if not shown:
-        st.info("Choose a variant to see its weights.")
+        st.info("Select a variant to see its weights.")
         return
     weights = {one.variant: _of(one.weights, int(layer), head) for one in shown}
     panels = [
@@ -87,12 +87,12 @@ def _view(run: dict[str, Any], task: str, first: Any) -> None:
     )
     undated = sum(event.days is None for event in found.events) if axis == "days" else 0
     st.caption(
-        f"n = {len(found.events):,} events of one sequence, layer {layer}, {_head(head)}: what the "
-        "place that is read for the forecast gives each event; no interval, it is one sequence "
-        "and one training. Filled circle: weight; triangle: negative; ring: exactly zero. "
-        + ("" if int(layer) == layers else "In this layer events give to each other as well. ")
+        f"n = {len(found.events):,} events of one sequence, layer {layer}, {_head(head)}: "
+        f"weights from the CLS position to each event; one sequence and one training, so no "
+        f"interval. Filled circle: weight; triangle: negative; ring: exactly zero. "
+        + ("" if int(layer) == layers else "In this layer events also attend to each other. ")
         + ("One scale for all." if same else "Each panel has its own scale.")
-        + (f" {undated:,} events without a date are not drawn." if undated else "")
+        + (f" {undated:,} events without a date are not shown." if undated else "")
     )
     _table(run, found, weights)
 
@@ -100,7 +100,7 @@ def _view(run: dict[str, Any], task: str, first: Any) -> None:
 def _jumps(known: Any) -> None:
     """Buttons that lead to sequences worth a look."""
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.caption("Go to one that is", width="content")
+        st.caption("Go to", width="content")
         for words, index in jumps(known.label, known.scores).items():
             st.button(words, key=f"jump_{words}", on_click=_go, args=(index,), type="tertiary")
 
@@ -194,7 +194,7 @@ def _table(run: dict[str, Any], found: Any, weights: Mapping[str, Any]) -> None:
     tables.table(
         frame,
         f"{run['run']}-attention-{found.index}",
-        "Each event, latest first, with the weight that each variant gave it",
+        "Each event, latest first, with its weight by variant",
         columns={
             "place": number("before", help="1 is the latest event before the prediction"),
             "days before": number(format="%.1f"),
@@ -205,4 +205,4 @@ def _table(run: dict[str, Any], found: Any, weights: Mapping[str, Any]) -> None:
     )
     unknown = sum(not event.known for event in found.events)
     if unknown:
-        st.caption(f"{unknown:,} events have codes too rare in training to be told apart.")
+        st.caption(f"{unknown:,} events have codes too rare in training to be distinguished.")

@@ -74,7 +74,7 @@ def forest(
                 x=[mark.value for mark in here],
                 y=[height[mark.name] - 0.3 for mark in here],
                 mode="markers",
-                name="the paper's value",
+                name="paper's value",
                 cliponaxis=False,
                 marker={"symbol": "diamond-open", "size": 9, "color": tint, "line": {"width": 2}},
                 text=[f"{marks.safe(mark.name)}, paper: {marks.safe(mark.words)}" for mark in here],
@@ -84,7 +84,7 @@ def forest(
         )
         figure.add_annotation(
             x=1, y=1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
-            showarrow=False, text="◇ the paper's", font={"color": tint, "size": 12},
+            showarrow=False, text="◇ paper", font={"color": tint, "size": 12},
         )  # fmt: skip
     shade = theme.ink().faint
     figure.add_vline(x=chance, line={"color": shade, "width": 1.5, "dash": "dot"})
@@ -195,7 +195,7 @@ def calibration(frame: pd.DataFrame, looks: Mapping[str, theme.Look]) -> go.Figu
         )  # fmt: skip
     _key_below(figure, 400, len(looks))
     figure.update_xaxes(title="mean predicted probability", range=[-0.02, 1.02], zeroline=False)
-    figure.update_yaxes(title="share that came true", range=[-0.02, 1.04], zeroline=False)
+    figure.update_yaxes(title="observed event rate", range=[-0.02, 1.04], zeroline=False)
     return figure
 
 

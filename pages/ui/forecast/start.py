@@ -10,6 +10,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.runs import begin as start
+from pages.ui.shared import empty
 
 SPEC = navigation.FOLDER.parent / "docs" / "forecast.toml"
 KIND = "forecast"
@@ -32,13 +33,12 @@ def spec(cohort: str) -> dict[str, Any]:
 
 def no_run() -> None:
     """The empty state: what will be here, and the button that begins it."""
-    with st.container(border=True):
-        st.subheader("No forecast run yet", anchor=False)
-        st.write(
-            "A forecast run trains small sequence models that differ in nothing but their "
-            "attention, with several seeds, on the official split of patients, and examines each "
-            "on held-out patients beside two models that only count events."
-        )
+    with empty.state(
+        "No forecast run yet",
+        "A forecast run trains small sequence models that differ only in their attention, with "
+        "several seeds, on the official split of patients. Each is evaluated on held-out "
+        "patients and compared with two count-based models.",
+    ):
         begin()
 
 
@@ -46,10 +46,10 @@ def begin() -> None:
     """The cohort's picker and the button; without a cohort of labels, how to make one."""
     known = cohorts()
     if not known:
-        st.info("No cohort here holds labels to forecast. Make the laboratory cohort, or place "
-                "EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
+        st.info("No installed cohort has labels to forecast. Create the laboratory cohort, or "
+            "place EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
         st.code("python -m core demo --laboratory ehrshot", language="bash", wrap_lines=True)
         return
-    cohort = st.selectbox("On which cohort", known, key="cohort", bind="query-params", width=420)
+    cohort = st.selectbox("Cohort", known, key="cohort", bind="query-params", width=420)
     if cohort:
         start.begin(spec(cohort), "Train and compare the attentions", "forecast", spec=SPEC.name)

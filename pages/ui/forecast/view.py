@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages.ui.forecast import charts as charts_forecast
 from pages.ui.forecast import words as forecast_words
-from pages.ui.shared import results, tables, theme
+from pages.ui.shared import empty, results, tables, theme
 from pages.ui.shared.plain import plain
 
 MOST = 4
@@ -17,8 +17,8 @@ MOST = 4
 ENTRIES = {
     "zeros": "exactly zero, all entries",
     "negatives": "negative, all entries",
-    "cls_zeros": "exactly zero, in the row that is read",
-    "cls_negatives": "negative, in the row that is read",
+    "cls_zeros": "exactly zero, CLS row",
+    "cls_negatives": "negative, CLS row",
 }
 
 
@@ -29,10 +29,6 @@ def _rows(report: dict[str, Any], table: str, task: str) -> pd.DataFrame:
 
 def _name(run: dict[str, Any], table: str) -> str:
     return f"{run['run']}-{table}"
-
-
-def _empty(what: str) -> None:
-    st.info(f"This run holds nothing on {what} yet.")
 
 
 def pick_task(report: dict[str, Any]) -> str:
@@ -51,8 +47,8 @@ def verdict(report: dict[str, Any], task: str) -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(forecast_words.verdict(rows, summary, trained, task))}**")
         st.caption(
-            f"{plain(forecast_words.counted(summary))}. Called better or worse only where p by "
-            "patient, after Holm, is below .05 and every seed agrees."
+            f"{plain(forecast_words.counted(summary))}. Better or worse: Holm-adjusted p by "
+            f"patient below .05 and all seeds agree."
         )
 
 
@@ -60,7 +56,7 @@ def comparison(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     """Both areas of every variant and baseline with the paper's, then the paired differences."""
     summary = _rows(report, "summary", task)
     if summary.empty:
-        _empty("the comparison")
+        empty.no_table("the comparison")
         return
     trained = forecast_words.attentions(_rows(report, "forecast", task))
     published = results.frame_of(report, "published")
@@ -77,14 +73,14 @@ def comparison(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
             )
     st.caption(
         f"{plain(forecast_words.counted(summary))}. Circles: attentions, mean over seeds; hollow "
-        "squares: baselines. Bars: 95 % interval over resampled patients. The paper's values "
-        "(hollow diamonds) are of EHRSHOT, by its own split."
+        "squares: baselines. Bars: 95 % interval over resampled patients. Hollow diamonds: the "
+        "paper's values, on EHRSHOT with its own split."
     )
     # A constant is some forty points away and would press the others onto one spot.
     told = summary[summary["variant"] != forecast_words.CONSTANT]
     lines = forecast_words.differences(told, trained)
     if lines:
-        st.subheader(f"AUROC beside {forecast_words.REFERENCE}, in points", anchor=False)
+        st.subheader(f"ΔAUROC vs {forecast_words.REFERENCE} (percentage points)", anchor=False)
         ends = [v for line in lines for v in (line.value, line.low, line.high, 0.0) if v == v]
         air = 0.06 * max(max(ends) - min(ends), 1)
         theme.show(
@@ -96,8 +92,8 @@ def comparison(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         )
         st.caption(
             f"{plain(forecast_words.counted(summary))}. The same resampled patients for both, so "
-            "differences are paired; p knows of patients and is adjusted after Holm. The constant "
-            "is in the table alone."
+            f"differences are paired; p accounts for clustering by patient and is Holm-adjusted. "
+            f"The constant baseline is in the table only."
         )
     _tables(run, report, task)
 
@@ -109,21 +105,21 @@ def _tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         forecast_words.table(frame),
         _name(run, "summary"),
         "Every task and variant: AUROC and AUPRC with intervals, difference, n and prevalence",
-        columns={"seconds": st.column_config.NumberColumn("seconds a fit", format="%.1f")},
+        columns={"seconds": st.column_config.NumberColumn("seconds per fit", format="%.1f")},
         download=frame,
         height="content",
     )
-    with st.expander("In words"):
+    with st.expander("As text"):
         said = _rows(report, "verdict", task)
         st.markdown("\n".join(f"- {plain(text)}" for text in said["text"]) if len(said) else "–")
         tables.downloads(results.frame_of(report, "verdict"), _name(run, "verdict"))
-    with st.expander("Every fit, seed by seed"):
+    with st.expander("All fits by seed"):
         fits = results.frame_of(report, "forecast")
         tables.table(fits, _name(run, "forecast"), "Every fit with both kinds of interval",
                      height="content")  # fmt: skip
     published = results.frame_of(report, "published")
     if len(published):
-        with st.expander("The paper's figures beside this run's"):
+        with st.expander("Paper's figures and this run's"):
             tables.table(
                 forecast_words.published_table(published), _name(run, "published"),
                 "AUROC and AUPRC in the paper and AUROC in this run", download=published,
@@ -159,12 +155,12 @@ def curves(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     """ROC, precision against recall, and calibration."""
     roc, pr = _rows(report, "roc", task), _rows(report, "pr", task)
     if roc.empty or pr.empty:
-        _empty("curves")
+        empty.no_table("curves")
         return
     summary = _rows(report, "summary", task)
     looks, seed = pick(roc, forecast_words.attentions(_rows(report, "forecast", task)), "curve")
     if not looks:
-        st.info("Choose a variant to see its curves.")
+        st.info("Select a variant to see its curves.")
         return
     sums = {row["variant"]: row for row in summary.to_dict("records")}
     both = (
@@ -186,12 +182,12 @@ def curves(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
                 f"{word} curve: " + "; ".join(named.values()),
                 f"curve_{key}",
             )
-            with st.expander("Numbers"):
+            with st.expander("Table"):
                 tables.table(frame[frame["variant"].isin(list(looks))], _name(run, key),
                              f"Points of the {word} curves", download=frame)  # fmt: skip
     st.caption(
-        f"{plain(forecast_words.counted(summary))}. Strong: the chosen seed; faint: the other "
-        "seeds. Named: mean over seeds with its 95 % interval over patients. Dotted: chance."
+        f"{plain(forecast_words.counted(summary))}. Strong: selected seed; faint: other seeds. "
+        f"Legend: mean over seeds with 95 % interval by patient. Dotted: chance."
     )
     _calibration(run, report, task, looks, seed)
 
@@ -226,7 +222,7 @@ def _calibration(
             columns={
                 name: st.column_config.NumberColumn(words, format="%.3f")
                 for name, words in (
-                    ("mean_score", "predicted"), ("positive_rate", "came true"),
+                    ("mean_score", "predicted"), ("positive_rate", "observed"),
                     ("low", "95 % low"), ("high", "95 % high"),
                 )
             },
@@ -234,9 +230,10 @@ def _calibration(
         )  # fmt: skip
     n = int(rows.groupby("variant")["n"].sum().max()) if len(rows) else 0
     st.caption(
-        f"n = {n:,} held-out labels a variant. The loss weighs positives up, which lifts every "
-        "probability; with that weight taken out they can be compared with what came true. "
-        "Baselines have no such weight. Bars: 95 % interval by patient (none for fewer than 5)."
+        f"n = {n:,} held-out labels per variant. The loss has a positive weight, which raises "
+        f"all probabilities; with it removed they can be compared with the observed event rate. "
+        f"Baselines have no positive weight. Bars: 95 % interval by patient (none for fewer than "
+        f"5)."
     )
 
 
@@ -252,7 +249,7 @@ def training(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     """Losses and tuning scores by epoch; the epoch that tuning chose is marked."""
     frame = _rows(report, "epochs", task)
     if frame.empty:
-        _empty("training")
+        empty.no_table("training")
         return
     fits = _rows(report, "forecast", task)
     looks, seed = pick(frame, results.choices(frame, "variant"), "trained")
@@ -270,9 +267,9 @@ def training(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
                     f"epochs_{column}",
                 )
     st.caption(
-        f"{plain(_tuned(report, task))}. Marker: the epoch with the best tuning score, whose "
-        "weights are examined. Faint: the other seeds. One training has no interval; its seeds "
-        "show the spread."
+        f"{plain(_tuned(report, task))}. Marker: epoch with the best tuning score, whose weights "
+        f"are evaluated. Faint: other seeds. A single training has no interval; the seeds show "
+        f"the spread."
     )
     tables.table(
         frame[frame["variant"].isin(list(looks))].drop(columns="task"), _name(run, "epochs"),
@@ -287,14 +284,14 @@ def _tuned(report: dict[str, Any], task: str) -> str:
                 f"n = {int(row['n']):,} labels of {int(row['patients']):,} tuning patients, "
                 f"{results.percent(row['prevalence'], 1)} positive"
             )
-    return "On the tuning patients"
+    return "Tuning patients"
 
 
 def gate(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     """Mean ± SD of each gate, whether it collapsed, and the gradient norms by epoch."""
     frame = _rows(report, "gate", task)
     if frame.empty:
-        _empty("gates: none of its attentions has one")
+        empty.no_table("gates; none of its attentions has one")
         return
     st.write(plain(forecast_words.gate_words(frame)))
     lines = forecast_words.gate_lines(frame)
@@ -326,8 +323,8 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
                 f"epochs_{column}",
             )
     st.caption(
-        "Logarithmic. A gate whose gradient is orders below the head's learns next to nothing. "
-        "Faint: the other seeds."
+        "Logarithmic scale. A gate whose gradient is orders of magnitude below the head's hardly "
+        "learns. Faint: other seeds."
     )
     columns = ["variant", "seed", "epoch", *kinds, "gate_mean", "gate_sd"]
     tables.table(epochs[columns], _name(run, "gradients"), "Gradient norms and gate by epoch")
@@ -345,7 +342,7 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     """How many weights of the real attention maps are exactly zero or negative."""
     frame = _rows(report, "sparsity", task)
     if frame.empty:
-        _empty("attention maps")
+        empty.no_table("attention maps")
         return
     pairs = list(ENTRIES.items())
     for pair in (pairs[:2], pairs[2:]):
@@ -360,8 +357,8 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
     sequences, entries = int(frame["sequences"].max()), int(frame["entries"].max())
     st.caption(
         f"Last layer's maps of {sequences:,} held-out sequences, n = {entries:,} entries between "
-        "positions that are no padding, counted, not estimated. Bars: from the lowest seed to the "
-        "highest. The row that is read is the one whose outcome is the forecast."
+        f"non-padding positions (counts, not estimates). Bars: lowest to highest seed. The CLS "
+        f"row is the one used for the forecast."
     )
     tables.table(frame, _name(run, "sparsity"), "Shares of zero and negative weights by fit",
                  height="content")  # fmt: skip

@@ -17,7 +17,7 @@ CONSTANT = "constant"
 COLLAPSE = (0.45, 0.55)
 """Means of a gate that count as collapsed, as does an SD of at most :data:`COLLAPSE_SD`."""
 COLLAPSE_SD = 0.05
-STAGES = {"corrected": "weight of positives taken out", "raw": "as the model says it"}
+STAGES = {"corrected": "positive weight removed", "raw": "as predicted"}
 
 
 def task_name(task: str) -> str:
@@ -56,7 +56,7 @@ def verdict(rows: pd.DataFrame, summary: pd.DataFrame, trained: Sequence[str], t
     elif not mine:
         head = f"this run has no other attention than {REFERENCE} yet"
     elif not head:
-        head = f"no attention is shown to be better or worse than {REFERENCE}"
+        head = f"no attention is significantly better or worse than {REFERENCE}"
     text = f"{task_name(task)}: {head}."
     text = text[:1].upper() + text[1:]
     for row in summary[summary["variant"].isin(list(trained))].to_dict("records"):
@@ -67,7 +67,10 @@ def verdict(rows: pd.DataFrame, summary: pd.DataFrame, trained: Sequence[str], t
             )
     counts = [n for n in found if n not in trained and n != CONSTANT and found[n] == "better"]
     if counts:
-        text += f" Counting events does better than {REFERENCE}: {_differences(counts, summary)}."
+        text += (
+            f" Better than {REFERENCE} among the count-based baselines: "
+            f"{_differences(counts, summary)}."
+        )
     return text
 
 
@@ -176,8 +179,8 @@ def gate_words(gate: pd.DataFrame) -> str:
     text = text[:1].upper() + text[1:] + "."
     if gate["collapsed"].any():
         text += (
-            " A collapsed gate treats all events nearly alike: what remains is differential "
-            "attention with a constant, not a gated one."
+            " A collapsed gate treats all events nearly equally: the model is then differential "
+            "attention with a constant factor."
         )
     return text
 
@@ -203,10 +206,10 @@ def table(summary: pd.DataFrame) -> pd.DataFrame:
                 "variant": row["variant"],
                 "AUROC": figure(row["auroc_mean"], row["ci_low"], row["ci_high"]),
                 "AUPRC": figure(row["auprc_mean"], row["auprc_low"], row["auprc_high"]),
-                f"points beside {REFERENCE}": results.signed(
+                f"Δ vs {REFERENCE} (points)": results.signed(
                     row["difference"], row["difference_low"], row["difference_high"], 1
                 ),
-                "after Holm": "–" if pd.isna(row["holm_p"]) else results.p_words(row["holm_p"]),
+                "p (Holm)": "–" if pd.isna(row["holm_p"]) else results.p_words(row["holm_p"]),
                 "seeds": row["seeds"],
                 "n": row["n"],
                 "prevalence": results.percent(row["prevalence"], 1),
@@ -228,9 +231,9 @@ def published_table(published: pd.DataFrame) -> pd.DataFrame:
                     row["paper_auroc"], row.get("paper_auroc_low"), row.get("paper_auroc_high")
                 ),
                 "paper AUPRC": figure(row.get("paper_auprc")),
-                "AUROC here": figure(row["auroc"], row["ci_low"], row["ci_high"]),
-                "n here": row["n"],
-                "prevalence here": results.percent(row["prevalence"], 1),
+                "AUROC (this run)": figure(row["auroc"], row["ci_low"], row["ci_high"]),
+                "n (this run)": row["n"],
+                "prevalence (this run)": results.percent(row["prevalence"], 1),
             }
             for row in published.to_dict("records")
         ]

@@ -294,7 +294,7 @@ def distributions(rows: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(title="probability given by the gate", range=[-0.02, 1.02], zeroline=False)
     ticks = [-100, -75, -50, -25, 0, 25, 50, 75, 100]
     figure.update_yaxes(
-        title="share of its kind", tickvals=ticks, ticktext=[f"{abs(t)} %" for t in ticks],
+        title="share of class", tickvals=ticks, ticktext=[f"{abs(t)} %" for t in ticks],
         zeroline=False,
     )  # fmt: skip
     return figure

@@ -11,7 +11,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.runs.begin import begin
-from pages.ui.shared import tables
+from pages.ui.shared import empty, tables
 from pages.ui.shared.plain import plain
 
 SPEC = navigation.FOLDER.parent / "docs" / "gate.toml"
@@ -26,21 +26,20 @@ def spec(cohort: str) -> dict[str, Any]:
 
 def no_run() -> None:
     """The empty state: what will be here, and the button that begins it."""
-    with st.container(border=True):
-        st.subheader("No gate run yet", anchor=False)
-        st.write(
-            "A gate run trains the QCCS gate in 27 shapes, with and without the question, with two "
-            "losses, and with each fault of the published run turned on, all on one split of "
-            "patients, and examines every gate on patients that no training saw."
-        )
-        cohort = state.pick_cohort("On which cohort")
+    with empty.state(
+        "No gate run yet",
+        "A gate run trains the QCCS gate in 27 configurations, with and without the question, "
+        "with two losses, and with each fault of the published run, all on one split of "
+        "patients. Every gate is evaluated on held-out patients.",
+    ):
+        cohort = state.pick_cohort("Cohort")
         if cohort:
             start(cohort)
 
 
 def start(cohort: str) -> None:
     """The button that starts the ready-made gate run, with what it will do said before."""
-    begin(spec(cohort), "Train and examine the gates", "gate", spec=SPEC.name)
+    begin(spec(cohort), "Train and evaluate the gates", "gate", spec=SPEC.name)
 
 
 def cards() -> None:
@@ -48,8 +47,8 @@ def cards() -> None:
     known = state.gate_cards()
     if not known:
         st.info(
-            "No gate is trained yet. The arm trains one on the demo cohort the first time it is "
-            "used, in under a minute; or train one on a cohort of your own:"
+            "No gate has been trained yet. The arm trains one on the demo cohort at first use, "
+            "in under a minute. To train one on another cohort:"
         )
         st.code("python -m core train-gate DATA", language="bash", wrap_lines=True)
         return
@@ -76,26 +75,26 @@ def _card(card: dict[str, Any]) -> None:
     tested = pairs.get("test", {}).get("n", 0)
     first, second, third, fourth = st.columns(4)
     first.metric("AUROC on test patients", "–" if auroc is None else f"{auroc:.3f}")
-    second.metric("Numbers in it", f"{card['parameters']:,}")
+    second.metric("Parameters", f"{card['parameters']:,}")
     third.metric("Temperature", f"{card['temperature']:.2f}")
     fourth.metric("Trained on", f"{card['patients']['train']:,} patients")
     st.caption(
-        f"AUROC on n = {tested:,} pairs of {card['patients']['test']:,} test patients, one number "
-        "without an interval; a gate run gives it with one."
+        f"AUROC on n = {tested:,} pairs of {card['patients']['test']:,} test patients, without "
+        f"an interval; a gate run gives one."
     )
     lines = {
-        "Digest of the weights": card["digest"][:16],
+        "SHA of the weights": card["digest"][:16],
         "Hash of n-grams": card["hash"],
         "n-gram length": card["n"],
         "Rows of the table": f"{card['buckets']:,}",
         "Dimensions": card["dim"],
         "Head": card["head"],
-        "Sees the question": "yes" if card["query"] else "no",
+        "Uses the question": "yes" if card["query"] else "no",
         "Loss": recipe.get("loss", "–"),
         "Epochs": recipe.get("epochs", "–"),
         "Seed": recipe.get("seed", "–"),
         "Cohort": str(cohort.get("name", "–")),
-        "Records left out, unreadable": facts.get("unread_records", "–"),
+        "Records excluded, unreadable": facts.get("unread_records", "–"),
         "Digest of the cohort": str(cohort.get("digest", "–"))[:16],
         "Made": card["made"],
         "Folder": card["folder"],
@@ -103,7 +102,7 @@ def _card(card: dict[str, Any]) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
         frame = pd.DataFrame({"fact": list(lines), "value": [str(v) for v in lines.values()]})
-        tables.table(frame, "gate-provenance", "What this checkpoint is and how it was made",
+        tables.table(frame, "gate-provenance", "Provenance of this checkpoint",
                      height="content")  # fmt: skip
     with right:
         parts = pd.DataFrame(
@@ -117,11 +116,11 @@ def _card(card: dict[str, Any]) -> None:
                 for part in card["patients"]
             ]
         )
-        tables.table(parts, "gate-split", "Patients, pairs and positives of each part",
+        tables.table(parts, "gate-split", "Patients, pairs and positives by split",
                      height="content")  # fmt: skip
         st.caption(
-            "One split of patients, saved with the weights; training, temperature and every figure "
-            "on this page keep to it. No patient is in two parts."
+            "One split of patients, saved with the weights and used for training, temperature "
+            "and all figures on this page. No patient is in two parts."
         )
         protocol = facts.get("protocol", {})
         odd = {k: v for k, v in protocol.items() if k.startswith(("hash", "gate_"))}

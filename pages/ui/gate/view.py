@@ -10,7 +10,7 @@ import streamlit as st
 from pages.ui.gate import charts as gate_charts
 from pages.ui.gate import words as gate_words
 from pages.ui.runs import panel
-from pages.ui.shared import results, tables, theme
+from pages.ui.shared import empty, results, tables, theme
 from pages.ui.shared.plain import plain
 
 
@@ -24,7 +24,7 @@ def ablation(run: dict[str, Any], report: dict[str, Any]) -> None:
     """The n × dim × head variants in a panel a head, then the question and the loss."""
     frame = results.frame_of(report, "ablation")
     if frame.empty:
-        _empty("the ablation")
+        empty.no_table("the ablation")
         return
     measures = [m for m, (value, *_) in gate_words.MEASURES.items() if value in frame]
     measure = st.segmented_control(
@@ -70,11 +70,11 @@ def _besides(besides: pd.DataFrame, measures: list[str]) -> None:
 
 
 def _published(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """The paper's ablations beside this run's."""
+    """Paper's ablations and this run's."""
     frame = results.frame_of(report, "published")
     if frame.empty:
         return
-    with st.expander("The paper's ablations beside this run's"):
+    with st.expander("Paper's ablations and this run's"):
         tables.table(
             gate_words.published_table(frame),
             f"{run['run']}-published",
@@ -83,8 +83,8 @@ def _published(run: dict[str, Any], report: dict[str, Any]) -> None:
             height="content",
         )
         st.caption(
-            "Mean recall of all variants of a factor's value, least to most in brackets. The "
-            "paper's figures come from its own records and its own split."
+            "Mean recall of all variants with a factor's value, range in brackets. The paper's "
+            "figures use its own records and split."
         )
 
 
@@ -160,7 +160,7 @@ def training(run: dict[str, Any], report: dict[str, Any]) -> None:
     """Loss and validation AUROC by epoch."""
     frame = results.frame_of(report, "training")
     if frame.empty:
-        _empty("training")
+        empty.no_table("training")
         return
     variant = pick_variant(frame, "variant")
     rows = frame[frame["variant"] == variant]
@@ -182,7 +182,7 @@ def training(run: dict[str, Any], report: dict[str, Any]) -> None:
     others = frame["variant"].nunique() - 1
     st.caption(
         f"{_pairs(report, 'validation')}. Grey: the other {others} variants of this run; dotted: "
-        "chance. A curve over epochs is one training from one seed and has no interval."
+        f"chance. Each curve is one training with one seed and has no interval."
     )
     names = {"loss": "training loss", "validation_loss": "validation loss",
              "validation_auroc": "validation AUROC"}  # fmt: skip
@@ -197,7 +197,7 @@ def calibration(run: dict[str, Any], report: dict[str, Any]) -> None:
     """The reliability curve before and after the temperature."""
     frame = results.frame_of(report, "calibration")
     if frame.empty:
-        _empty("calibration")
+        empty.no_table("calibration")
         return
     rows = frame[frame["variant"] == pick_variant(frame, "variant")]
     left, right = st.columns(2, gap="medium")
@@ -212,7 +212,7 @@ def calibration(run: dict[str, Any], report: dict[str, Any]) -> None:
             columns={
                 name: st.column_config.NumberColumn(words, format="%.3f")
                 for name, words in (
-                    ("mean_score", "predicted"), ("positive_rate", "came true"),
+                    ("mean_score", "predicted"), ("positive_rate", "observed"),
                     ("low", "95 % low"), ("high", "95 % high"),
                 )
             },
@@ -222,8 +222,7 @@ def calibration(run: dict[str, Any], report: dict[str, Any]) -> None:
     st.write(words)
     st.caption(
         "Each marker is a bin of predicted probability; bars: 95 % interval of the share of "
-        "positives, by patient (none for fewer than 5). On the dotted line, predictions come true "
-        "as often as they say."
+        "positives, by patient (none for fewer than 5). Dotted line: perfect calibration."
     )
 
 
@@ -231,7 +230,7 @@ def scores(run: dict[str, Any], report: dict[str, Any]) -> None:
     """How the scores of positives and negatives lie, and the gap between their means."""
     frame = results.frame_of(report, "scores")
     if frame.empty:
-        _empty("score distributions")
+        empty.no_table("score distributions")
         return
     variant = pick_variant(frame, "variant")
     rows = frame[frame["variant"] == variant]
@@ -263,7 +262,7 @@ def faults(run: dict[str, Any], report: dict[str, Any]) -> None:
     """Each fault of the published run turned on by itself, beside the corrected gate."""
     frame = results.frame_of(report, "faults")
     if frame.empty:
-        _empty("the published faults")
+        empty.no_table("the published faults")
         return
     told = frame
     frame = frame.rename(columns={"low": "recall_low", "high": "recall_high"})
@@ -274,8 +273,9 @@ def faults(run: dict[str, Any], report: dict[str, Any]) -> None:
     with right:
         _forest(frame, "fault", second, "faults_recall")
     st.caption(
-        f"All are examined on {_pairs(report, 'test')}, by the corrected rules; only the training "
-        "(and for the salted hash the process) differs. Bars: 95 % interval; dotted: the corrected "
+        f"All are evaluated on {_pairs(report, 'test')}, by the corrected rules; only the "
+        f"training (for the salted hash, the process) differs. Bars: 95 % interval; dotted: the "
+        f"corrected "
         "gate. Square: the corrected gate."
     )
     tables.table(
@@ -305,7 +305,3 @@ def _pairs(report: dict[str, Any], part: str) -> str:
                 f"{row['patients']:,} {part} patients"
             )
     return f"the {part} patients"
-
-
-def _empty(what: str) -> None:
-    st.info(f"This run holds nothing on {what} (yet).")

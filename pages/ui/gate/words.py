@@ -31,11 +31,11 @@ MEASURES: Mapping[str, tuple[str, str, str, str]] = {
 
 FAULTS = {
     "none": "The corrected gate: a fixed hash, the whole text, all positives, random negatives.",
-    "salted hash": "N-grams get their numbers from a hash that is salted anew in every process. "
-    "Trained in one process and scored in another, the gate looks up the wrong rows.",
-    "first 3 positives": "Of the sentences that answer, only the first three in time are taught.",
-    "earliest negatives": "The sentences that do not answer are the earliest of the record, not "
-    "random ones; the gate can learn the date instead of the words.",
+    "salted hash": "N-grams are hashed with a salt that differs between processes. A gate "
+    "trained in one process and used in another looks up the wrong rows.",
+    "first 3 positives": "Only the first three positive sentences in time are used in training.",
+    "earliest negatives": "Negatives are the earliest sentences of the record, not random ones; "
+    "the gate can learn the date instead of the text.",
     "500 characters, 128 n-grams": "Only the first 500 characters and 128 n-grams of a text are "
     "read.",
     "all four": "All four together, as published.",
@@ -85,7 +85,7 @@ def short_name(row: Mapping[str, Any]) -> str:
     """A variant beside its base, by what it differs in."""
     if not row["query"]:
         return "without the question"
-    return "as it is" if row["loss"] == "bce" else f"{row['loss']} loss"
+    return "default" if row["loss"] == "bce" else f"{row['loss']} loss"
 
 
 def share(value: Any, low: Any, high: Any, as_percent: bool) -> str:

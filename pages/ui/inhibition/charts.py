@@ -75,7 +75,7 @@ def curves(
     figure.update_xaxes(title=axis, zeroline=False)
     if ticks:
         figure.update_xaxes(tickvals=list(ticks))
-    figure.update_yaxes(title="answered right, %", range=[-4, 104], zeroline=False)
+    figure.update_yaxes(title="% correct", range=[-4, 104], zeroline=False)
     return figure
 
 

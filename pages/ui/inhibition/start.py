@@ -11,19 +11,20 @@ from core import api
 from core.errors import MidchartError
 from pages.ui import navigation
 from pages.ui.runs import begin as start
+from pages.ui.shared import empty
 from pages.ui.shared.plain import plain
 
 KIND = "inhibition"
 SPECS = {
-    "Quick look": "inhibition_quick.toml",
-    "The controls": "inhibition_controls.toml",
-    "The whole comparison": "inhibition.toml",
+    "Quick": "inhibition_quick.toml",
+    "Controls": "inhibition_controls.toml",
+    "Full comparison": "inhibition.toml",
 }
 ABOUT = {
-    "Quick look": "One seed and fewer steps: shows how it works, claims nothing.",
-    "The controls": "Twelve decoders: is it subtracting, or being taught where evidence is? Ten "
-    "minutes of one processor core.",
-    "The whole comparison": "Thirty decoders: most of an hour of one processor core.",
+    "Quick": "One seed and fewer steps: a demonstration without conclusions.",
+    "Controls": "Twelve decoders: separates the effect of subtraction from that of supervision. "
+    "Ten minutes on one core.",
+    "Full comparison": "Thirty decoders: almost an hour on one core.",
 }
 
 
@@ -35,14 +36,13 @@ def spec(which: str) -> dict[str, Any]:
 
 def no_run() -> None:
     """The empty state: what will be here, the run that comes along, and the buttons."""
-    with st.container(border=True):
-        st.subheader("No inhibition run yet", anchor=False)
-        st.write(
-            "Does attention that can subtract what it also attends to read the middle of a record "
-            "as well as its ends? An inhibition run trains small decoders from nothing, alike in "
-            "all but their attention, and asks each for the same fact at every depth of the same "
-            "synthetic record. It needs no cohort and no model."
-        )
+    with empty.state(
+        "No inhibition run yet",
+        "Does subtractive attention read the middle of a record as well as its ends? An "
+        "inhibition run trains small decoders from scratch that differ only in their attention, "
+        "and asks each for the same fact at every depth of the same synthetic record. It needs "
+        "no cohort and no model.",
+    ):
         shipped()
         begin()
 
@@ -50,21 +50,19 @@ def no_run() -> None:
 def shipped() -> None:
     """The finished run that comes with Midchart, to be opened read-only."""
     for one in api.shipped_runs(KIND):
-        st.write(f"A finished run of {one['made'][:10]} comes with Midchart, made by:")
+        st.write(f"A finished run of {one['made'][:10]} is included, made by:")
         st.code(one["command"], language="bash", wrap_lines=True)
-        if st.button("Open it", key=f"open_{one['run']}", icon=":material/folder_open:"):
+        if st.button("Open run", key=f"open_{one['run']}", icon=":material/folder_open:"):
             try:
                 api.open_shipped(one["run"])
             except MidchartError as error:
-                st.error(plain(str(error)), title="It cannot be opened")
+                st.error(plain(str(error)), title="The run cannot be opened")
             else:
                 st.rerun()
 
 
 def begin() -> None:
     """The size and the button."""
-    which = st.segmented_control(
-        "How much", list(SPECS), default="Quick look", required=True, key="size"
-    )
+    which = st.segmented_control("Size", list(SPECS), default="Quick", required=True, key="size")
     start.begin(spec(which), "Train and compare the decoders", KIND, about=ABOUT[which],
                 spec=SPECS[which])  # fmt: skip

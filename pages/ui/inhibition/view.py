@@ -13,14 +13,14 @@ from pages.ui.inhibition import charts, words
 from pages.ui.shared import forest, results, tables, theme
 from pages.ui.shared.plain import plain
 
-BANDS = "Bands: 95 % over seeds and records drawn anew."
+BANDS = "Bands: 95 % bootstrap over seeds and records."
 SHARES = ("accuracy", "ci_low", "ci_high", "share", "training_accuracy", "depth")
 NAMED = {
     "words": "what",
     "ci_low": "95 % low", "ci_high": "95 % high", "value_low": "95 % low",
     "value_high": "95 % high", "difference_low": "difference, 95 % low",
-    "difference_high": "difference, 95 % high", "all_low": "low, for all at once",
-    "all_high": "high, for all at once",
+    "difference_high": "difference, 95 % high", "all_low": "low, simultaneous",
+    "all_high": "high, simultaneous",
 }  # fmt: skip
 MOST = len(theme.SYMBOLS)
 """Variants in one chart: as many as there are markers; a colour that comes twice has two dashes."""
@@ -48,11 +48,10 @@ def verdict(report: dict[str, Any]) -> None:
         if before:
             st.markdown(plain(before))
         st.caption(
-            "Called a difference only where the interval that is right for all comparisons at once "
-            "leaves out 0 and every seed agrees; of a gated variant, only where it is one from "
-            "both of its controls as well. The same records and, seed by seed, the same "
-            "start and training records for every decoder. "
-            + plain(words.sized(report, report["tables"]["inhibition"]))
+            "A difference requires that the simultaneous interval excludes 0 and all seeds "
+            "agree; for a gated variant, against both of its controls as well. All decoders are "
+            "tested on the same records; with the same seed they share initial weights and "
+            "training records. " + plain(words.sized(report, report["tables"]["inhibition"]))
         )
 
 
@@ -105,15 +104,15 @@ def depth(run: dict[str, Any], report: dict[str, Any]) -> None:
     _facets(
         rows,
         lambda own: (
-            charts.curves(own, "place", "where the needle stands, % of the record", looks,
+            charts.curves(own, "place", "needle depth, % of the record", looks,
                           middle=True),
             words.alt(own, "place", "accuracy by depth"),
         ),
         "depth",
     )  # fmt: skip
     st.caption(
-        f"{plain(words.counted(rows))}. {BANDS} Grey: the middle. The same needle in the same "
-        "record at every depth: nothing else moves."
+        f"{plain(words.counted(rows))}. {BANDS} Grey: the middle. Same needle and same record at "
+        f"every depth."
     )
     _table(run, "depth", rows.drop(columns="place"), every, "Accuracy by depth")
 
@@ -132,8 +131,8 @@ def length(run: dict[str, Any], report: dict[str, Any]) -> None:
         "length",
     )
     st.caption(
-        f"{plain(words.counted(rows))}, each asked at every depth. {BANDS} Dotted: the longest "
-        "records that training held."
+        f"{plain(words.counted(rows))}, each asked at every depth. {BANDS} Dotted: longest "
+        f"records in training."
     )
     _table(run, "length", rows, rows, "Accuracy by length of the record")
 
@@ -183,10 +182,10 @@ def attention(run: dict[str, Any], report: dict[str, Any]) -> None:
         "and records. Attention that subtracts can be negative; a share is of all attention, "
         "whatever its sign (the table has the sums as they are: mass)."
     )
-    _table(run, "attention", rows, every, "Where attention goes, by layer and part")
+    _table(run, "attention", rows, every, "Attention by layer and part")
     strength = results.frame_of(report, "strength")
     if len(strength):
-        with st.expander("How much is subtracted: λ of each layer, as learned"):
+        with st.expander("Learned λ of each layer"):
             tables.table(strength, _name(run, "strength"), "λ by variant, placement, seed and "
                          "layer", height="content")  # fmt: skip
 
@@ -206,15 +205,15 @@ def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
         compared = int(rows["comparisons"].max())
         st.caption(
             f"n = {int(rows['n'].max()):,} pairs of answers a row (same seed, same record), over "
-            f"depths. Bars: 95 %; the table has the wider interval for all {compared} at once. "
-            "“Middle less edges” above 0 says: flatter than softmax, where that has a dip. The "
-            "gated variant is taught which line is the evidence, so it has rows against its "
-            "controls too: gated softmax is taught the same and subtracts nothing, shuffled "
-            "labels teach its gate nothing true."
+            f"depths. Bars: 95 %; the table has the simultaneous interval for all {compared}. "
+            f"“Middle − edges” above 0: flatter than softmax, where softmax has a dip. The gated "
+            f"variant is trained on the evidence line, so it is also compared with its controls: "
+            f"gated softmax has the same supervision and no subtraction; shuffled labels give "
+            f"its gate no information."
         )
     told = rows.drop(columns=["quantity", "comparisons"])
     _table(run, "contrasts", told, rows, "Every comparison with softmax")
-    with st.expander("In words"):
+    with st.expander("As text"):
         said = results.frame_of(report, "verdict")
         st.markdown("\n".join(f"- {plain(text)}" for text in said["text"].iloc[1:]) or "–")
         tables.downloads(said, _name(run, "verdict"))
@@ -238,14 +237,15 @@ def training(run: dict[str, Any], report: dict[str, Any]) -> None:
         "training",
     )
     st.caption(
-        f"n = {int(shown['n'].max()):,} seeds. Line: mean over seeds; band: from the lowest seed "
-        "to the highest, no interval. Records grow until half of the steps, so a curve may sink."
+        f"n = {int(shown['n'].max()):,} seeds. Line: mean over seeds; band: lowest to highest "
+        f"seed, no interval. Record length increases during the first half of training, so a "
+        f"curve may fall."
     )
     _table(run, "inhibition", results.frame_of(report, "inhibition"), frame, "Every decoder")
     gate = results.frame_of(report, "gate")
     if len(gate):
         st.subheader("The gate", anchor=False)
-        st.caption("How well the gate finds the evidence among the lines of records it never saw.")
+        st.caption("Gate AUROC for the evidence line on held-out records.")
         tables.table(gate, _name(run, "gate"), "AUROC, mean and SD of each gate", height="content")
 
 

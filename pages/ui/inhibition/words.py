@@ -24,9 +24,9 @@ PARTS = {
 QUANTITIES = {
     "accuracy_inside": "accuracy, trained lengths",
     "accuracy_past": "accuracy, longer records",
-    "middle_inside": "middle less edges, trained lengths",
-    "middle_past": "middle less edges, longer records",
-    "distractors": "what distractors cost",
+    "middle_inside": "middle − edges, trained lengths",
+    "middle_past": "middle − edges, longer records",
+    "distractors": "effect of distractors",
 }
 
 
@@ -74,7 +74,7 @@ def alt(rows: pd.DataFrame, x: str, what: str) -> str:
         own = rows[rows["variant"] == variant].sort_values(x)
         first, low, last = (results.percent(v) for v in (
             own["accuracy"].iloc[0], own["accuracy"].min(), own["accuracy"].iloc[-1]))  # fmt: skip
-        told.append(f"{variant} begins at {first}, is lowest at {low}, ends at {last}")
+        told.append(f"{variant} starts at {first}, minimum {low}, ends at {last}")
     return f"Line chart of {what}: {'; '.join(told)}." if told else f"{what}: nothing yet."
 
 
@@ -94,4 +94,4 @@ def sized(report: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     added = [(row["variant"], int(row["added_parameters"])) for row in rows]
     more = ", ".join(f"{name} {count:,}" for name, count in dict.fromkeys(added) if count)
     size = " or ".join(f"{one:,}" for one in sorted(own))
-    return f"Each decoder has {size} parameters" + (f"; on top come: {more}." if more else ".")
+    return f"Each decoder has {size} parameters" + (f"; in addition: {more}." if more else ".")

@@ -75,7 +75,7 @@ def verdict_html(judge: str, verdict: api.Verdict) -> str:
 
 def answered_by(view: ArmView) -> str:
     """The reader of an answer, and that it only quotes where it does."""
-    return view.reader + (" · only quotes, writes nothing of its own" if view.only_quotes else "")
+    return view.reader + (" · extractive: quotes only" if view.only_quotes else "")
 
 
 def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
@@ -87,9 +87,9 @@ def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
         return ""
     words = "The judges differ. "
     if any(name.partition(" ")[0] == "token_overlap" for name in outcomes):
-        words += "Token overlap counts shared words, so it can take a wrong value for right. "
+        words += "Token overlap counts shared words, so it can accept an incorrect value. "
     who = judge.replace("_", " ")
-    words += f"Here {who} decides" if judge in outcomes else "None of them decides"
+    words += f"Deciding judge: {who}" if judge in outcomes else "No deciding judge"
     return f'<div class="mc-muted">{marks.safe(words)}; compare with the reference answer.</div>'
 
 
@@ -161,7 +161,7 @@ def frame(views: Sequence[ArmView], found: Sequence[Piece]) -> pd.DataFrame:
     for view in views:
         row: dict[str, object] = {"Arm": view.title}
         if view.selection is None:
-            rows.append(row | {"Away": view.problem})
+            rows.append(row | {"Not installed": view.problem})
             continue
         status = [p.status(view.ids) for p in found]
         row |= {

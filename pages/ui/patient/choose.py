@@ -79,7 +79,7 @@ def _cohort() -> api.Cohort:
             if problem:
                 st.error(plain(problem), title=f"Cohort {plain(name)} cannot be opened")
             else:
-                st.info(f"{plain(name)} holds labels to forecast, no questions to ask of a record.")
+                st.info(f"{plain(name)} has labels to forecast but no questions about records.")
         st.stop()
     name = state.pick_cohort() if len(known) > 1 else known[0]
     try:
@@ -96,16 +96,16 @@ def _settings() -> tuple[api.Protocol, str]:
         preset = st.segmented_control(
             "Protocol", list(api.PRESETS), default="corrected", required=True,
             key="preset", bind="query-params",
-            help="corrected: what a careful group would do. published: what the paper really ran.",
+            help="corrected: recommended settings. published: the settings of the paper's run.",
         )  # fmt: skip
         base = api.PRESETS[preset]
-        units = ["preset's own", "sentence", "event"]
+        units = ["preset default", "sentence", "event"]
         unit = st.segmented_control(
-            "What is selected", units, default=units[0], required=True, key="unit",
+            "Unit of selection", units, default=units[0], required=True, key="unit",
             bind="query-params", help=f"The {preset} protocol selects by {base.unit}.",
         )  # fmt: skip
         k = st.number_input(
-            f"Kept by each arm, beside the {base.recency} most recent events (k)",
+            f"k, units kept by each arm in addition to the {base.recency} most recent events",
             0, 10_000, base.k, key="k", bind="query-params",
         )  # fmt: skip
         titles = dict(readers)
@@ -129,7 +129,7 @@ def _arms() -> tuple[str, ...]:
     chosen = linked.several(
         "arms", "Arms (up to four)", list(known), known.__getitem__, key="patient_arms",
         default=default, max_selections=patient_state.MOST_ARMS,
-        help="Ways to select what a reader sees. Dense arms take some seconds on a new record.",
+        help="Arms select what the reader sees. Dense arms take some seconds on a new record.",
     )  # fmt: skip
     return tuple(chosen)
 
@@ -151,7 +151,7 @@ def _instruction(cohort: api.Cohort, record: api.Record, asked: str) -> api.Inst
     text = st.text_input(
         "Your question", key="patient_typed", persist_state="session", max_chars=2000,
         placeholder="For example: when was metformin stopped?",
-        help="Stays in this session; it is never part of the page's address.",
+        help="Stored in this session only; never part of the page's address.",
     )  # fmt: skip
     if not text.strip():
         st.info("Type a question about this record to see what each arm keeps for it.")
@@ -169,7 +169,7 @@ def choose() -> Choice:
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     patients = dict(patient_state.patients(key, cohort))
     if not patients:
-        st.info("This cohort holds no records.")
+        st.info("This cohort has no records.")
         st.stop()
     with places[-2]:
         record_id = _linked(

@@ -107,7 +107,7 @@ def count_words(table: Sequence[Row], a: ArmView, b: ArmView) -> str:
     """How much the two share, in words, and what each kept that its prompt lost."""
     n = {who: sum(r.who == who for r in table) for who in (BOTH, ONLY_A, ONLY_B, NEITHER)}
     read = a.prompt is not None or b.prompt is not None
-    where, by = ("in both prompts", "in that of") if read else ("kept by both", "by")
+    where, by = ("in both prompts", "in the prompt of") if read else ("kept by both", "by")
     words = f"{n[BOTH]:,} {where}, {n[ONLY_A]:,} only {by} {a.title}, "
     words += f"{n[ONLY_B]:,} only {by} {b.title}"
     if n[NEITHER]:
@@ -140,7 +140,7 @@ def html_of(table: Sequence[Row], a: ArmView, b: ArmView, colours: tuple[str, st
     def fold() -> None:
         inside = "".join(shared)
         if len(shared) >= FOLDED:
-            head = f"<summary>{len(shared):,} sentences of both, only as the most recent</summary>"
+            head = f"<summary>{len(shared):,} sentences in both, kept only as most recent</summary>"
             inside = (
                 f'<details class="mc-both">{head}<div class="mc-inner">{inside}</div></details>'
             )

@@ -82,7 +82,7 @@ def legend(why: api.Explanation) -> str:
     if any(part > 0 for part in parts):
         items.append(f'<span><mark class="mc-w mc-p{LEVELS}">adds</mark> to the score</span>')
     if any(part < 0 for part in parts):
-        items.append(f'<span><mark class="mc-w mc-n{LEVELS}">takes away</mark> from it</span>')
+        items.append(f'<span><mark class="mc-w mc-n{LEVELS}">lowers</mark> the score</span>')
     if not items:
         return ""
     items.append("<span>the stronger the shade, the more</span>")
@@ -95,10 +95,10 @@ def sum_words(why: api.Explanation, score: float) -> str:
     less = sum(t.part for t in why.terms if t.part < 0)
     words = f"{len(why.terms):,} term{'' if len(why.terms) == 1 else 's'}"
     parts = [f"{why.base:.4g} before any term"] if why.base else []
-    parts += [f"+{more:.4g} from what adds"] if more else []
-    parts += [f"−{-less:.4g} from what takes away"] if less else []
+    parts += [f"+{more:.4g} from positive terms"] if more else []
+    parts += [f"−{-less:.4g} from negative terms"] if less else []
     if not parts:
-        return f"No term of the question stands in it: score {score:.4g}."
+        return f"No term of the question occurs in it: score {score:.4g}."
     line = f"{', '.join(parts)} ({words}) = {why.total:.4g}"
     if abs(why.total - score) > 1e-4 * max(1.0, abs(score)):
         return f"{line}. The arm's own score is {score:.4g}; the parts do not make up all of it."

@@ -154,14 +154,14 @@ def unlocated(gold: api.Gold) -> int:
 def evidence_note(gold: api.Gold | None) -> str:
     """What must be said about the evidence before anything is judged by it; "" when all is well."""
     if gold is None:
-        return "No reference answer: evidence and answers of this question cannot be judged."
+        return "No reference answer: evidence and answers of this question cannot be evaluated."
     if not gold.spans:
         if gold.snippets:
             return (
-                "The evidence of this question could not be located in the record: what was kept "
-                "is shown, what was dropped cannot be."
+                "The evidence of this question could not be located in the record: kept "
+                "sentences are shown, dropped evidence is not."
             )
-        return "The reference answer names no evidence: what was dropped cannot be shown."
+        return "The reference answer has no evidence annotation: dropped evidence cannot be shown."
     missing = unlocated(gold)
     if missing:
         total = len(set(gold.snippets))
@@ -225,7 +225,7 @@ def headline(view: ArmView, found: Sequence[Piece], sentences: int, tokens: int,
         written = len(selection.lines)
         return (
             f"{title} wrote {written:,} {'summary' if written == 1 else 'summaries'} in place of "
-            f"{sentences:,} {noun} ({size}). What a summary holds of the evidence is not known."
+            f"{sentences:,} {noun} ({size}). The share of the evidence in a summary is unknown."
         )
     part = "words of " if selection.lines is not None else ""
     words = f"{title} kept {part}{kept:,} of {sentences:,} {noun} ({size})"

@@ -41,9 +41,9 @@ def budget_words(view: ArmView) -> str:
     )
     words += f"; {len(prompt.cut):,} were cut." if prompt.cut else "; nothing was cut."
     words += (
-        " The question is in it, whole."
+        " The question is complete."
         if prompt.question_survived
-        else " **The question was cut off**: the reader never saw it."
+        else " **The question was cut off**: the reader did not see it."
     )
     return words
 
@@ -60,7 +60,7 @@ def answer_html(view: ArmView, gold: api.Gold | None) -> str:
     by = cards.answered_by(view)
     boxes = [f'<div class="mc-box"><h4>Answer · {marks.safe(by)}</h4>{said}</div>']
     if gold is None:
-        reference = "<p>This question has no reference answer; nothing judges the answer.</p>"
+        reference = "<p>This question has no reference answer, so the answer is not judged.</p>"
         boxes.append(f'<div class="mc-box"><h4>Reference</h4>{reference}</div>')
     else:
         boxes.append(

@@ -134,7 +134,7 @@ def strips_figure(
         recent = np.flatnonzero(arm.kept & ~arm.picked)
         line = {"width": 1.5, "color": colour}
         groups = (
-            ("just missed", score_data.missed(arm),
+            ("just below threshold", score_data.missed(arm),
              {"symbol": "line-ns-open", "size": 8, "color": shades.faint,
               "line": {"width": 1.5, "color": shades.faint}}),
             ("kept as most recent", recent,

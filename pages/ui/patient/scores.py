@@ -42,7 +42,7 @@ def section(choice: Choice, found: Sequence[Piece]) -> None:
     size = patient_state.size(choice.record, choice.protocol)
     names, slow = _arms(choice, size[0])
     if not names:
-        st.info("None of the arms here gives each sentence a score at once; choose one above.")
+        st.info("None of the selected arms scores all sentences; select another above.")
         return
     table = patient_state.scores(
         choice.key, choice.cohort, choice.record, choice.instruction, names, choice.protocol
@@ -55,7 +55,7 @@ def section(choice: Choice, found: Sequence[Piece]) -> None:
         return
     at = _open_sentence(choice, table, strips[0].arm, gold)
     _draw_strips(choice, table, strips, gold, at)
-    with st.expander("How the scores lie", on_change="rerun", key="patient_histograms") as box:
+    with st.expander("Score distribution", on_change="rerun", key="patient_histograms") as box:
         if box.open:
             _histograms(strips, gold)
     sentence_view.panel(choice, table, strips, gold, at)
@@ -81,7 +81,7 @@ def _arms(choice: Choice, units: int) -> tuple[tuple[str, ...], tuple[str, ...]]
     # In the order of choice: what is chosen last never takes the place of what is there.
     chosen = [name for name in shown if name in there]
     if len(chosen) > MOST_STRIPS:
-        st.caption(f"The first {MOST_STRIPS} of {len(chosen)} are drawn.")
+        st.caption(f"The chart shows the first {MOST_STRIPS} of {len(chosen)}.")
     return tuple(chosen[:MOST_STRIPS]), slow
 
 
@@ -97,7 +97,9 @@ def _strips(
             unlike.append((title, arm.problem))
         elif score_data.flat(arm.values):
             none = bool(np.isnan(arm.values).all())
-            unlike.append((title, "ranks no sentence" if none else "gives each the same score"))
+            unlike.append(
+                (title, "ranks no sentence" if none else "gives all sentences the same score")
+            )
         else:
             look = theme.look_of(arm.arm)
             strips.append(Strip(arm, title, Look(look.colour, look.symbol)))
@@ -108,7 +110,7 @@ def _notes(unlike: Sequence[tuple[str, str]], slow: Sequence[str], titles: dict[
     words = [f"{title}: {reason}." for title, reason in unlike]
     if slow:
         names = ", ".join(titles.get(n, n) for n in slow)
-        words.append(f"{names}: not run on this long record yet (choose them among the arms).")
+        words.append(f"{names}: not run on this long record yet (select them among the arms).")
     if words:
         st.caption(plain(" ".join(f"No strip for {w}" for w in words)))
 
@@ -151,8 +153,8 @@ def _draw_strips(
         how = st.segmented_control(
             "Shade by", [BY_RANK, BY_SCORE], default=BY_RANK, required=True, key="shade",
             bind="query-params", width="content",
-            help="Rank: on a logarithmic scale, so that the top few differ most. Score: from an "
-            "arm's lowest score to its highest. Arms' raw scores have no common scale.",
+            help="Rank: logarithmic scale, which separates the top ranks. Score: from an arm's "
+                "lowest to its highest score. Raw scores of different arms are not comparable.",
         )  # fmt: skip
     figure = charts_scores.strips_figure(table, strips, gold, by, how, shades(), at)
     height, margin = figure.layout.height, figure.layout.margin
@@ -173,13 +175,14 @@ def _draw_strips(
     words = [
         f"n = {len(table.sentences):,} sentences. Dark blue to yellow, arm by arm: {shade}; "
         f"{columns.each}.",
-        "Triangles: kept by score. Small rings: only because recent. Ticks: just missed.",
+        "Triangles: kept by score. Small rings: kept as most recent. Ticks: just below the "
+        "threshold.",
     ]
     if gold:
         words.append("Large ring: evidence kept, before any prompt limit. Cross: evidence dropped.")
     if columns.off:
         words.append(f"{columns.off:,} undated sentences are not on this axis.")
-    st.caption(" ".join(words) + " Click a marker to open its sentence.")
+    st.caption(" ".join(words) + " Select a marker to open its sentence.")
 
 
 def _histograms(strips: Sequence[Strip], gold: Sequence[int]) -> None:
@@ -193,7 +196,7 @@ def _histograms(strips: Sequence[Strip], gold: Sequence[int]) -> None:
             )
             if strip.arm.threshold is None and strip.arm.picked.any():
                 st.caption(
-                    f"{strip.title} has no threshold: what it keeps depends on what it kept before."
+                    f"{strip.title} has no threshold: each selection depends on the earlier ones."
                 )
     st.caption(
         "Hatched: kept by score. Sentences are counted on a logarithmic scale."
@@ -271,7 +274,7 @@ def _list(
             selection_mode="single-row",
         )
         st.caption(
-            f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, what an arm kept "
-            "and what just missed, with each arm's rank. Choose a row to open it above. The "
-            "downloads hold the scores of all sentences and no text."
+            f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, kept sentences "
+            f"and those just below the threshold, with each arm's rank. Select a row to open it "
+            f"above. The downloads contain the scores of all sentences and no text."
         )

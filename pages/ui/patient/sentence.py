@@ -54,7 +54,7 @@ def _walk(
         strip = titles.get(name, strips[0])
         ways = [WALK_RANK, WALK_KEPT, *([WALK_EVIDENCE] if gold else []), WALK_RECORD]
         how = st.segmented_control(
-            "Walk by", ways, default=ways[0], required=True, key=f"patient_walk_{bool(gold)}",
+            "Order", ways, default=ways[0], required=True, key=f"patient_walk_{bool(gold)}",
             persist_state="page", width="content",
         )  # fmt: skip
         for label, forward, icon in (
@@ -158,7 +158,7 @@ def _explained(
     except MidchartError as error:
         return None, str(error)
     if why is None:
-        return None, f"{strip.title} compares whole sentences; its score has no parts to show."
+        return None, f"{strip.title} compares whole sentences; its score cannot be decomposed."
     return why, ""
 
 
@@ -168,17 +168,19 @@ def _terms(why: api.Explanation) -> None:
     tables.table(
         full.head(SHOWN_TERMS).assign(size=full["part"].abs().head(SHOWN_TERMS)),
         "patient_sentence_terms",
-        "The parts of the sentence's score, the largest first",
+        "Contributions to the sentence's score, largest first",
         columns={
             "term": st.column_config.TextColumn(width=100),
             "part": st.column_config.NumberColumn("adds", format="%+.3g", width=70),
             "places": st.column_config.NumberColumn(width=60),
             "size": st.column_config.ProgressColumn(
-                "how much", min_value=0.0, max_value=most, format=" ", width=90
+                "contribution", min_value=0.0, max_value=most, format=" ", width=90
             ),
         },
         download=full,
         height="content",
     )
     if len(full) > SHOWN_TERMS:
-        st.caption(f"The largest {SHOWN_TERMS} of {len(full):,} parts; the downloads hold all.")
+        st.caption(
+            f"The largest {SHOWN_TERMS} of {len(full):,} contributions; the downloads have all."
+        )

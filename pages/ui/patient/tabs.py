@@ -29,7 +29,7 @@ def reader(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> 
     """What the reader was given and what it answered."""
     there = [view for view in views if view.selection is not None]
     if not there:
-        st.info("No arm has a selection to read.")
+        st.info("No arm has a selection.")
         return
     view = _pick("Context from", there, "patient_reader_arm")
     if view.prompt is not None:
@@ -37,30 +37,30 @@ def reader(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> 
     st.html(reader_view.answer_html(view, choice.gold))
     if choice.reader == "extractive":
         st.caption(
-            "The extractive reader is a baseline without a language model: it copies the sentence "
-            "of its context that best fits the question, and never writes one."
+            "The extractive reader is a baseline without a language model: it copies the "
+            "sentence of its context that is most similar to the question."
         )
     if choice.reader == "small":
         st.caption(
-            "The small reader only quotes: it chooses one line of its context, in the record's own "
-            "words, or says that none answers; either can be wrong. It was trained on synthetic "
-            "records alone, and is often wrong on real text (figures: the guide, The small reader)."
+            "The small reader is extractive: it quotes one line of its context verbatim or "
+            "answers “not documented”; either can be incorrect. It was trained on synthetic "
+            "records only and is often incorrect on real text (figures: guide, The small reader)."
         )
     gold = frozenset(i for p in found for i in p.ids)
     st.html(reader_view.context_html(view, gold))
     if view.prompt is not None:
-        raw = st.expander("The prompt, as built", on_change="rerun", key="patient_prompt")
+        raw = st.expander("Prompt", on_change="rerun", key="patient_prompt")
         if raw.open:
             with raw:
                 st.html(prompt_view.html(view.prompt.text))
-                st.caption("The file of prompts, under Table and export, has it whole.")
+                st.caption("The file of prompts, under Table and export, has the full text.")
 
 
 def two_arms(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece]) -> None:
     """Two arms side by side, and why a sentence got its score."""
     there = [view for view in views if view.selection is not None]
     if len(there) < 2:
-        st.info("Choose two arms or more to compare them.")
+        st.info("Select two or more arms to compare.")
         return
     left, right = st.columns(2)
     with left:
@@ -92,11 +92,13 @@ def export(choice: Choice, views: Sequence[ArmView], found: Sequence[Piece], pan
     )
     files = [
         ("Selections, CSV", tables.csv_bytes(rows), f"{stem}.csv", "text/csv"),
-        ("All that is seen, JSON", document, f"{stem}.json", "application/json"),
+        ("Full view, JSON", document, f"{stem}.json", "application/json"),
         ("Prompts, text", patient_export.prompts(views), f"{stem}_prompts.txt", "text/plain"),
         ("Evidence panel, HTML", panel, f"{stem}.html", "text/html"),
     ]
-    st.caption("These files hold text of the record: keep them where the record may be kept.")
+    st.caption(
+        "These files contain text of the record: store them only where the record may be stored."
+    )
     with st.container(horizontal=True, gap="small"):
         for label, data, name, kind in files:
             st.download_button(

@@ -16,7 +16,7 @@ from pages.ui.patient.kept import ArmView, Piece
 from pages.ui.shared import marks, theme
 from pages.ui.shared.plain import plain
 
-WAITING = "Not run on this long record yet: it reads all of it once, which may take minutes."
+WAITING = "Not run on this long record yet: it reads the whole record once, which may take minutes."
 
 
 def looks(views: Sequence[ArmView]) -> list[timeline.Look]:
@@ -35,7 +35,7 @@ def question(choice: Choice) -> None:
     if not note and choice.gold is not None and not choice.gold.exact:
         words.append("Evidence located by matching its text.")
     if asked.cutoff is not None:
-        words.append("Arms may use nothing after the question's cut-off time.")
+        words.append("Arms may not use events after the question's cut-off time.")
     st.caption(" · ".join(words))
     if note:
         st.info(plain(note))
@@ -140,11 +140,11 @@ def record_timeline(choice: Choice, views: Sequence[ArmView], found: Sequence[Pi
         on_select=lambda: _clicked(key, choice),
         selection_mode="points",
     )
-    words = ["Click a marker to open its entry.", "Hollow: kept only because recent."]
+    words = ["Select a marker to open its entry.", "Hollow: kept only because recent."]
     if found:
         words.append(
-            "Ring: evidence in the prompt (kept, where nobody read). Crossed ring: kept, but cut "
-            "from the prompt. Cross: dropped. Dashed line: evidence."
+            "Ring: evidence in the prompt (kept, if there is no reader). Crossed ring: kept but "
+            "cut from the prompt. Cross: dropped. Dashed line: evidence."
         )
     if by == timeline.TIME and axis.undated:
         words.append(f"{axis.undated:,} undated events are not on this axis.")
@@ -157,7 +157,7 @@ def evidence_panel(choice: Choice, views: Sequence[ArmView], found: Sequence[Pie
     there = [view for view in views if view.selection is not None]
     st.subheader("In the record", anchor=False)
     if not there:
-        st.info("None of the chosen arms is available; choose another to see what it keeps.")
+        st.info("None of the selected arms is available; select another.")
         return ""
     titles = {view.name: view for view in there}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

@@ -52,7 +52,7 @@ def specs(cohort: str, reader: str, text: str = "") -> dict[str, dict[str, Any]]
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"what the runs hold is no TOML: {error}") from None
+        raise SpecError(f"invalid TOML: {error}") from None
     wrong = sorted(given.keys() - usual.keys())
     if wrong:
         raise SpecError(f"unknown field {wrong[0]!r}. Valid: {', '.join(usual)}")
@@ -73,15 +73,15 @@ def chosen(reader: str) -> str:
             for family in ("reader", "judge", "arm")
         }
         text = st.text_area(
-            "As in a spec (TOML)",
+            "Spec fields (TOML)",
             key=WITH,
             placeholder=EXAMPLE,
             height=150,
-            help="Fields: reader, judges, arms, allow_hosts. What is not named stays as usual.",
+            help="Fields: reader, judges, arms, allow_hosts. Fields not named keep their defaults.",
         )
         st.caption(
             f"Readers: {plain(members['reader'])}. Judges: {plain(members['judge'])}. "
-            f"Arms: {plain(members['arm'])}. An arm that works with a reader names it: "
+            f"Arms: {plain(members['arm'])}. An arm that uses a reader names it: "
             '`{ name = "map_reduce", reader = "qwen" }`.'
         )
     return text
@@ -96,7 +96,7 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
     try:
         made = specs(cohort, reader, chosen(reader))
     except MidchartError as error:
-        st.error(plain(str(error)), title="These runs cannot be made")
+        st.error(plain(str(error)), title="These runs cannot be created")
         return
     every = [*found["steps"], *found["alone"]]
     other = bool(st.session_state.get(WITH, "").strip())
@@ -104,7 +104,7 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
     stopped = [row for row in every if row["status"] in ("cancelled", "crashed")]
     problems = state.consider(api.write_toml(made[waiting[0]]))["problems"] if waiting else []
     if waiting and st.button(
-        f"Queue the {len(waiting)} runs" if len(waiting) > 1 else "Queue the run",
+        f"Start the {len(waiting)} runs" if len(waiting) > 1 else "Start the run",
         key="start_replication",
         type="primary",
         icon=":material/play_arrow:",
@@ -122,9 +122,10 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
         " ".join(map(plain, problems))
         or f"{arms} arms × the questions of {plain(cohort)} under {len(made)} protocols, read by "
         f"{plain(_name(next(iter(made.values()))['readers'][0]))}, judged by "
-        f"{plain(', '.join(map(_name, next(iter(made.values()))['judges'])))}, one run after the "
-        "other; gates are trained again where a fault is about them. Text leaves this machine only "
-        "where a member is a service, the cohort's data-use tag allows it and allow_hosts names it."
+        f"{plain(', '.join(map(_name, next(iter(made.values()))['judges'])))}, in sequence; "
+        f"gates are retrained for faults that affect them. Text leaves this machine only if a "
+        f"component is an external service, the cohort's data-use tag allows it and allow_hosts "
+        f"lists its host."
     )
     for row in stopped:
         panel.resume(row, f"replication_{row['name']}")
@@ -139,5 +140,5 @@ def begin(cohort: str, reader: str, found: dict[str, Any]) -> None:
             ],
         }
     )
-    tables.table(shown, "replication-steps", "The runs of this replication and how each stands",
+    tables.table(shown, "replication-steps", "Runs of this replication and their status",
                  height="content")  # fmt: skip

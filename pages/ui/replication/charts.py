@@ -11,7 +11,9 @@ import plotly.graph_objects as go
 from pages.ui.shared import marks, results, theme
 from pages.ui.shared.forest import ROW, number
 
-PAPER, PUBLISHED, CORRECTED = "in the paper", "as published, here", "corrected, here"
+PAPER = "paper"
+PUBLISHED = "published protocol (this installation)"
+CORRECTED = "corrected protocol (this installation)"
 SYMBOLS = {PAPER: "diamond-open", PUBLISHED: "square", CORRECTED: "circle"}
 
 
@@ -57,7 +59,7 @@ def waterfall(steps: Sequence[dict[str, Any]]) -> go.Figure:
         )
     )  # fmt: skip
     figure.update_layout(height=70 + (ROW + 16) * max(len(steps), 2), bargap=0)
-    figure.update_xaxes(range=[-3, 103], title="answers right", ticksuffix=" %", zeroline=False)
+    figure.update_xaxes(range=[-3, 103], title="% correct", ticksuffix=" %", zeroline=False)
     figure.update_yaxes(
         tickvals=height,
         ticktext=[_tick(row, shade.faint) for row in steps],
@@ -99,7 +101,7 @@ def alone(rows: Sequence[dict[str, Any]]) -> go.Figure:
     )
     figure.add_vline(x=0, line={"color": shade.faint, "width": 1})
     figure.update_layout(height=90 + ROW * max(len(rows), 2))
-    figure.update_xaxes(title="change by this fault alone, points", zeroline=False)
+    figure.update_xaxes(title="change with this fault only, points", zeroline=False)
     figure.update_yaxes(
         tickvals=height,
         ticktext=[f"<b>{marks.safe(row['title'])}</b>" for row in rows],
@@ -112,12 +114,12 @@ def alone(rows: Sequence[dict[str, Any]]) -> go.Figure:
 def alone_said(row: dict[str, Any]) -> str:
     """What a fault alone changed, in words; why it cannot show where it cannot."""
     if row["silent"]:
-        return f"cannot show here: {row['silent']}"
+        return f"not measurable here: {row['silent']}"
     if row["run"] is None:
         return "not run yet"
     if not row["n"]:
-        return "no question was judged in both runs"
-    acted = f"acted on {row['acted']:,} of {row['n']:,} questions"
+        return "no question judged in both runs"
+    acted = f"affected {row['acted']:,} of {row['n']:,} questions"
     changed = row["right_here"] + row["right_there"]
     if not changed:
         return f"{acted}; no verdict changed"
@@ -168,7 +170,7 @@ def change(row: dict[str, Any]) -> str:
     if not row["acted"]:
         return row["why"] or "changed no prompt, answer or judged text"
     if not row["changed"] and not row["unscored"]:
-        return f"acted on {row['acted']:,} of {row['both']:,} questions; no verdict changed"
+        return f"affected {row['acted']:,} of {row['both']:,} questions; no verdict changed"
     words = results.signed(row["difference"], row["low"], row["high"], 1)
     return f"{words}, {results.p_words(row['p'])}{unscored(row)}"
 

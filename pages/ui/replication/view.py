@@ -45,11 +45,11 @@ def _why(alone: dict[str, Any] | None) -> str:
     if alone is None:
         return ""
     if alone["silent"]:
-        return f"cannot show here: {alone['silent']}"
+        return f"not measurable here: {alone['silent']}"
     if alone["acted"]:
         return (
-            f"changed no text here: alone it acts on {alone['acted']:,} questions, so a fault that "
-            "is still on hides it"
+            f"changed no text here: on its own it affects {alone['acted']:,} questions, so a "
+            f"fault that is still on masks it"
         )
     return ""
 
@@ -72,22 +72,23 @@ def waterfall(found: dict[str, Any], faults: list[dict[str, Any]], label: str, j
         }
         for row in state.waterfall(there, label, judge)
     ]
-    st.subheader(f"What each fault costs {plain(results.label(label))}", anchor=False)
+    st.subheader(f"Effect of each fault on {plain(results.label(label))}", anchor=False)
     if len(there) < len(runs):
-        st.info("Not every step has finished: a bar tells the difference to the step above it, "
-                "with every fault between them gone.", icon=":material/hourglass_top:")  # fmt: skip
+        st.info("Not every step has finished: a bar shows the difference to the finished step "
+            "above it, with all faults between them "
+            "removed.", icon=":material/hourglass_top:")  # fmt: skip
     figure = charts.waterfall(rows)
     theme.show(figure, _alt(rows, label), "replication_waterfall")
     st.caption(
-        "From the top: the published protocol, then one fault less in each row. Marker: share of "
-        "answers right with its interval by patient. Bar and numbers: change against the row above "
-        "on the same questions, its interval by patient, McNemar's p. A fault can do more or less "
-        "where others are already gone, and hide a later one; below each is alone."
+        "From top to bottom: the published protocol, then one fault fewer in each row. Marker: % "
+        "correct with 95 % interval by patient. Bar and numbers: change vs the row above on the "
+        "same questions, interval by patient, McNemar's p. The effect of a fault depends on the "
+        "faults still on; the chart below shows each fault alone."
     )
     shown = pd.DataFrame(
         {
             "step": [row["title"] for row in rows],
-            "answers right": [
+            "% correct": [
                 results.share(r["accuracy"], r["patient_low"], r["patient_high"]) for r in rows
             ],
             "n": [row["n"] for row in rows],
@@ -97,12 +98,12 @@ def waterfall(found: dict[str, Any], faults: list[dict[str, Any]], label: str, j
                 for row in rows
             ],
             "p": [row["p"] for row in rows],
-            "what it changed": [charts.change(row) or "–" for row in rows],
-            "what the fault did": [row["did"] or "–" for row in rows],
+            "texts changed": [charts.change(row) or "–" for row in rows],
+            "effect": [row["did"] or "–" for row in rows],
         }
     )  # fmt: skip
     tables.table(
-        shown, "replication-waterfall", "Each step of the waterfall with its numbers",
+        shown, "replication-waterfall", "Steps of the waterfall",
         {"p": st.column_config.NumberColumn(format="%.3f")}, pd.DataFrame(rows), height="content",
     )  # fmt: skip
 
@@ -111,7 +112,7 @@ def alone(rows: list[dict[str, Any]]) -> None:
     """What each published fault does alone, against the corrected run (:func:`alone_rows`)."""
     st.subheader("Each fault alone", anchor=False)
     if not rows:
-        st.info("The corrected run has not finished; each fault alone is held against it.",
+        st.info("The corrected run has not finished; it is the baseline for each single fault.",
                 icon=":material/hourglass_top:")  # fmt: skip
         return
     drawn = [r for r in rows if not r["silent"] and r["n"] and r["right_here"] + r["right_there"]]
@@ -121,36 +122,36 @@ def alone(rows: list[dict[str, Any]]) -> None:
     shown = pd.DataFrame(
         {
             "fault": [row["title"] for row in rows],
-            "what it changed": [charts.alone_said(row) for row in rows],
-            "right with the fault only": [row["right_here"] for row in rows],
-            "right without it only": [row["right_there"] for row in rows],
+            "texts changed": [charts.alone_said(row) for row in rows],
+            "correct with the fault only": [row["right_here"] for row in rows],
+            "correct without it only": [row["right_there"] for row in rows],
             "n": [row["n"] for row in rows],
-            "what the fault did": [row["did"] for row in rows],
+            "effect": [row["did"] for row in rows],
         }
     )
     tables.table(
-        shown, "replication-alone", "Each published fault alone against the corrected run",
+        shown, "replication-alone", "Each published fault alone vs the corrected run",
         download=pd.DataFrame(rows), height="content",
     )  # fmt: skip
     st.caption(
-        "Each row is a run of the corrected protocol with this one fault turned on, against the "
-        "corrected run on the same questions. A fault that changed no prompt, answer or judged "
-        "text cannot show on this arm, cohort or reader, which is no sign that it is harmless."
+        "Each row: the corrected protocol with this one fault turned on, vs the corrected run on "
+        "the same questions. A fault that changed no prompt, answer or judged text has no "
+        "measurable effect on this arm, cohort or reader; this does not show that it is harmless."
     )
 
 
 def findings() -> None:
     """What a re-analysis of the paper's released outcomes found, each with its source."""
-    st.subheader("What the paper's released outcomes show", anchor=False)
+    st.subheader("Findings from the paper's released outcomes", anchor=False)
     rows = api.findings()
     shown = pd.DataFrame(
         {
             "finding": [row["finding"].replace("_", " ") for row in rows],
             "figure": [row["figure"] for row in rows],
-            "what it means": [row["means"] for row in rows],
+            "meaning": [row["means"] for row in rows],
             "read or computed from": [row["published"] or "–" for row in rows],
             "as stated in": [row["stated"] or "–" for row in rows],
-            "where in the paper": [row["paper"] for row in rows],
+            "location in the paper": [row["paper"] for row in rows],
         }
     )
     tables.table(
@@ -158,7 +159,7 @@ def findings() -> None:
         download=pd.DataFrame(rows), height="content",
     )  # fmt: skip
     st.caption(
-        "These are figures about the paper's own run; none was measured by Midchart. Those under "
+        "These figures describe the paper's own run; none was measured by Midchart. Those under "
         "'read or computed from' are cells of the paper's tables in data/published; those under "
         "'as stated in' rest on the released outcomes, which are not shipped."
     )
@@ -181,14 +182,24 @@ def verdict(rows: list[dict[str, Any]], label: str, reader: str, judge: str) -> 
     said = [
         f"{results.share(row[column], row[low], row[high])} {words}"
         for column, low, high, words in (
-            ("value", "low", "high", "in the paper"),
-            ("published", "published_low", "published_high", "here under the published protocol"),
-            ("corrected", "corrected_low", "corrected_high", "here under the corrected one"),
+            ("value", "low", "high", "paper"),
+            (
+                "published",
+                "published_low",
+                "published_high",
+                "this installation, published protocol",
+            ),
+            (
+                "corrected",
+                "corrected_low",
+                "corrected_high",
+                "this installation, corrected protocol",
+            ),
         )
         if row[column] is not None
     ]
     return (
-        f"**{plain(results.label(label))}** is right on "
+        f"**{plain(results.label(label))}** is correct on "
         + ", ".join(said)
         + f" (read by {plain(reader)}, judged by {plain(judge)})."
     )
@@ -199,7 +210,7 @@ def beside(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any] | Non
 
     ``others``: page → the finished run of its kind, for tables that no run of answers holds.
     """
-    st.subheader("The paper's tables, beside this installation's", anchor=False)
+    st.subheader("The paper's tables and this installation's", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         here = dict.fromkeys(row["table"] for row in rows)
         table = st.selectbox(
@@ -226,17 +237,17 @@ def beside(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any] | Non
                 name: [_cell(row, key) for row in mine]
                 for key, name in COLUMNS.items()
             },
-            "n here": [_n(row) for row in mine],
+            "n (this run)": [_n(row) for row in mine],
         }
     )  # fmt: skip
     tables.table(shown, f"replication-{table}", told, download=pd.DataFrame(mine))
     if paper.ours == "runs":
         where = (
-            "This installation's figures are of the runs behind this page; a dash means that they "
-            "hold no such arm, judge, reader or semantic hits. The paper's answers were those of "
-            "Qwen2.5-7B on MedAlign, judged by Claude; ours are of the reader, cohort and judge "
-            "named above. So levels differ; what should repeat is which arm wins, by how much, and "
-            "what the faults do."
+            "This installation's figures come from the runs listed on this page; a dash: no such "
+            "arm, judge, reader or semantic hits. The paper used Qwen2.5-7B on MedAlign, judged "
+            "by Claude; this installation uses the reader, cohort and judge named above. Levels "
+            "therefore differ; the ranking of arms, the differences and the effects of the "
+            "faults should replicate."
         )
     else:
         where = _elsewhere(paper.ours, others[paper.ours])
@@ -255,12 +266,12 @@ def _elsewhere(page: str, run: dict[str, Any] | None) -> str:
     """Which run this installation's figures are of, where no run of answers holds them."""
     if run is None:
         return (
-            f"No finished run of this installation holds these figures; the page {page} makes one."
+            f"No finished run of this installation has these figures. Start one on the page {page}."
         )
     return (
         f"This installation's figures are of the finished run {plain(run['name'])} "
-        f"({run['run']}) on {plain(Path(run['data']).name)}, under the protocol whose column they "
-        "stand in; a dash means that it holds none. The paper's cohort was MedAlign or EHRSHOT, so "
+        f"({run['run']}) on {plain(Path(run['data']).name)}, in the column of its protocol; a "
+        f"dash: not available. The paper's cohort was MedAlign or EHRSHOT, so "
         "levels differ."
     )
 

@@ -33,18 +33,18 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
     shared = [card for card in cards if card.shared]
     st.progress(
         len(done) / max(len(cards), 1),
-        f"{len(done):,} of {len(cards):,} different answers judged; "
-        f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} that every "
-        "reviewer gets",
+        f"{len(done):,} of {len(cards):,} distinct answers judged; "
+        f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} shared by "
+        f"all reviewers",
     )
     back = min(st.session_state.get(_back(run["run"], reviewer), 0), len(done))
     card = done[-back] if back else next((card for card in cards if not card.outcome), None)
     if card is None:
-        st.info("Every answer of this run is judged. See how far you agree with its judges.")
+        st.info("All answers of this run are judged. See the agreement with its judges.")
     elif _shown(run, card):
         _asked(run["run"], reviewer, card, back < len(done))
     if done:
-        st.caption("Your verdicts on this run, changed ones included:")
+        st.caption("Your verdicts on this run, including replaced ones:")
         tables.downloads(
             pd.DataFrame(api.review_rows(run["run"], reviewer)), f"review-{run['run']}-{reviewer}"
         )
@@ -57,7 +57,7 @@ def _asked(run: str, reviewer: str, card: api.Card, more: bool) -> None:
     comment = f"review_comment_{reviewer}_{card.key}"
     st.session_state.setdefault(comment, card.comment)
     st.text_area("Comment (optional)", key=comment, max_chars=2000, height=80,
-                 help="Kept with the verdict. Write nothing that names a person.")  # fmt: skip
+                 help="Stored with the verdict. Do not name a person.")  # fmt: skip
     with st.container(horizontal=True):
         for outcome, word, key in BUTTONS:
             st.button(
@@ -73,7 +73,7 @@ def _asked(run: str, reviewer: str, card: api.Card, more: bool) -> None:
             key=f"review_cannot_judge_{card.key}",
             type="primary" if card.outcome == "cannot_judge" else "secondary",
         ):
-            st.caption("Why it cannot be judged:")
+            st.caption("Reason:")
             for reason, words in api.REVIEW_REASONS.items():
                 st.button(
                     words[:1].upper() + words[1:],
@@ -92,11 +92,11 @@ def _asked(run: str, reviewer: str, card: api.Card, more: bool) -> None:
         )
     st.caption(
         "Keys 1 and 2 judge. Which arm, reader and judge an answer belongs to is not shown; "
-        "answers that are word for word the same are one card. The cards that every reviewer gets "
+        "answers that are word for word the same are one card. The cards shared by all reviewers "
         "come first, in an order of your own. Each verdict is kept at once; the last one on a card "
         "counts."
     )
-    _refused("This verdict was not kept")
+    _refused("This verdict was not saved")
 
 
 def _refused(title: str) -> None:
@@ -143,10 +143,10 @@ def agreement(run: dict[str, Any]) -> None:
     """Each reviewer against each judge and each other, with intervals; and what was judged."""
     frame = pd.DataFrame(api.review_agreement(run["run"]))
     if frame.empty or not frame["n"].any():
-        st.info("Nobody has judged an answer of this run yet that a judge has judged too.")
+        st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
     else:
         _agreed(frame)
-    st.subheader("What was judged", anchor=False)
+    st.subheader("Answers", anchor=False)
     _judged(run)
 
 
@@ -166,12 +166,12 @@ def _agreed(frame: pd.DataFrame) -> None:
         "review_agreement",
     )
     st.caption(
-        "n counts cards, each once, however many arms gave its words; only cards that both called "
-        "right or wrong. Intervals by patients. How far people agree with each other is the most "
-        "that a judge can be asked for; one that agrees far less should not decide which arm wins."
+        "n: cards that both judged correct or incorrect, each counted once. Intervals by "
+        "patient. Agreement among human reviewers is the upper bound for a judge; a judge with "
+        "much lower agreement should not decide which arm wins."
     )
-    named = {"both_yes": "both right", "only_first": "only the first", "only_second":
-             "only the second", "neither": "both wrong"}  # fmt: skip
+    named = {"both_yes": "both correct", "only_first": "only the first", "only_second":
+             "only the second", "neither": "both incorrect"}  # fmt: skip
     shown = pd.DataFrame({"pair": frame["pair"], "cards": frame["n"], "answers": frame["answers"],
                           "patients": frame["patients"]})  # fmt: skip
     for name, word in MEASURES.items():
@@ -188,11 +188,11 @@ def _judged(run: dict[str, Any]) -> None:
     number = api.shared_cards(run["run"])
     key = f"review_shared_{run['run']}"
     st.session_state.setdefault(key, number)
-    st.number_input("Cards every reviewer gets", min_value=0, step=10, key=key, width=220,
+    st.number_input("Cards shared by all reviewers", min_value=0, step=10, key=key, width=220,
                     on_change=_share, args=(run["run"], key),
-                    help="They come first and take turns over patients. A larger number keeps the "
-                    "cards of a smaller one.")  # fmt: skip
-    _refused("This number was not kept")
+                    help="Shared cards come first and alternate between patients. A larger "
+                        "number includes the cards of a smaller one.")  # fmt: skip
+    _refused("This number was not saved")
     frame = pd.DataFrame(state.report(run)["tables"].get("reviews") or [])
     if frame.empty:
         return
@@ -200,7 +200,7 @@ def _judged(run: dict[str, Any]) -> None:
         "cards_in_all": "of",
         "cannot_judge": "not scored",
         "seen_by_two": "seen by two or more",
-        "answers": "answers with these words",
+        "answers": "answers with this text",
     }
     tables.table(
         frame.rename(columns=heads),
@@ -210,11 +210,11 @@ def _judged(run: dict[str, Any]) -> None:
         height="content",
     )
     st.caption(
-        "One card is one distinct answer to a question. The consensus is what more than half of "
-        "those who saw a card said; where there is none it is not scored. People are judges in "
-        "every table of this run, under these names."
+        "One card is one distinct answer to a question. The consensus is the majority verdict on "
+        "a card; without a majority it is not scored. Reviewers are listed as judges in every "
+        "table of this run under these names."
     )
-    st.caption("All verdicts, changed ones included, without arms:")
+    st.caption("All verdicts, including replaced ones, without arms:")
     tables.downloads(pd.DataFrame(api.review_rows(run["run"])), f"reviews-{run['run']}")
 
 

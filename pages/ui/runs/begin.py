@@ -13,7 +13,7 @@ from pages.ui import state
 from pages.ui.runs.panel import duration
 from pages.ui.shared.plain import plain
 
-GOES_ON = "It can be cancelled and goes on where it stopped."
+GOES_ON = "It can be cancelled and resumed."
 STAYS = "Nothing leaves this machine."
 
 
@@ -40,7 +40,7 @@ def begin(
         for run in state.runs((made["kind"],))
     ):
         what = " on this cohort" if "data" in made else ""
-        problems.insert(0, f"A run like this{what} is at work already.")
+        problems.insert(0, f"A run like this{what} is already running.")
     if st.button(
         label,
         key=f"start_{key}",
@@ -67,5 +67,5 @@ def begin(
 def _time(told: dict[str, Any] | None) -> str:
     time = told["time"] if told else {"seconds": None, "basis": ""}
     if time["seconds"] is None:
-        return "How long it takes here is known once one has finished."
-    return f"About {duration(time['seconds'])}, as {time['basis']} took."
+        return "Duration: unknown until one such run has finished on this machine."
+    return f"About {duration(time['seconds'])}, based on {time['basis']}."

@@ -18,12 +18,12 @@ def compare() -> None:
     """The pickers, the baseline first, and the two tables."""
     known = {run["run"]: run for run in state.runs() if run["status"] != "queued"}
     if len(known) < 2:
-        st.info("Two runs are needed to compare. Compose another one.")
+        st.info("A comparison requires two runs. Compose another one.")
         return
     chosen = pick.pick_runs(
-        "Runs, the baseline first",
+        "Runs (baseline first)",
         known,
-        "Every further run is compared with the first, on the instructions both have.",
+        "Each further run is compared with the first on the instructions both have.",
     )
     if chosen:
         st.caption(
@@ -34,15 +34,15 @@ def compare() -> None:
             )
         )
     if len(chosen) < 2:
-        st.caption("Choose two runs or more; the leftmost is the baseline.")
+        st.caption("Select two or more runs; the leftmost is the baseline.")
         return
     found = state.compare_runs([known[run] for run in chosen])
     names = {row["run"]: row["name"] for row in found["runs"]}
     for note in found["notes"]:
         st.warning(plain(note))
-    st.subheader("What differs in their results", anchor=False)
+    st.subheader("Differences in results", anchor=False)
     _results(found, names)
-    st.subheader("What differs in their specs", anchor=False)
+    st.subheader("Differences in specs", anchor=False)
     _spec(found, names)
 
 
@@ -54,7 +54,7 @@ def _headings(names: dict[str, str]) -> dict[str, str]:
 
 def _spec(found: dict[str, Any], names: dict[str, str]) -> None:
     if not found["spec"]:
-        st.caption("Nothing: the same spec, protocol, data, code and packages.")
+        st.caption("None: same spec, protocol, data, code and packages.")
         return
     frame = pd.DataFrame(found["spec"])
     headings = {run: st.column_config.TextColumn(h) for run, h in _headings(names).items()}
@@ -63,7 +63,7 @@ def _spec(found: dict[str, Any], names: dict[str, str]) -> None:
     tables.table(
         frame,
         "spec-difference",
-        "Fields in which the runs' specs differ, a column a run, the baseline first",
+        "Spec fields that differ, one column per run, baseline first",
         columns={"field": st.column_config.TextColumn(pinned=True), **headings},
     )
 
@@ -124,9 +124,9 @@ def _results(found: dict[str, Any], names: dict[str, str]) -> None:
         (f"In every row: {', '.join(told)}. " if told else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
         "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
-        "Newcombe's takes questions as independent. p is McNemar's exact one, adjusted by Holm "
-        "over one run's comparisons. Unscored (failed or unparsed in either run) are in no n; a "
-        "difference that they could overturn is not claimed."
+        "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
+        "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
+        "excluded; a difference that they could reverse is not claimed."
     )
 
 

@@ -40,7 +40,7 @@ def compose() -> None:
     with left:
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             st.selectbox(
-                "Begin with",
+                "Preset",
                 list(presets),
                 index=list(presets).index(first),
                 format_func=lambda name: presets[name].title,
@@ -50,7 +50,7 @@ def compose() -> None:
                 width=300,
             )
             how = st.segmented_control(
-                "Change it in", [FORM, TOML], default=FORM, required=True, key="compose_how",
+                "Edit as", [FORM, TOML], default=FORM, required=True, key="compose_how",
                 on_change=_next_round,
             )  # fmt: skip
         _form() if how == FORM else _toml()
@@ -81,7 +81,7 @@ def _form() -> None:
     try:
         table = api.read_toml(st.session_state[TEXT])
     except MidchartError as error:
-        st.warning(f"{plain(str(error))} Mend it as TOML.")
+        st.warning(f"{plain(str(error))} Fix it in the TOML view.")
         return
     changed = runs_form.form(table, f"compose_{st.session_state[ROUND]}")
     if changed != table:
@@ -90,30 +90,29 @@ def _form() -> None:
 
 def _before(text: str) -> None:
     """What the spec will do, what stands against it, and the button that starts it."""
-    st.subheader("Before it starts", anchor=False)
+    st.subheader("Preflight", anchor=False)
     place = _place()
     seen = state.consider(text, place)
     if seen["told"] is not None:
         runs_estimate.told(seen["told"], seen["cluster"])
     if seen["problems"]:
         listed = "".join(f"\n- {plain(problem)}" for problem in seen["problems"])
-        st.warning(listed, title="It cannot start yet")
-    waiting = [run for run in state.runs() if state.active(run)]
+        st.warning(listed, title="The run cannot start yet")
     st.button(
-        "Start" if not waiting else "Put in the queue",
+        "Start run",
         key="compose_start",
         type="primary",
         icon=":material/play_arrow:",
         disabled=bool(seen["problems"]),
-        help="Mend what is listed above first." if seen["problems"] else None,
+        help="Fix the problems listed above first." if seen["problems"] else None,
         on_click=_start,
         args=(text, place),
     )
     refused = st.session_state.pop(REFUSED, "")
     if refused:
         st.error(plain(refused), title="The run could not be started")
-    with st.expander("The same on the command line"):
-        st.caption("Save this as a file and run it; `--estimate` tells the same as here.")
+    with st.expander("Command line"):
+        st.caption("Save this as a file and run it; `--estimate` prints the same preflight.")
         st.code(text, language="toml", wrap_lines=True)
         on = "" if place == HERE else f" --on {place}"
         st.code(f"python -m core run SPEC.toml --queued{on}", language="bash", wrap_lines=True)
@@ -122,16 +121,16 @@ def _before(text: str) -> None:
 def _place() -> str:
     """Where the work is to be done, as the engine spells it; the engine says whether it can be."""
     chosen = st.selectbox(
-        "Where the work is done", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
+        "Run on", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
         persist_state="session",
-        help="On Ray, several workers do the work at once; rows, status and resume stay the same.",
+        help="On Ray, several workers run in parallel; rows, status and resume are the same.",
     )  # fmt: skip
     if chosen != CLUSTER:
         return chosen
     typed = st.text_input(
-        "First machine of the cluster", key="compose_cluster", persist_state="session",
-        placeholder="HOST:6379", help="Where ray start --head was called. Every machine of it must "
-        "see the same code, data and cache folders.",
+        "Head node of the cluster", key="compose_cluster", persist_state="session",
+        placeholder="HOST:6379", help="The machine where ray start --head was run. All machines "
+            "need the same code, data and cache folders.",
     )  # fmt: skip
     return CLUSTER + typed.strip().removeprefix(CLUSTER)
 

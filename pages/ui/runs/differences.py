@@ -66,7 +66,7 @@ def sentence(rows: Sequence[dict[str, Any]], run: str, baseline: str) -> str:
     more, less = measure.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
     name, other = plain(run), plain(baseline)
     many = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
-    doubt = f" In {unclaimed}, unscored items could overturn the difference." if unclaimed else ""
+    doubt = f" In {unclaimed}, unscored items could reverse the difference." if unclaimed else ""
     if not better and not worse:
         return (
             f"**{name}** is not shown to differ from **{other}** in any of {many} "

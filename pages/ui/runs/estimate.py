@@ -17,7 +17,7 @@ def told(facts: dict[str, Any], cluster: str = "") -> None:
     rows = [
         ("Items", f"{facts['items']:,}"),
         ("Questions", f"{facts['instructions']:,} of {facts['records']:,} patients"),
-        ("Calls of models", f"{facts['calls']:,}"),
+        ("Model calls", f"{facts['calls']:,}"),
         ("Tokens", f"about {facts['tokens']:,}" if facts["tokens"] else "none"),
         (
             "Time",
@@ -26,7 +26,7 @@ def told(facts: dict[str, Any], cluster: str = "") -> None:
             else f"about {runs.duration(time['seconds'])}, from {time['basis']}",
         ),
         ("Cost", "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none"),
-        *([("Position of evidence", facts["position"])] if facts["position"] else []),
+        *([("Evidence position", facts["position"])] if facts["position"] else []),
         ("Weights", _weights(facts["weights"])),
         ("Leaves this machine", _leaves(facts["leaves"], cluster)),
     ]
@@ -38,9 +38,7 @@ def told(facts: dict[str, Any], cluster: str = "") -> None:
     ).set_index("what")
     frame.columns = [""]
     frame.index.name = ""
-    st.table(
-        frame, border="horizontal", hide_header=True, alt="What the run will do before it starts"
-    )
+    st.table(frame, border="horizontal", hide_header=True, alt="Preflight of the run")
 
 
 def _weights(needed: list[dict[str, Any]]) -> str:

@@ -19,8 +19,8 @@ BEGIN = {"arms": ["full", "bm25"], "readers": ["extractive"], "judges": ["token_
 """What a list begins with where a kind that needs one is chosen."""
 COMMON = ("name", "kind", "data", "protocol", "seed", "limit", "part", "allow_hosts")
 OWN = {
-    "semantic": "true also asks whether what is kept entails the reference",
-    "token_matched": "[900] holds every arm once more to 900 tokens",
+    "semantic": "true: also test whether kept sentences entail the reference",
+    "token_matched": "[900]: also run each arm with a budget of 900 tokens",
 }
 
 
@@ -53,7 +53,7 @@ def form(table: Mapping[str, Any], key: str) -> dict[str, Any]:
         )
     with fourth:
         limit = st.number_input(
-            "First so many questions (0: all)", 0, None, _whole(table.get("limit"), 0),
+            "Number of questions (0: all)", 0, None, _whole(table.get("limit"), 0),
             key=f"{key}_limit",
         )  # fmt: skip
     made.pop("limit", None)
@@ -110,7 +110,7 @@ def _list(made: dict[str, Any], name: str, must: bool, key: str) -> None:
         format_func=lambda entry: _words(entry, cards),
         accept_new_options=True,
         wrap=True,
-        help='Type a table for options, as in { name = "bm25", k = 5 }',
+        help='For options enter a table, for example { name = "bm25", k = 5 }',
     )
     made[name] = [_value(entry, entry) if entry.startswith("{") else entry for entry in chosen]
     if not made[name] and not must:
@@ -123,13 +123,13 @@ def _where(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
     if not {"readers", "judges"} & set(kind["lists"]) and not given:
         return
     hosts = st.multiselect(
-        "Hosts that text of records may go to (none needed)",
+        "Hosts allowed to receive record text (none needed)",
         list(given),
         list(given),
         key=f"{key}_hosts",
         accept_new_options=True,
         placeholder="None: nothing leaves this machine",
-        help="The cohort's data-use tag must allow it as well.",
+        help="The cohort's data-use tag must also allow it.",
     )
     made.pop("allow_hosts", None)
     if hosts:
@@ -157,7 +157,7 @@ def _own(made: dict[str, Any], kind: dict[str, Any], key: str) -> None:
             given = api.value_toml(made[place]) if place in made else ""
             with column:
                 text = st.text_input(
-                    place, given, key=f"{key}_{place}", placeholder="as usual", help=OWN.get(place)
+                    place, given, key=f"{key}_{place}", placeholder="default", help=OWN.get(place)
                 )
             made.pop(place, None)
             if text.strip():

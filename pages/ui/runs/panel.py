@@ -18,10 +18,10 @@ from pages.ui.shared import results, tables
 from pages.ui.shared.plain import plain
 
 WORDS = {
-    "queued": "waits in the queue",
+    "queued": "is queued",
     "done": "finished",
-    "running": "is at work",
-    "cancelling": "is stopping after the item at hand",
+    "running": "is running",
+    "cancelling": "is stopping after the current item",
     "cancelled": "was cancelled",
     "crashed": "stopped before its end",
 }
@@ -80,7 +80,7 @@ def progress(run: dict[str, Any]) -> None:
             icon=":material/stop:",
         ):
             act(api.cancel, run["run"])
-        st.caption("What is done is kept; a cancelled run can be resumed.")
+        st.caption("Finished items are kept; a cancelled run can be resumed.")
 
 
 def resume(run: dict[str, Any], key: str) -> None:
@@ -90,7 +90,7 @@ def resume(run: dict[str, Any], key: str) -> None:
     with st.container(border=True):
         st.write(
             f"This run {WORDS[run['status']]}{why}: {left:,} of {run['planned']:,} items are "
-            "missing. What is shown is partial."
+            f"missing. Results are partial."
         )
         if st.button("Resume", key=f"resume_{key}_{run['run']}", icon=":material/resume:"):
             act(api.resume, run["run"])
@@ -131,8 +131,8 @@ def failures(report: dict[str, Any]) -> None:
     if not rows:
         return
     frame = results.frame_of(report, "failures")
-    st.subheader("What failed", anchor=False)
-    st.caption("Failed items are tried again on resume. They are never counted as wrong answers.")
+    st.subheader("Failed items", anchor=False)
+    st.caption("Failed items are retried on resume. They are never counted as incorrect answers.")
     tables.table(
         frame[["stage", "label", "reason", "count"]].rename(columns={"label": "arm"}),
         f"{report['run']}-failed",
@@ -146,8 +146,8 @@ def failed_trainings(report: dict[str, Any], one: str) -> None:
     frame = results.frame_of(report, "failures")
     if frame.empty:
         return
-    st.subheader("What failed", anchor=False)
-    st.caption(f"A {one} that failed is tried again on resume.")
+    st.subheader("Failed items", anchor=False)
+    st.caption(f"A {one} that failed is retried on resume.")
     tables.table(frame, f"{report['run']}-failed", f"Failed {one}s by reason", height="content")
 
 

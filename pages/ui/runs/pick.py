@@ -46,7 +46,7 @@ def opened(kinds: tuple[str, ...], key: str) -> tuple[dict[str, Any], dict[str, 
     report = state.report(run)
     panel.line(run, report)
     if state.active(run):
-        st.info("This run is at work: what is shown is partial.", icon=":material/hourglass_top:")
+        st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
     elif run["status"] != "done":
         panel.resume(run, key)
     return run, report

@@ -26,9 +26,10 @@ RESULTS = {
 """Where a kind's results are shown."""
 COHORT_HERE = {
     "": "",
-    "same": "The cohort of its name here has the same content: the run is linked to it.",
-    "other": "The cohort of its name here has other content, so it is not linked to it.",
-    "absent": "Its cohort is not here, so ids lead to no text.",
+    "same": "The installed cohort of the same name has the same content: the run is linked to it.",
+    "other": "The installed cohort of the same name has other content: the run is not linked to "
+    "it.",
+    "absent": "Its cohort is not installed, so ids do not link to text.",
 }
 COLUMNS = ("status", "name", "in queue", "done", "failed", "planned", "kind", "made", "run")
 
@@ -37,20 +38,20 @@ def watch() -> None:
     """The queue with its progress, all runs in a table, and one of them in full."""
     known = state.runs()
     if not known:
-        st.info("No run yet. Compose one: the five-minute demo needs no key and no download.")
+        st.info("No run yet. Compose one: the five-minute demo needs no API key and no download.")
         return
-    st.subheader("At work and waiting", anchor=False)
+    st.subheader("Running and queued", anchor=False)
     active = [run for run in known if state.active(run)]
     if active:
         _live()
     else:
-        st.caption("Nothing is at work. A run that is started begins at once.")
+        st.caption("No run is active. A started run begins immediately.")
     st.subheader("All runs", anchor=False)
     frame = pd.DataFrame([_row(run) for run in known], columns=list(COLUMNS))
     if not frame["in queue"].any():
         frame = frame.drop(columns="in queue")
-    tables.table(frame, "runs", "All runs, newest first, with how each stands")
-    chosen = pick.pick_run("Look at", kinds=())
+    tables.table(frame, "runs", "All runs, newest first, with status")
+    chosen = pick.pick_run("Run", kinds=())
     if chosen is not None:
         one(chosen)
 
@@ -93,7 +94,7 @@ def one(run: dict[str, Any]) -> None:
         if page in {place.name for place in navigation.PLACES} and run["done"]:
             navigation.link(
                 str(page),
-                "Open its results",
+                "Open results",
                 icon=":material/arrow_forward:",
                 query_params={"run": run["run"]},
             )
@@ -101,8 +102,7 @@ def one(run: dict[str, Any]) -> None:
             _export(run["run"])
     if run["imported"]:
         st.caption(
-            "Imported: done on another installation, and only read here. "
-            + COHORT_HERE[run["cohort_here"]]
+            "Imported from another installation, read-only. " + COHORT_HERE[run["cohort_here"]]
         )
     if run["failed"]:
         _failed(run)
@@ -115,7 +115,7 @@ def _next(run: dict[str, Any]) -> None:
     """The buttons that fit how a run stands."""
     if state.active(run):
         if st.button(
-            "Take out of the queue" if run["status"] == "queued" else "Cancel",
+            "Remove from queue" if run["status"] == "queued" else "Cancel",
             key=f"stop_{run['run']}",
             icon=":material/stop:",
             disabled=run["status"] == "cancelling",
@@ -142,16 +142,19 @@ def _export(run: str) -> None:
         icon=":material/download:",
         on_click="ignore",
         help="Tables, rows and an HTML report for another installation, with a spec that repeats "
-        "the run. Prompts and answers are left out; ids of records are not.",
+        "the run. Prompts and answers are excluded; record ids are included.",
     )
 
 
 def _failed(run: dict[str, Any]) -> None:
     """Each failed item with its reason."""
     if state.active(run):
-        st.caption("What failed is listed item by item once the run has stopped.")
+        st.caption("Failed items are listed once the run has stopped.")
         return
     rows = api.failed_items(run["run"])
-    st.subheader("What failed, item by item", anchor=False)
-    st.caption("Failed items are tried again by a retry. They are never counted as wrong answers.")
+    st.subheader("Failed items", anchor=False)
+    st.caption(
+        "Failed items are retried with the button above. They are never counted as "
+        "incorrect answers."
+    )
     tables.table(pd.DataFrame(rows), f"{run['run']}-failed", "Failed items with their reasons")

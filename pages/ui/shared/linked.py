@@ -12,8 +12,8 @@ from typing import Any
 
 import streamlit as st
 
-GONE = "What this link names is not here; the first one is shown."
-SOME_GONE = "Some of what this link names is not here."
+GONE = "The item in this link was not found; the first one is shown."
+SOME_GONE = "Some items in this link were not found."
 
 
 def one(

@@ -234,16 +234,16 @@ def legend(unit: str = "sentence", read: bool = False) -> str:
     items = [(KEPT, f"the arm kept this {unit}"), (KEPT_EVIDENCE, "gold evidence, kept")]
     if read:
         items = [
-            (SHOWN, f"the reader was given this {unit}"),
-            (SHOWN_EVIDENCE, "gold evidence the reader was given"),
-            (CUT_EVIDENCE, "gold evidence the arm kept and the prompt lost"),
+            (SHOWN, f"this {unit} is in the prompt"),
+            (SHOWN_EVIDENCE, "gold evidence in the prompt"),
+            (CUT_EVIDENCE, "gold evidence kept by the arm and cut from the prompt"),
         ]
-    items.append((DROPPED_EVIDENCE, "gold evidence the arm left out"))
+    items.append((DROPPED_EVIDENCE, "gold evidence dropped by the arm"))
     cells = "".join(
         f'<span><mark class="{_CLASS[label]}">{tag(label)}{safe(words)}</mark></span>'
         for label, words in items
     )
-    return f'<div class="mc-legend">{cells}<span><u>underlined</u> the evidence itself</span></div>'
+    return f'<div class="mc-legend">{cells}<span><u>underlined</u> annotated evidence</span></div>'
 
 
 def block(body: str) -> str:

@@ -36,10 +36,10 @@ def part_words(report: dict[str, Any]) -> str:
         return ""
     arms = ", ".join(f"{label(name)} {n}" for name, n in part["seen"].items())
     if part["name"] != "test":
-        return f"Patients on whom a gate of this run was trained are counted ({arms})."
+        return f"Patients used to train a gate of this run are included ({arms})."
     return (
-        f"All arms are reported on the {part['patients']:,} patients that no gate of this run was "
-        f"trained on; seen in training: {arms}, reported apart."
+        f"All arms are reported on the {part['patients']:,} patients not used to train a gate of "
+        f"this run; training patients: {arms}, reported separately."
     )
 
 
@@ -130,7 +130,7 @@ def shares(frame: pd.DataFrame, value: str, low: str, high: str, digits: int = 0
 
 def points(value: Any) -> str:
     """A difference of shares in points."""
-    return "no size" if value is None or pd.isna(value) else f"{100 * value:.1f} points"
+    return "n/a" if value is None or pd.isna(value) else f"{100 * value:.1f} points"
 
 
 def plus(value: Any, digits: int = 0) -> str:
@@ -192,13 +192,13 @@ def p_words(p: Any) -> str:
 RECALL_COLUMNS = {
     "chance": "% by chance",
     "evidence_share": "% of the evidence",
-    "picked_recall": "% of its own picks",
+    "picked_recall": "% of arm's picks",
     "picked_chance": "% of picks by chance",
 }
 """What stands with recall in a table: random sentences of as many tokens, characters, picks."""
 CHANCE_HELP = (
-    "By chance: random sentences of as many tokens, question by question. % of the evidence: the "
-    "mean share of its characters that is there."
+    "Chance: random sentences with the same number of tokens, question by question. % of the "
+    "evidence: mean share of its characters that is included."
 )
 
 
@@ -216,7 +216,7 @@ def numbers(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.DataFram
         if column in frame:
             shown[column] = frame[column]
     if "bound_low" in frame and int(frame["unparsed"].sum() + frame["failed"].sum()):
-        shown["unscored wrong–right"] = [
+        shown["unscored as incorrect–correct"] = [
             interval(a, b) for a, b in zip(frame["bound_low"], frame["bound_high"], strict=True)
         ]
     if value == "recall":
@@ -266,8 +266,8 @@ def pair_columns(frame: pd.DataFrame) -> pd.DataFrame:
         {
             "arm": frame["label"],
             "n": frame["n"],
-            "only this right": frame["only_this"],
-            "only baseline right": frame["only_baseline"],
+            "only this correct": frame["only_this"],
+            "only baseline correct": frame["only_baseline"],
             "difference (points)": 100 * frame["difference"].astype(float),
             **ends,
             "p": frame["p"].astype(float),
