@@ -222,7 +222,7 @@ def test_overlapping_terms_add_up_and_sign_shows_in_the_kind_of_mark():
     assert explain_marks.weights(8, why).tolist() == [2, 1.5, 1.5, -0.5, 0, -0.5, -0.5, -0.5]
     shown = explain_marks.html_of("abcdefgh", why)
     assert shown.count("mc-p") == 2 and shown.count("mc-n") == 2
-    assert "takes away" in explain_marks.legend(why)
+    assert "lowers" in explain_marks.legend(why)
     assert "= 0.5, the score" in explain_marks.sum_words(why, 0.5)
     assert "do not make up all" in explain_marks.sum_words(why, 0.7)
     assert explain_marks.frame(why)["term"].tolist() == ["abc", "bcd"]

@@ -461,4 +461,4 @@ def test_the_arms_page_offers_people_as_judges(alone):
             app.query_params[key] = value
         app.run()
         assert not app.exception, [e.value for e in app.exception]
-        assert "The judge review:consensus is people" in words(app), view
+        assert "The judge review:consensus represents human reviewers" in words(app), view
