@@ -58,7 +58,7 @@ KINDS: dict[str, Any] = {
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
     "laboratory_drugs.tsv": laboratory_codes.Drug,
-    "../lessons/topics.yaml": tuple[Topic, ...],
+    "../training_examples/topics.yaml": tuple[Topic, ...],
 }
 
 
@@ -93,8 +93,8 @@ KINDS: dict[str, Any] = {
         ("analytes.tsv", "\tspread", "\tspred", "rename it to 'spread'", "na\t"),
         ("analytes.tsv", "cl\t2075-0", "na\t2075-0", "key 'na' is repeated", ""),
         ("laboratory_drugs.tsv", "\tHeart failure\t", "\tHeart failing\t", "Heart failure", ""),
-        ("../lessons/topics.yaml", "key: dye", "key: dye\n  agian: true", "'agian'", "agian"),
-        ("../lessons/topics.yaml", "{y} gave {him} {z}", "{y} gave {hem} {z}", "slot 'hem'", ""),
+        ("../training_examples/topics.yaml", "key: dye", "key: dye\n  agian: true", "'agian'", "agian"),
+        ("../training_examples/topics.yaml", "{y} gave {him} {z}", "{y} gave {hem} {z}", "slot 'hem'", ""),
     ],
 )
 def test_a_misfit_is_an_error_with_file_line_and_remedy(
