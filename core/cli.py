@@ -94,7 +94,7 @@ def export(call: argparse.Namespace) -> None:
         if name in told:
             print(told[name])
     if told.get("dropped"):
-        print("left out (text of records): " + ", ".join(
+        print("omitted (record text): " + ", ".join(
             f"{table}.{column}" for table, columns in told["dropped"].items() for column in columns
         ))  # fmt: skip
 
@@ -111,22 +111,24 @@ def add_exports(command: Command) -> None:
     """Add both commands to the command line."""
     exported = command("export", export, "a finished run as one zip or folder, or its report")
     exported.add_argument("run", metavar="RUN")
-    exported.add_argument("--out", metavar="FILE.zip|DIR", help="default: RUN.zip here")
+    exported.add_argument(
+        "--out", metavar="FILE.zip|DIR", help="default: RUN.zip in the current folder"
+    )
     exported.add_argument("--html", metavar="FILE", help="write the report as one HTML file")
     text = exported.add_mutually_exclusive_group()
     text.add_argument(
         "--with-text",
         action="store_true",
         default=None,
-        help="take text of records along; refused where the cohort's data-use tag forbids it",
+        help="include record text; refused where the cohort's data-use tag forbids it",
     )
     text.add_argument(
         "--without-text",
         action="store_false",
         dest="with_text",
-        help="leave text of records out even where it may go along",
+        help="omit record text even where it is permitted",
     )
-    command("import", open_, "open another installation's export, to be read only").add_argument(
+    command("import", open_, "import another installation's export, read-only").add_argument(
         "file", metavar="FILE.zip|DIR"
     )
 
@@ -155,7 +157,7 @@ def train_reader(call: argparse.Namespace) -> None:
 
 def _told(step: Any, steps: int, seconds_left: float) -> None:
     print(
-        f"train-reader: {step.step}/{steps}, {step.right:.0%} right of questions on up to "
+        f"train-reader: {step.step}/{steps}, {step.right:.0%} correct on questions with up to "
         f"{step.lines} lines, {seconds_left / 60:.0f} min left",
         file=sys.stderr,
     )
@@ -163,28 +165,28 @@ def _told(step: Any, steps: int, seconds_left: float) -> None:
 
 def add_train_reader(command: Command) -> None:
     """Add the command to the command line."""
-    made = command("train-reader", train_reader, "train the small reader anew, from nothing")
-    made.add_argument("--out", metavar="DIR", help="default: its place in the models folder")
+    made = command("train-reader", train_reader, "train the small reader from scratch")
+    made.add_argument("--out", metavar="DIR", help="default: its folder in the models folder")
     made.add_argument("--steps", type=int, help="default: the recipe's")
     made.add_argument(
-        "--seed", type=int, help="default: the recipe's; of an examination, its patients'"
+        "--seed", type=int, help="default: the recipe's; with --examine, the seed of the patients"
     )
-    made.add_argument("--threads", type=int, default=2, help="of the processor (default: 2)")
-    made.add_argument("--resume", action="store_true", help="go on with a training cut off here")
+    made.add_argument("--threads", type=int, default=2, help="CPU threads (default: 2)")
+    made.add_argument("--resume", action="store_true", help="continue an interrupted training")
     made.add_argument(
         "--examine",
         action="store_true",
-        help="train nothing: mark the reader that is here on lessons and patients it never had",
+        help="do not train; evaluate the installed reader on held-out examples and patients",
     )
-    made.add_argument("--patients", type=int, default=20, help="of the examination (default: 20)")
+    made.add_argument("--patients", type=int, default=20, help="patients to evaluate (default: 20)")
 
 
-QUEUED = "start once the slot it needs (a GPU, or the CPU) is free; several wait in order"
-ON = "where the work is done: here, ray (a Ray of this machine) or ray://HOST:PORT (a cluster)"
+QUEUED = "start when the slot it needs (a GPU, or the CPU) is free, in queue order"
+ON = "where to execute: here, ray (Ray on this machine) or ray://HOST:PORT (a cluster)"
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with a wrong call told in one line."""
+    """argparse that reports a wrong call in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message} (see {self.prog} --help)")
@@ -334,7 +336,7 @@ def _estimate(told: dict[str, Any]) -> None:
         )
     for away in (leaves, cluster):
         if away is not None and away["refused"]:
-            print(f"refused as things stand: {away['refused']}")
+            print(f"refused: {away['refused']}")
 
 
 def data_use(call: argparse.Namespace) -> None:
@@ -506,7 +508,7 @@ def _parser() -> _Parser:
     trained.add_argument("--protocol", default="corrected")
     trained.add_argument("--plus", action="store_true", help="QCCS plus, not the paper's gate")
 
-    ran = command("run", run, "do a run's spec (TOML)")
+    ran = command("run", run, "execute a run spec (TOML)")
     ran.add_argument("spec", metavar="SPEC.toml")
     ran.add_argument("--detach", action="store_true", help="do not wait for the end")
     ran.add_argument("--queued", action="store_true", help=QUEUED)
@@ -514,11 +516,11 @@ def _parser() -> _Parser:
     ran.add_argument(
         "--estimate",
         action="store_true",
-        help="start nothing: tell calls, tokens, cost and what would leave this machine",
+        help="do not start; report calls, tokens, cost and external endpoints",
     )
 
     resumed = command(
-        "resume", resume, "go on with a run that was cut off, cancelled or partly failed"
+        "resume", resume, "resume a run that was interrupted, cancelled or partly failed"
     )
     resumed.add_argument("run", metavar="RUN")
     resumed.add_argument("--detach", action="store_true", help="do not wait for the end")
@@ -535,10 +537,12 @@ def _parser() -> _Parser:
     tagged.add_argument("value", choices=("yes", "no"))
     tagged.add_argument("--reason", required=True, metavar="TEXT")
 
-    command("cancel", cancel, "stop a run after the item in hand").add_argument(
+    command("cancel", cancel, "stop a run after the current item").add_argument(
         "run", metavar="RUN"
     )
-    command("status", status, "where runs stand").add_argument("run", metavar="RUN", nargs="?")
+    command("status", status, "state and progress of runs").add_argument(
+        "run", metavar="RUN", nargs="?"
+    )
 
     told = command("report", report, "a run's tables")
     told.add_argument("run", metavar="RUN")
@@ -550,17 +554,17 @@ def _parser() -> _Parser:
         help="patients counted: test (no gate of the run was trained on them), seen or all",
     )
 
-    beside = command("compare", compare, "two runs or more side by side, the first as baseline")
+    beside = command("compare", compare, "compare two or more runs; the first is the baseline")
     beside.add_argument("runs", metavar="RUN", nargs="+")
     beside.add_argument("--csv", metavar="DIR", help="write one CSV a table into DIR")
 
     add_exports(command)
     add_train_reader(command)
 
-    command("models", models, "which weights are here, which are missing, where they go")
-    command("bench", bench, "each fast path beside its plain reference, as a ratio").add_argument(
-        "names", nargs="*", metavar="NAME"
-    )
+    command("models", models, "installed and missing model weights, and their folders")
+    command(
+        "bench", bench, "speed of each optimised path relative to its plain reference"
+    ).add_argument("names", nargs="*", metavar="NAME")
     return top
 
 

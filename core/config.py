@@ -119,7 +119,7 @@ def secret(name: str) -> Secret | None:
             continue
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{path}: cannot be read as TOML ({type(error).__name__}); mend it, or set {name} "
+                f"{path}: cannot be read as TOML ({type(error).__name__}); fix it, or set {name} "
                 "in the environment"
             ) from None
         found = table.get(name)

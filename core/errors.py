@@ -1,4 +1,4 @@
-"""Every way Midchart says no, as one tree.
+"""Exception hierarchy.
 
 ::
 

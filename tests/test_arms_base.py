@@ -217,7 +217,7 @@ def test_oracle_shows_the_evidence_it_is_given_and_says_so_when_it_is_not():
     ]  # fmt: skip
     with pytest.raises(InputError, match="'i2' has no located evidence"):
         arm.select(record, Instruction("i2", "p1", "?"), Budget())
-    with pytest.raises(InputError, match="'late' lies in nothing that may be shown"):
+    with pytest.raises(InputError, match="'late' is outside the permitted sentences"):
         arm.select(record, Instruction("late", "p1", "?"), Budget())
     with pytest.raises(InputError, match="oracle"):
         ARMS.build("oracle", Protocol())

@@ -159,7 +159,7 @@ def test_a_spoilt_file_is_asked_for_again_and_holds_no_other_answer(place, caplo
     files[0].write_text('{"text": "half')
     again = Writer(identity="w")
     assert summarise(record, again).lines == selection.lines
-    assert len(again.prompts) == 1 and "spoilt" in caplog.text
+    assert len(again.prompts) == 1 and "corrupt" in caplog.text
     assert "reading" not in caplog.text
 
 

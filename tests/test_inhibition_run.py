@@ -282,7 +282,7 @@ def test_what_comes_along_is_offered_and_opened(run, tmp_path, monkeypatch) -> N
         api.open_shipped("20200101-000000-000000")
     api.open_shipped(run)
     assert status(run)["imported"] and report(run)["tables"]["depth"]
-    with pytest.raises(InputError, match="is here already"):
+    with pytest.raises(InputError, match="already exists"):
         api.open_shipped(run)
 
 

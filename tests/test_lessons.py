@@ -242,7 +242,7 @@ def test_what_is_shared_is_found(tmp_path) -> None:
     copied = replace(made, asked=(replace(question, question=cohort.instructions[0].question),))
     for bad in (templated, stolen, needle, copied):
         assert len(shared([bad], [cohort])) == 1
-        with pytest.raises(WorkFailed, match="lessons share 1 texts"):
+        with pytest.raises(WorkFailed, match="training examples share 1 texts"):
             require([bad], [cohort])
 
 

@@ -130,7 +130,7 @@ def test_a_folder_that_lacks_a_part_is_told(made, tmp_path, monkeypatch):
     with pytest.raises(MissingModel, match="single output; this one has 3"):
         relevance(PairScorer(NLI), "q", ["t"])
     (own / NLI / "config.json").write_text('{"num_labels": 3}')
-    with pytest.raises(MissingModel, match="which output is which label"):
+    with pytest.raises(MissingModel, match="id2label is missing or invalid"):
         labels_of(own / NLI)
     (own / RELEVANCE / "tokenizer.json").rename(own / RELEVANCE / "spm.model")
     with pytest.raises(MissingModel, match="pip install sentencepiece"):

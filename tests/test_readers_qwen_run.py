@@ -115,7 +115,7 @@ def test_a_run_killed_on_the_way_ends_with_the_answers_that_the_reader_gives_her
     weights = models / "Qwen2.5-7B-Instruct" / "model-00003-of-00009.safetensors"
     own = weights.read_bytes()
     weights.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))
-    with pytest.raises(InputError, match="began with other weights for its reader 'qwen "):
+    with pytest.raises(InputError, match="started with other weights for its reader 'qwen "):
         resume(run)
     weights.write_bytes(own)
     before = {row["key"] for row in rows(run, "answers")}

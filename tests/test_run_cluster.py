@@ -186,7 +186,7 @@ def test_a_portion_that_kills_its_workers_is_named_and_the_others_are_done(cohor
         return False
 
     run = Run(small(cohort))
-    with pytest.raises(WorkFailed, match=r"1 portions of the run died 3 times.*: 2;"):
+    with pytest.raises(WorkFailed, match=r"1 shards of the run died 3 times.*: 2;"):
         run.pooled(FakeSession(dies=dies))
     assert len(deaths) == MOST_DEATHS
     assert {row["record"] for row in rows(run.folder.id, "answers")} == {"1", "3", "4"}

@@ -172,7 +172,7 @@ def test_what_goes_to_a_cluster_is_told_and_why_it_may_not(cohort, place, capsys
     assert (
         "leaves this machine: records, prompts and answers, to the machines of ray://127" in shown
     )
-    assert "refused as things stand: text of records may not go to the machines of" in shown
+    assert "refused: text of records may not go to the machines of" in shown
     assert "leaves this machine: nothing" not in shown
     assert main([*call, "ray://head", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["cluster"]

@@ -65,7 +65,9 @@ def test_another_gate_is_refused_on_resume_and_the_same_one_made_again_is_not(
                  save_plus(place / "plus", random_plus(seed=1))),
     ):  # fmt: skip
         other()
-        with pytest.raises(InputError, match="began with another gate for its arm 'qccs") as told:
+        with pytest.raises(
+            InputError, match="started with another gate checkpoint for its arm 'qccs"
+        ) as told:
             resume(folder.id)
         assert "\n" not in str(told.value)
     (place / "gate" / "gate.json").unlink()
@@ -99,7 +101,10 @@ def test_a_default_gate_that_comes_out_otherwise_fails_its_items(
     assert do_run(folder) == "done"
     assert (status(folder.id)["done"], status(folder.id)["failed"]) == (2, 2)
     reasons = {row["reason"] for row in rows(folder.id, "selections") if row["status"] == "failed"}
-    assert len(reasons) == 1 and "began with another gate for its arm 'qccs'" in reasons.pop()
+    assert (
+        len(reasons) == 1
+        and "started with another gate checkpoint for its arm 'qccs'" in reasons.pop()
+    )
     with pytest.raises(InputError, match="another gate"):
         resume(folder.id)
 

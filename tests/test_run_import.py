@@ -48,7 +48,7 @@ def test_another_installation_gets_the_same_tables_and_only_reads(
         resume(place.run)
     with pytest.raises(InputError, match="nothing to cancel"):
         cancel(place.run)
-    with pytest.raises(InputError, match="is here already"):
+    with pytest.raises(InputError, match="already exists"):
         import_run(place.file)
     assert all(
         row["answer"] is None and row["prompt"] is None for row in rows(place.run, "answers")
@@ -172,7 +172,7 @@ def test_a_changed_file_and_a_size_that_lies(place: Exported, elsewhere: Path, t
     events = (folder / "events.jsonl").read_bytes()
     for changed in (events[:-2] + b"x\n", events + b"more", events[:-9]):
         (folder / "events.jsonl").write_bytes(changed)
-        with pytest.raises(InputError, match="changed or cut off"):
+        with pytest.raises(InputError, match="changed or truncated"):
             import_run(zipped(folder, tmp_path / "changed.zip"))
     assert nothing_left(elsewhere)
 

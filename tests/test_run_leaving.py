@@ -129,13 +129,13 @@ def test_a_window_that_the_server_does_not_tell_is_refused_before_a_run_is_made(
         | {"readers": spec(cohort, silent)["readers"], "lengths": [150], "depths": [0]},
     ):
         for begin in (start, enqueue):
-            with pytest.raises(InputError, match="does not tell the window of tiny; give"):
+            with pytest.raises(InputError, match="does not report the window of tiny; set"):
                 begin(wanted)
     file = tmp_path / "spec.toml"
     file.write_text(write_toml(spec(cohort, silent)))
     assert main(["run", str(file)]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "does not tell the window of tiny" in line
+    assert "does not report the window of tiny" in line
     assert no_runs() and {r["path"] for r in silent.requests} == {"/v1/models"}
     told = spec(cohort, silent)
     told["readers"][0]["window"] = 4096

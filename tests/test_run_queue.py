@@ -93,7 +93,7 @@ def test_a_killed_worker_keeps_its_rows_and_the_next_starts_at_the_next_look(coh
 
 def test_a_waiting_run_is_cancelled_at_once_and_may_wait_again(cohort, hold):
     first, second, third = (enqueue(small(cohort, seed=i)) for i in range(3))
-    with pytest.raises(InputError, match="waits in the queue"):
+    with pytest.raises(InputError, match="is queued already"):
         resume(third)
     cancel(second)
     assert status(second)["status"] == "cancelled"

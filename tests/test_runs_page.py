@@ -193,7 +193,7 @@ def test_a_server_that_does_not_tell_its_window_is_found_at_the_start_button(her
         ).run()
         assert not silent.requests, "composing calls nobody"
         app.button(key="compose_start").click().run()
-    assert "does not tell the window of tiny; give the reader 'window'" in app.error[0].value
+    assert "does not report the window of tiny; set the reader's 'window'" in app.error[0].value
     assert sorted(path.name for path in settings.runs_folder().iterdir()) == before
 
 

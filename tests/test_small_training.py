@@ -225,7 +225,7 @@ def test_a_training_cut_off_goes_on_to_the_last_bit(trained: tuple[ReaderTrainer
     with pytest.raises(Aborted):
         ReaderTrainer(RECIPE, SHAPE, save_every=2).run(lambda step, of: False, state)
     longer = ReaderTrainer(replace(RECIPE, steps=400), SHAPE)
-    with pytest.raises(DataError, match="training of 4 steps whose rate has begun to fall"):
+    with pytest.raises(DataError, match="training of 4 steps whose learning rate is decaying"):
         longer.load(folder / "whole.safetensors")
     seen: list[Step] = []
     resumed = ReaderTrainer(RECIPE, SHAPE, save_every=2)

@@ -63,7 +63,7 @@ class Compressor:
         if not (self.folder / "tokenizer.json").is_file():
             raise MissingModel(f"{self.folder}: tokenizer.json is not there")
         if len(config.get("id2label", {0: "", 1: ""})) != 2:
-            raise MissingModel(f"{self.folder}: the model does not tell kept words from dropped")
+            raise MissingModel(f"{self.folder}: id2label needs two classes (keep, drop)")
         positions = int(config["max_position_embeddings"])
         if "roberta" in config["model_type"]:  # its positions begin behind the padding token's
             positions -= int(config["pad_token_id"]) + 1
@@ -195,7 +195,7 @@ def chunk_edges(
 
 
 def _read(path: Path, n: int) -> Kept | None:
-    """What was said before of ``n`` words; None where nothing was, or it is spoilt."""
+    """Cached scores of ``n`` words; None where there are none, or the file is corrupt."""
     if not path.is_file():
         return None
     try:
@@ -203,7 +203,7 @@ def _read(path: Path, n: int) -> Kept | None:
     except (ValueError, EOFError, OSError):
         said = np.zeros(0)
     if said.shape != (2, n):
-        LOG.warning("%s is spoilt; the text is read again", path)
+        LOG.warning("%s is corrupt; the text is scored again", path)
         return None
     return Kept(said[0], said[1].astype(np.int64))
 

@@ -183,7 +183,7 @@ class MapReduce:
         if not first or not second:
             raise InputError(
                 f"the reader's window of {self.reader.window} tokens holds no line of the record "
-                "beside the request for a summary; the arm 'map_reduce' needs a longer one"
+                "in addition to the summary request; the arm 'map_reduce' needs a longer one"
             )
 
         def half(text: str) -> Part:

@@ -50,8 +50,8 @@ class Oracle(ScoredArm):
             )
         if not np.any(self._held(everything, instruction)):
             raise InputError(
-                f"the evidence of instruction {instruction.id!r} lies in nothing that may be "
-                "shown (after the cutoff, or in events that are dropped)"
+                f"the evidence of instruction {instruction.id!r} is outside the permitted "
+                "sentences (after the cutoff, or in dropped events)"
             )
         return super().select(record, instruction, budget)
 

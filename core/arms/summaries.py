@@ -99,6 +99,6 @@ class Summaries:
         try:
             self._known[key] = Summary(**json.loads(path.read_text(encoding="ascii")))
         except (ValueError, TypeError):
-            LOG.warning("%s is spoilt; the summary is asked for again", path)
+            LOG.warning("%s is corrupt; the summary is requested again", path)
             return False
         return True

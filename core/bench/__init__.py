@@ -29,7 +29,7 @@ def reference(name: str) -> ModuleType:
         return importlib.import_module(f"tests.reference.{name}")
     except ModuleNotFoundError:
         raise InputError(
-            f"tests/reference/{name}.py is not here; benchmarks need a full checkout of Midchart, "
+            f"tests/reference/{name}.py is not found; benchmarks need a full checkout of Midchart, "
             "run from its folder"
         ) from None
 

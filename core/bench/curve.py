@@ -80,7 +80,7 @@ def curve_million() -> dict[str, Any]:
     slowest_ms = round(1e3 * max(best(choice) for choice in choices), 1)
     row = compare(
         "curve_million",
-        f"{len(columns[0]):,} answers, all of a curve; beside ten means in a plain loop",
+        f"{len(columns[0]):,} answers, all of a curve; compared with ten means in a plain loop",
         plain,
         lambda: page(choices[0]),
         ask=0,

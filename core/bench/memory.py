@@ -41,8 +41,8 @@ def small_memory() -> dict[str, Any]:
     with ProcessPoolExecutor(1, spawn) as plain, ProcessPoolExecutor(1, spawn) as keeping:
         kept = keeping.submit(keep_memory).result()
         plain.submit(_train).result()
-        size = f"{STEPS} steps of two lessons, {LINES} lines and more"
-        size += "" if kept else "; no glibc here, so neither side keeps anything"
+        size = f"{STEPS} steps of two training examples, {LINES} lines and more"
+        size += "" if kept else "; without glibc neither side retains memory"
         return compare(
             "small_memory",
             size,

@@ -101,7 +101,7 @@ class Gate:
         if not self.tagged:
             raise EgressRefused(
                 f"text of records may not go to {where}: the data-use tag of "
-                f"{self.cohort or 'the cohort'} says external_services_allowed = false; {instead}, "
+                f"{self.cohort or 'the cohort'} sets external_services_allowed = false; {instead}, "
                 "or change the tag with a reason (python -m core data-use)"
             )
 

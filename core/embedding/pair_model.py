@@ -67,7 +67,7 @@ def labels_of(folder: Path) -> tuple[str, ...]:
         count = len(named) or int(config.get("num_labels", 2))
         return tuple(named[i] for i in range(count))
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise MissingModel(f"{path}: does not say which output is which label") from None
+        raise MissingModel(f"{path}: id2label is missing or invalid") from None
 
 
 def refuse_tokenizer(folder: Path) -> None:
@@ -105,7 +105,7 @@ class PairModel:
         except Exception as error:
             raise MissingModel(
                 f"{folder}: the model cannot be loaded ({type(error).__name__}); get its config, "
-                "weights and tokenizer anew"
+                "weights and tokenizer again"
             ) from error
         finally:
             if bars:
@@ -155,7 +155,9 @@ class PairModel:
             if progress is not None:
                 progress(done, len(clean))
         if not np.isfinite(out).all():
-            raise WorkFailed("the pair model's outputs are no numbers; are its weights whole?")
+            raise WorkFailed(
+                "the pair model's outputs are NaN or infinite; its weights may be truncated"
+            )
         return out
 
     def _batches(self, pairs: Sequence[tuple[str, ...]]) -> list[list[int]]:

@@ -28,7 +28,7 @@ class Split:
     def __post_init__(self) -> None:
         parts = (self.train, self.validation, self.test)
         if len(set().union(*parts)) != sum(map(len, parts)):
-            raise ValueError("a patient stands in two parts of a split")
+            raise ValueError("a patient is in two parts of a split")
 
     def part_of(self, record_id: str) -> str:
         """train, validation or test; empty for a patient the split does not know."""

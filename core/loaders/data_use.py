@@ -41,7 +41,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
         write_atomic(root / FILE, _with(text, field, value))
     after = open_cohort(str(path)).manifest
     if getattr(after, field) is not value:
-        raise InputError(f"{root / FILE} was written and does not hold for {path}; look at both")
+        raise InputError(f"{root / FILE} was written but does not apply to {path}; check both")
     return after
 
 
@@ -58,7 +58,7 @@ def _text(root: Path) -> str | None:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise DataError(
-            str(root / FILE), None, "is not TOML", "mend it before you change it"
+            str(root / FILE), None, "is not TOML", "fix it before you change it"
         ) from None
     return text
 

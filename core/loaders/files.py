@@ -250,7 +250,7 @@ def read_table(
                 rows.append(Row(name, row.first, dict(zip(header, full, strict=True))))
     except csv.Error as error:
         skipped.append(
-            Skip(name, line + 1, f"cannot be read on from here ({error}) — mend the quoting")
+            Skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
         )
     if doubtful:
         warnings.append(
@@ -263,7 +263,7 @@ def read_table(
 def _torn(more: int) -> str:
     also = f", with {more:,} lines after it," if more else ""
     reason = "has a quote that is not closed, or not doubled inside a cell"
-    return f"{reason} — the row{also} is left out; mend the quote"
+    return f"{reason} — the row{also} is skipped; fix the quote"
 
 
 def check_columns(header: Sequence[str], required: Sequence[str], name: str) -> None:

@@ -312,7 +312,7 @@ def read_labels(select: str, name: str, skipped: list[Skip], csv: Path | None = 
             counted = "SELECT count(DISTINCT line), min(line) FROM reject_errors"
             torn = base.execute(counted).fetchone() or torn
     except duckdb.Error as error:
-        raise DataError(name, None, said(error), "mend or replace it") from None
+        raise DataError(name, None, said(error), "fix or replace it") from None
     finally:
         base.close()
     if torn[0]:

@@ -41,9 +41,7 @@ def read_manifest(path: Path, default: Manifest, skipped: list[Skip]) -> Manifes
         skipped.append(skip_of(error))
         return _closed(default)
     except tomllib.TOMLDecodeError as error:
-        skipped.append(
-            Skip(FILE, None, f"is not TOML ({error}) — mend it; until then it allows no")
-        )
+        skipped.append(Skip(FILE, None, f"is not TOML ({error}) — fix it; until then it allows no"))
         return _closed(default)
     fields = {f.name: f.type for f in dataclasses.fields(Manifest)}
     given: dict[str, Any] = {}
@@ -51,7 +49,7 @@ def read_manifest(path: Path, default: Manifest, skipped: list[Skip]) -> Manifes
         if name not in fields:
             continue  # other tools may keep notes of their own here
         if type(value).__name__ != fields[name]:
-            reason = f"field {name} is not a {fields[name]} — mend it; until then it allows no"
+            reason = f"field {name} is not a {fields[name]} — fix it; until then it allows no"
             skipped.append(Skip(FILE, None, reason))
             return _closed(default)
         given[name] = value

@@ -50,7 +50,7 @@ class Extractive:
         if type(window) is not int or window < least:
             raise InputError(
                 f"'window' of the reader 'extractive' is a whole number of tokens from {least}: "
-                "below, no question has room beside the answer"
+                "fewer leave no room for a question and its answer"
             )
         self.protocol = protocol
         self.window = window

@@ -173,13 +173,13 @@ def find_run(run: str) -> RunDirectory:
 
 @contextmanager
 def writing(path: Path) -> Generator[None]:
-    """Tell a folder that cannot be written, or a full disk, in one line: raises InputError."""
+    """Raise InputError, one line, where a folder cannot be written or the disk is full."""
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be written ({error.strerror}); make room or mend its permissions. "
-            "What is there already is kept"
+            f"{path}: cannot be written ({error.strerror}); free space or fix its permissions. "
+            "Existing files are kept"
         ) from None
 
 

@@ -91,10 +91,10 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     ]
     if report["warnings"]:
         listed = "".join(f"<li>{_text(line)}</li>" for line in report["warnings"])
-        parts.append(f"<h2>Know before you read</h2><ul>{listed}</ul>")
+        parts.append(f"<h2>Warnings</h2><ul>{listed}</ul>")
     for name, rows in report["tables"].items():
         parts.append(_section(str(name), rows))
-    parts.append("<h2>How it was made</h2>" + _pairs(facts))
+    parts.append("<h2>Provenance</h2>" + _pairs(facts))
     parts.append("<h2>Protocol</h2>" + _pairs(report["protocol"]))
     return "\n".join([*parts, "</body></html>\n"])
 

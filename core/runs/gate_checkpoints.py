@@ -235,6 +235,6 @@ def _noted(run: Path) -> dict[str, dict[str, Any]]:
 
 def _other(run: Path, label: str) -> InputError:
     return InputError(
-        f"run {run.name} began with another gate for its arm {label!r} than is here now; "
-        "put that one back, or start a new run"
+        f"run {run.name} started with another gate checkpoint for its arm {label!r}: hash "
+        "mismatch; restore that checkpoint, or start a new run"
     )

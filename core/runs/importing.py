@@ -173,7 +173,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         raise InputError(f"{path}: lacks {missing[0]}")
     final = RunDirectory(runs / run)
     if final.path.exists():
-        raise InputError(f"run {run} is here already: {final.path}")
+        raise InputError(f"run {run} already exists: {final.path}")
     # A name with a dot: no list of runs shows it before it is whole.
     fresh = RunDirectory(Path(tempfile.mkdtemp(prefix=".import-", dir=runs)))
     try:
@@ -243,7 +243,7 @@ def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:
     facts = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     size, expected = facts.get("bytes"), facts.get("sha256")
     if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
-        raise InputError(f"{path}: {MANIFEST} tells no size or hash of {name}")
+        raise InputError(f"{path}: {MANIFEST} has no size or hash of {name}")
     if not name.endswith(".parquet") and size > MOST_JSON:
         raise InputError(f"{path}: {name} is larger than {MOST_JSON >> 20} MiB; not opened")
     target = into / name
@@ -257,7 +257,9 @@ def _take(path: Path, name: str, told: Any, opened: Opener, into: Path) -> None:
             total.update(chunk)
             written.write(chunk)
     if left or total.hexdigest() != expected:
-        raise InputError(f"{path}: {name} is not what {MANIFEST} says; it was changed or cut off")
+        raise InputError(
+            f"{path}: {name} does not match its hash in {MANIFEST}; it was changed or truncated"
+        )
     if name.startswith(NOT_TAKEN):
         target.unlink()
 

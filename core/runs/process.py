@@ -65,29 +65,29 @@ def resume(
     folder = find_run(run)
     if folder.imported.exists():
         raise InputError(
-            f"run {run} was done on another installation and is only read here; repeat it with "
+            f"run {run} was imported from another installation and is read-only; repeat it with "
             "the REPRODUCE.toml of its export"
         )
     lock = take_lock(folder)
     try:
         if folder.queued.exists():
-            raise InputError(f"run {run} waits in the queue already; cancel it to take it out")
+            raise InputError(f"run {run} is queued already; cancel it to remove it")
         now = status(run)
         if folder.done.exists() and not now["failed"]:
             return run
         begun = folder.plan()
         if digest_of(begun.data) != begun.digest:
             raise InputError(
-                f"run {run} began with other files than {begun.data} holds now; "
-                "put them back, or start a new run"
+                f"run {run} started with other files than {begun.data} contains now; "
+                "restore them, or start a new run"
             )
         used = begun.raw.get("weights", {})
         now_here = weights_used(begun.arms, begun.reader_entries) if used else {}
         changed = [label for label in used if now_here.get(label) != used[label]]
         if changed:
             raise InputError(
-                f"run {run} began with other weights for its reader {changed[0]!r} than are here "
-                "now; put them back, or start a new run"
+                f"run {run} started with other weights for its reader {changed[0]!r}: hash "
+                "mismatch; restore them, or start a new run"
             )
         cluster = named_cluster(folder.place() if place is None else place)
         if cluster:
@@ -165,7 +165,7 @@ def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> N
     reason = f" ({now['reason']})" if now["reason"] else ""
     log = RunDirectory(settings.runs_folder() / run).log
     raise WorkFailed(
-        f"the worker of run {run} died {counted}{reason}; see {log}; go on with: resume {run}"
+        f"the worker of run {run} died {counted}{reason}; see {log}; continue with: resume {run}"
     )
 
 

@@ -89,7 +89,7 @@ def build_store(
                 rmtree(folder, ignore_errors=True)
                 fresh.rename(folder)
             except duckdb.Error as error:
-                raise DataError(source.name, None, said(error), "mend or replace it") from None
+                raise DataError(source.name, None, said(error), "fix or replace it") from None
             except OSError as error:
                 reason = f"could not be read into {folder.parent} ({error.strerror or error})"
                 raise DataError(source.name, None, reason, "free space") from None

@@ -125,7 +125,9 @@ def train_reader(
     folder = Path(out) if out is not None else usual
     state = folder / CHECKPOINT
     if state.exists() and not resume:
-        raise InputError(f"{state}: a training was begun here; go on with --resume, or delete it")
+        raise InputError(
+            f"{state}: an unfinished training exists; continue with --resume, or delete it"
+        )
     usually = Recipe(threads=threads)
     recipe = replace(
         usually,

@@ -264,16 +264,16 @@ def patients(
 _NAMED = tuple(kind for kind in READINGS if kind not in ("message", "echo"))
 """Kinds of facts that a name is told of; what means nothing is no fact."""
 PLANS = {
-    "lessons of 25 lines": (ExamplePlan(lines=(25, 25)), 20),
-    "lessons of 25 lines, no distractors": (
+    "training examples of 25 lines": (ExamplePlan(lines=(25, 25)), 20),
+    "training examples of 25 lines, no distractors": (
         ExamplePlan(lines=(25, 25), distractors=0),
         20,
     ),
-    "lessons of 25 lines, no distractors, made-up names alone": (
+    "training examples of 25 lines, no distractors, synthetic names only": (
         ExamplePlan(lines=(25, 25), kinds=_NAMED, distractors=0, made_up=1.0),
         20,
     ),
-    "lessons of 100 lines, no distractors": (
+    "training examples of 100 lines, no distractors": (
         ExamplePlan(lines=(100, 100), distractors=0),
         8,
     ),

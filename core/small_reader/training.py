@@ -268,4 +268,6 @@ class ReaderTrainer(Trainer[Any, Step]):
         self.judged.clear()
         self.judged.extend(tuple(row) for row in state["judged"].tolist())
         if steps != self.recipe.steps and self.rate(self.done) != self.recipe.rate:
-            raise ValueError(f"belongs to a training of {steps} steps whose rate has begun to fall")
+            raise ValueError(
+                f"belongs to a training of {steps} steps whose learning rate is decaying"
+            )

@@ -101,7 +101,7 @@ def gwet_ac1(first: ArrayLike, second: ArrayLike, categories: int | None = None)
     counts = _counts(first, second)
     q = max(len(counts), 2) if categories is None else categories
     if q < max(len(counts), 2):
-        raise ValueError(f"{len(counts)} categories occur, {q} were said to exist")
+        raise ValueError(f"{len(counts)} categories occur, but categories={q}")
     missing = q - len(counts)
     return float(ac1_of(np.pad(counts, ((0, missing), (0, missing)))))
 

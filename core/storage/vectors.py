@@ -120,7 +120,7 @@ class Vectors:
         spoilt = len(index) - int(here.sum())
         if spoilt:
             LOG.warning(
-                "%s: %d of %d vectors read are spoilt; they are made again",
+                "%s: %d of %d cached vectors are corrupt; they are computed again",
                 self.folder, spoilt, len(index),
             )  # fmt: skip
         return here, out

@@ -86,7 +86,7 @@ class Trainer(ABC, Generic[N, E]):
 
     def identity(self) -> Any:
         """A JSON value that names model, recipe and data; a checkpoint of another is refused."""
-        raise TypeError(f"{type(self).__name__} has no identity and so keeps no checkpoint")
+        raise TypeError(f"{type(self).__name__} defines no identity, so it saves no checkpoint")
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint needs besides network, optimizer and history, by name."""

@@ -81,7 +81,9 @@ class CodeGate(nn.Module):
             distinct, places = codes.unique(return_inverse=True)
             found = self.logits(distinct).sigmoid()[places]
         elif any(p.requires_grad for p in self.parameters()):
-            raise ValueError("the gate of codes stands still but was not frozen; call freeze()")
+            raise ValueError(
+                "the gate has no trainable parameters but was not frozen; call freeze()"
+            )
         else:
             found = self.table[codes.long()]
         return found.masked_fill(codes == 0, 0.0)

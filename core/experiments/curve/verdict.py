@@ -17,7 +17,7 @@ NOUNS = {
     "jaccard": "Mean token overlap (Jaccard)",
 }
 SIMULATED = (
-    "Simulated answers: they were made up with a declared effect of position and say nothing "
+    "Simulated answers: generated with a declared effect of position and say nothing "
     "about any real model."
 )
 ONE_OF_MANY = "This is one of several groups looked at; p values are not corrected for that."

@@ -131,7 +131,7 @@ def attended(
     )
     if not same:
         raise DataError(
-            cohort.path, None, "holds other labels than when the run was made",
+            cohort.path, None, "labels differ from those of the run",
             "run the forecast again on it",
         )  # fmt: skip
     found = last_events(

@@ -202,7 +202,7 @@ def examples(
         if len(np.unique(label)) < 2:
             raise SpecError(
                 f"task {labels.task!r}: {len(rows):,} labels of the split {split!r}, "
-                f"{int(label.sum()):,} positive; training and examining need both classes in each"
+                f"{int(label.sum()):,} positive; training and evaluation need both classes in each"
             )
         found = last_events(store, labels, length, prediction_time, rows)
         if vocabulary is None:
@@ -219,5 +219,5 @@ def _disjoint(task: str, parts: list[Part]) -> None:
     shared = len(patients[0] & patients[1]) + len((patients[0] | patients[1]) & patients[2])
     if shared:
         raise DataError(
-            f"labels of {task}", None, f"{shared:,} patients are in two splits", "mend the splits"
+            f"labels of {task}", None, f"{shared:,} patients are in two splits", "fix the splits"
         )

@@ -274,7 +274,7 @@ class ForecastRun(Experiment):
         apart = [v.label for v in forecast_spec.variants_of(plan.options) if v.split == "random"]
         if apart:
             told.append(
-                f"examined on patients of a split of their own, and compared with no other: "
+                f"evaluated on patients of another split, and compared with no other: "
                 f"{', '.join(apart)}"
             )
         most = forecast_spec.most_of(plan.options)

@@ -128,8 +128,7 @@ class Evaluation:
         if not any(len(question.rows) for question in self.questions):
             raise InputError(
                 f"{cohort.path}: no sentence of a test patient shares a content word with a "
-                "reference answer; there is nothing to examine a gate on"
-                + unread_note(len(self.unread))
+                "reference answer; a gate cannot be evaluated" + unread_note(len(self.unread))
             )
 
     def evaluate(self, scorer: Scorer) -> Answers:

@@ -93,7 +93,7 @@ class Pass(TrainingJobs[Item]):
         plan = measures_of(self.options)
 
         def told(done: int, of: int) -> None:
-            self.job.watch(f"{_named(one)}: examined at {done} of {of} places")
+            self.job.watch(f"{_named(one)}: evaluated at {done} of {of} positions")
 
         cells = measure(trainer, plan, told)
         gate = gate_quality(trainer, plan)

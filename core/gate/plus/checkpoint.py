@@ -46,7 +46,9 @@ def load_plus(folder: Path) -> Plus:
     wanted = {"hash": dataclasses.asdict(HASHING), "features": list(FEATURES)}
     for name, value in wanted.items():
         if card.get(name) != value:
-            raise DataError(str(folder), None, f"its {name} is not this version's", "train it anew")
+            raise DataError(
+                str(folder), None, f"its {name} is not this version's", "train it again"
+            )
     shapes = {
         "embedding": (HASHING.buckets, card.get("recipe", {}).get("dim")),
         "weight": (HASHING.buckets,),
@@ -56,7 +58,7 @@ def load_plus(folder: Path) -> Plus:
     for name, shape in shapes.items():
         if name not in arrays or arrays[name].shape != shape:
             raise DataError(
-                str(folder), None, f"its {name} is not of the shape {shape}", "train it anew"
+                str(folder), None, f"its {name} is not of the shape {shape}", "train it again"
             )
     facts = {k: v for k, v in card.items() if k not in (*wanted, "patients")}
     weights = PlusWeights(**{name: arrays[name] for name in shapes})

@@ -144,8 +144,7 @@ def check_no_claude(judge: str, chosen: Options) -> None:
         raise InputError(f"the judge {judge!r} with 'url' needs 'model', its name on that server")
     if wrong:
         raise InputError(
-            f"{', '.join(wrong)} of the judge {judge!r} belong to Claude; leave them out beside "
-            "'url'"
+            f"{', '.join(wrong)} of the judge {judge!r} belong to Claude; leave them out with 'url'"
         )
 
 

@@ -106,7 +106,7 @@ class Engine:
         Raises ValueError for answers held to texts where a press drops part of the cache.
         """
         if way.press and way.within:
-            raise ValueError("an answer cannot be held to texts where the cache is compressed")
+            raise ValueError("constrained decoding does not work with a compressed cache")
         if way.press:
             for index, ids in enumerate(prompts):
                 yield index, self._tried([ids], [index], way, None)[0][1]

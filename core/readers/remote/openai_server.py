@@ -122,6 +122,6 @@ class OpenAIServer:
             if getattr(model, "id", None) == self.model and type(length) is int and length > 0:
                 return length
         raise InputError(
-            f"{self.service} does not tell the window of {self.model}; give the reader 'window', "
-            "in tokens"
+            f"{self.service} does not report the window of {self.model}; set the reader's "
+            "'window', in tokens"
         )

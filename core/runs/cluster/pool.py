@@ -70,9 +70,9 @@ class Pool:
                 self.ray.kill(worker.actor)
         if self.left:
             raise WorkFailed(
-                f"the workers at {len(self.left)} portions of the run died "
+                f"the workers of {len(self.left)} shards of the run died "
                 f"{MOST_DEATHS} times (too little memory?): {', '.join(self.left[:5])}; all others "
-                "are done, resume does these again"
+                "are done; resume repeats these"
             )
 
     def _hire(self) -> None:

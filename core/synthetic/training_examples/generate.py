@@ -56,7 +56,7 @@ def make_example(rng: np.random.Generator, plan: ExamplePlan) -> TrainingExample
     unknown = sorted(set(plan.kinds).difference(kinds()))
     if low < 4 or high < low or plan.asked < 1 or plan.distractors < 0 or unknown:
         raise InputError(
-            "lessons: lines from 4, fewest first; asked ≥ 1; distractors ≥ 0"
+            "training examples: lines from 4, fewest first; asked ≥ 1; distractors ≥ 0"
             + (f"; no such kind: {', '.join(unknown)}" if unknown else "")
         )
     n = int(rng.integers(low, high + 1))

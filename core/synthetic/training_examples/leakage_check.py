@@ -107,6 +107,6 @@ def require(lessons: Iterable[TrainingExample], cohorts: Iterable[Cohort] = ()) 
     found = shared(lessons, cohorts)
     if found:
         raise WorkFailed(
-            f"lessons share {len(found)} texts with what readers are examined on, the first: "
+            f"training examples share {len(found)} texts with evaluation material, the first: "
             f"{found[0]!r}"
         )

@@ -1,0 +1,88 @@
+"""Texts that people read use the field's terms: errors, command-line help, labels, documents.
+
+``WORDS`` lists, by folder, terms the project once used in a sense of its own. A term that still
+has a standard use in a folder is not on that folder's list.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = (
+    *("mended", "mends", "tell apart", "hangs on the", "came out with", "the hall", "seams"),
+    *("forsaken", "reckon", "reckoned", "haste", "foretell", "foretold", "learnt", "soup"),
+    *("forfeit", "spoilt", "torn", "drawn anew", "as things stand", "labour", "of its own accord"),
+)
+WORDS = {
+    "core": (
+        *(*SHARED, "made up", "made-up", "mend", "anew", "as usual", "told apart", "purse"),
+        *("came along", "came true", "hangs on", "tells", "tells apart", "no number", "lesson"),
+        *("lessons", "exam", "examine", "examined", "examination", "begun", "set aside", "door"),
+        *("sitting", "the house", "portion", "portions", "team", "is here already", "is not here"),
+        *("go on with", "goes on", "put in the queue", "know before you read", "stands still"),
+    ),
+    "pages": tuple(term for term in SHARED if term != "drawn anew"),
+    "docs": SHARED,
+}
+PRINTED = re.compile(r"\S+\s+\S+\s+\S+")
+"""A text of three words or more; shorter ones are keys, names and column lists."""
+RECORDS = ROOT / "core" / "synthetic"
+"""Its texts are the wordings of synthetic records, not of the program."""
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of a module's strings that are printed or shown; docstrings are not."""
+    tree = ast.parse(source)
+    documented = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if id(node) not in documented and PRINTED.search(node.value):
+            yield node.lineno, node.value
+
+
+def terms_in(text: str, terms: tuple[str, ...]) -> list[str]:
+    """Those of ``terms`` that occur in ``text`` as whole words, in any case."""
+    flat = " ".join(text.split()).lower()
+    return [term for term in terms if re.search(rf"(?<![\w-]){re.escape(term)}(?![\w-])", flat)]
+
+
+@pytest.mark.parametrize("folder", ["core", "pages"])
+def test_texts_of_the_program_use_standard_terms(folder: str) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {term!r} in {text!r}"
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        if not file.is_relative_to(RECORDS)
+        for line, text in texts(file.read_text("utf-8"))
+        for term in terms_in(text, WORDS[folder])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_documents_use_standard_terms() -> None:
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    wrong = [
+        f"{file.relative_to(ROOT)}: {term!r}"
+        for file in documents
+        if file.name != "log.md"
+        for term in terms_in(file.read_text("utf-8"), WORDS["docs"])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_private_term_is_found_in_texts_and_not_in_docstrings() -> None:
+    source = (
+        '"""A spoilt file."""\nraise ValueError(f"{path}: the file is\\n spoilt, not unspoilt")\n'
+    )
+    found = [(line, terms_in(text, ("spoilt", "file"))) for line, text in texts(source)]
+    assert found == [(2, ["spoilt", "file"])]
