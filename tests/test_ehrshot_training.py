@@ -19,7 +19,7 @@ from core.experiments.forecast.model_files import load_model, save_model
 from core.experiments.forecast.network import EncoderConfig
 from core.experiments.forecast.recipe import Recipe, collapsed
 from core.experiments.forecast.training import ForecastTrainer
-from core.sequences import Labels
+from core.sequences.labels import Labels
 from core.stats.ranking import ranking_areas
 from core.training import Aborted
 from tests.forecasts import LENGTH, made

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.embedding import Embedder, shared
+from core.embedding.embedder import Embedder, shared
 from core.storage.vectors import Vectors, checksums
 
 ROOT = Path(__file__).parent.parent
@@ -78,7 +78,7 @@ def test_a_second_process_encodes_nothing_loads_no_model_and_none_asks_the_netwo
         "import socket, sys\n"
         "def refuse(*a, **k): raise SystemExit('network!')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from core.embedding import shared; from tests.test_embedding import TEXTS;"
+        "from core.embedding.embedder import shared; from tests.test_embedding import TEXTS;"
         "e = shared(); v = e.embed(TEXTS);"
         "print(e.encoded, 'torch' in sys.modules, v.astype('f8').sum())"
     )

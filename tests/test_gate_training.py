@@ -23,7 +23,7 @@ from core.gate.measures import (
 from core.gate.model import GateModel
 from core.gate.stepper import loss_of, slope_of
 from core.gate.trainer import GateTrainer
-from core.stats import clustered_auroc
+from core.stats.auroc import clustered_auroc
 from core.training import Aborted
 from core.training.repeatable import epoch_order
 from tests.reference import gate as plain

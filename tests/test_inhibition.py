@@ -33,7 +33,7 @@ from core.experiments.inhibition.records import (
     tokens_of,
 )
 from core.experiments.inhibition.training import DecoderTrainer, batch_of, labels_of
-from core.stats import crossed_bootstrap
+from core.stats.crossed import crossed_bootstrap
 from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}

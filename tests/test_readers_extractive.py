@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from core.arms import ARMS
-from core.embedding import Embedder
+from core.embedding.embedder import Embedder
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.readers.extractive import bare

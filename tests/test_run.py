@@ -17,7 +17,7 @@ from core.runs.diff import compared, different_only, disagreements, item, outcom
 from core.runs.process import cancel, resume, start, wait
 from core.runs.queue import status
 from core.runs.report import report, report_csv
-from core.stats import wilson_interval
+from core.stats.intervals import wilson_interval
 from tests.run_helpers import (
     members_place,
     read_questions,

@@ -15,7 +15,7 @@ from core.runs.items import compare_runs
 from core.runs.planner import plan
 from core.runs.rows import SELECTIONS, blank
 from core.runs.spec import read_spec
-from core.stats import mcnemar_exact, newcombe_paired
+from core.stats.paired import mcnemar_exact, newcombe_paired
 from tests.run_helpers import write_cohort
 
 FIRST = [True] * 6 + [False] * 2

@@ -24,7 +24,7 @@ from core.runs.queue import status
 from core.runs.report import report
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
-from core.stats import share_interval
+from core.stats.reported import share_interval
 from core.text import sentences
 from core.text.evidence import lexical_hits
 from tests import pair_models, run_members, stage2_rows

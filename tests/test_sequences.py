@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.sequences import (
-    NO_TIME,
-    EventStore,
-    LabelRows,
-    RawTable,
-    build_store,
-    last_events,
-    match_labels,
-    store_folder,
-)
 from core.sequences import build as building
+from core.sequences.build import RawTable, build_store, store_folder
+from core.sequences.gather import last_events
+from core.sequences.labels import LabelRows, match_labels
+from core.sequences.store import NO_TIME, EventStore
 from tests.event_files import random_store
 from tests.reference import sequences as plain
 

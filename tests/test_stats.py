@@ -12,18 +12,11 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from core.stats import (
-    bootstrap_interval,
-    bootstrap_proportion,
-    cohen_kappa,
-    gwet_ac1,
-    holm_adjust,
-    mcnemar_exact,
-    permutation_test,
-    positive_agreement,
-    raw_agreement,
-    wilson_interval,
-)
+from core.stats.agreement import cohen_kappa, gwet_ac1, positive_agreement, raw_agreement
+from core.stats.intervals import bootstrap_interval, bootstrap_proportion, wilson_interval
+from core.stats.multiple import holm_adjust
+from core.stats.paired import mcnemar_exact
+from core.stats.permutation import permutation_test
 
 SHARES = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 

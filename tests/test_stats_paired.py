@@ -14,32 +14,28 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as their_fleiss
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from core.stats import (
+from core.stats.agreement import (
     ac1_of,
-    benjamini_hochberg,
-    cluster_totals,
-    clustered_bootstrap,
-    clustered_intervals,
-    clustered_wilson,
-    cochran_q,
     cohen_kappa,
-    connor_pairs,
     fleiss_kappa,
     gwet_ac1,
-    holm_adjust,
     kappa_of,
-    mcnemar_exact,
-    mcnemar_power,
-    newcombe_independent,
-    newcombe_paired,
     positive_agreement,
     positive_of,
     raw_agreement,
     raw_of,
     repeat_agreement,
-    smallest_difference,
-    wilson_interval,
 )
+from core.stats.clustered import (
+    cluster_totals,
+    clustered_bootstrap,
+    clustered_intervals,
+    clustered_wilson,
+)
+from core.stats.intervals import newcombe_independent, wilson_interval
+from core.stats.multiple import benjamini_hochberg, holm_adjust
+from core.stats.paired import cochran_q, mcnemar_exact, newcombe_paired
+from core.stats.power import connor_pairs, mcnemar_power, smallest_difference
 
 CELLS = st.tuples(*[st.integers(0, 60)] * 4).filter(lambda cells: sum(cells) > 0)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from core.stats import clustered_auroc
+from core.stats.auroc import clustered_auroc
 from core.stats.delong import clustered_test, delong_test, placements
 from core.stats.hanley_mcneil import hanley_mcneil, hanley_mcneil_se
 from core.stats.ranking import clustered_ranking, ranking_areas, thresholds

@@ -9,27 +9,22 @@ import pytest
 
 from core.experiments.answers.tables import stage2
 from core.protocol import parse
-from core.stats import (
+from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
+from core.stats.auroc import auprc_floor, auroc_difference_floor, auroc_floor, clustered_auroc
+from core.stats.clustered import cluster_totals
+from core.stats.delong import placements
+from core.stats.hanley_mcneil import hanley_mcneil
+from core.stats.intervals import Interval, newcombe_independent, wilson_interval
+from core.stats.paired import newcombe_paired
+from core.stats.reported import (
     FEWEST_CLUSTERS,
-    Interval,
     agreement_floors,
-    auprc_floor,
-    auroc_difference_floor,
-    auroc_floor,
-    cluster_totals,
-    clustered_auroc,
     difference_floor,
     expanded_level,
-    hanley_mcneil,
-    newcombe_independent,
-    newcombe_paired,
     paired_floor,
-    placements,
     reported_interval,
     share_floor,
-    wilson_interval,
 )
-from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from tests.stage2_rows import made_rows, plan, store_of
 
 

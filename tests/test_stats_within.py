@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.stats import within_contrast
+from core.stats.within import within_contrast
 
 MIDDLE = np.array([3 <= i <= 7 for i in range(11)])
 

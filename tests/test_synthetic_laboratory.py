@@ -16,7 +16,7 @@ from core.errors import InputError
 from core.loaders.check import check_cohort
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
-from core.sequences import last_events
+from core.sequences.gather import last_events
 from core.synthetic import laboratory_codes as codes
 from core.synthetic.laboratory import (
     EHRSHOT_EVENTS,

@@ -16,7 +16,8 @@ from core.runs.facts import facts
 from core.runs.paired import paired
 from core.runs.rows import SEMANTIC, blank
 from core.runs.tables import counted, tally
-from core.stats import mcnemar_exact, share_interval
+from core.stats.paired import mcnemar_exact
+from core.stats.reported import share_interval
 from core.storage.rows import RowStore
 from tests.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 

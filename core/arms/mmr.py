@@ -13,7 +13,7 @@ from core.arms import ARMS
 from core.arms.base import Scores
 from core.arms.candidates import Candidates, Positions
 from core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
-from core.embedding import cosines
+from core.embedding.embedder import cosines
 from core.types import Instruction
 
 LAMBDA = 0.5

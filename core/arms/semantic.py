@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from core.arms.base import ScoredArm, Scores, Trace
 from core.arms.candidates import Candidates, Positions
-from core.embedding import MINILM, Embedder, Progress, cosines, shared
+from core.embedding.embedder import Embedder, cosines, shared
 from core.protocol import Protocol
 from core.storage.lru import LRU
+from core.storage.vectors import Progress
 from core.types import Instruction
+from core.weights import MINILM
 
 DECIMALS = 6
 

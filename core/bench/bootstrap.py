@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.bench import BENCHES, compare, reference
-from core.stats import clustered_bootstrap
+from core.stats.clustered import clustered_bootstrap
 
 
 @BENCHES.register("clustered_bootstrap")

@@ -16,7 +16,7 @@ from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.bench import BENCHES, compare, reference
 from core.bm25 import BM25Index
-from core.embedding import Embedder
+from core.embedding.embedder import Embedder
 from core.text import words
 from core.text.locating import locate
 from core.types import Event, Record

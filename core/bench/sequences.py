@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from core.bench import BENCHES, compare, reference
-from core.sequences import EventStore, LabelRows, RawTable, build_store, last_events, match_labels
+from core.sequences.build import RawTable, build_store
 from core.sequences.duck import columns, sql_text
+from core.sequences.gather import last_events
+from core.sequences.labels import LabelRows, match_labels
+from core.sequences.store import EventStore
 
 PATIENTS, EVENTS, CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""

@@ -3,11 +3,3 @@
 Importing this loads no model library; an :class:`Embedder` loads one only when it meets a text
 whose vector is not on disk.
 """
-
-from __future__ import annotations
-
-from core.embedding.embedder import Embedder, cosines, shared
-from core.storage.vectors import Progress
-from core.weights import MINILM
-
-__all__ = ["MINILM", "Embedder", "Progress", "cosines", "shared"]

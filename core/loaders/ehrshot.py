@@ -27,8 +27,9 @@ from core.loaders.labelled import (
     with_findings,
 )
 from core.loaders.manifest import read_manifest
-from core.sequences import LabelRows, RawTable
+from core.sequences.build import RawTable
 from core.sequences.duck import sql_files, sql_text
+from core.sequences.labels import LabelRows
 from core.types import Cohort, Manifest, Skip
 
 ASSETS = "EHRSHOT_ASSETS"

@@ -22,18 +22,10 @@ from core import config as settings
 from core.errors import DataError, UnknownName
 from core.loaders.files import data_error, skip_of, stably
 from core.loaders.records import Raw, build_record
-from core.sequences import (
-    NO_TIME,
-    EventStore,
-    LabelRows,
-    Labels,
-    RawTable,
-    build_store,
-    match_labels,
-    split_codes,
-    store_folder,
-)
+from core.sequences.build import RawTable, build_store, store_folder
 from core.sequences.duck import connect, said
+from core.sequences.labels import LabelRows, Labels, match_labels, split_codes
+from core.sequences.store import NO_TIME, EventStore
 from core.types import Cohort, LabelCount, Record, Skip
 
 SMALL = 300 << 20

@@ -31,8 +31,10 @@ from core.loaders.labelled import (
     with_findings,
 )
 from core.loaders.manifest import read_manifest
-from core.sequences import SPLITS, LabelRows, RawTable
+from core.sequences.build import RawTable
 from core.sequences.duck import columns, connect, said, sql_files
+from core.sequences.labels import LabelRows
+from core.sequences.store import SPLITS
 from core.types import Cohort, Manifest, Skip
 
 NEEDED = ("subject_id", "time", "code")

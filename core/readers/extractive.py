@@ -13,13 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from core.embedding import MINILM, Embedder, cosines, shared
+from core.embedding.embedder import Embedder, cosines, shared
 from core.errors import InputError
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
 from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Answer, Prompt
+from core.weights import MINILM
 
 _DATE = re.compile(r"\[(?:\d{4,}-\d{2}-\d{2}|undated)\] ")
 

@@ -26,13 +26,9 @@ from core.runs.reviews import review_verdicts, reviews_of
 from core.runs.rows import COUNTS
 from core.runs.status import status
 from core.runs.tables import generator
-from core.stats import (
-    cluster_totals,
-    mcnemar_exact,
-    newcombe_paired,
-    paired_floor,
-    reported_interval,
-)
+from core.stats.clustered import cluster_totals
+from core.stats.paired import mcnemar_exact, newcombe_paired
+from core.stats.reported import paired_floor, reported_interval
 from core.storage.rows import RowStore
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 from core.runs.plan import Plan
 from core.runs.rows import LOCATION
 from core.runs.tables import Table
-from core.stats import wilson_interval
+from core.stats.intervals import wilson_interval
 from core.storage.rows import RowStore
 
 WRONG = {

@@ -17,17 +17,11 @@ import numpy as np
 from core.errors import UnknownName
 from core.runs.plan import Plan
 from core.runs.tables import Table, entry_columns, generator, literal
-from core.stats import (
-    benjamini_hochberg,
-    cluster_totals,
-    cochran_q,
-    holm_adjust,
-    mcnemar_exact,
-    newcombe_paired,
-    paired_floor,
-    reported_interval,
-    smallest_difference,
-)
+from core.stats.clustered import cluster_totals
+from core.stats.multiple import benjamini_hochberg, holm_adjust
+from core.stats.paired import cochran_q, mcnemar_exact, newcombe_paired
+from core.stats.power import smallest_difference
+from core.stats.reported import paired_floor, reported_interval
 from core.storage.rows import Ask
 
 POWER, ALPHA = 0.8, 0.05

@@ -17,7 +17,9 @@ import numpy as np
 from core.judges.failure import FAILURE_KINDS
 from core.runs.evidence import UNLOCATED
 from core.runs.plan import ArmConfig, Plan
-from core.stats import bootstrap_proportion, clustered_wilson, reported_interval, wilson_interval
+from core.stats.clustered import clustered_wilson
+from core.stats.intervals import bootstrap_proportion, wilson_interval
+from core.stats.reported import reported_interval
 from core.storage.rows import Ask, RowStore
 from core.types import BANDS
 

@@ -22,17 +22,9 @@ from numpy.typing import NDArray
 
 from core.runs.plan import Plan
 from core.runs.tables import Table, entry_columns, generator, known, literal
-from core.stats import (
-    ac1_of,
-    agreement_floors,
-    cluster_totals,
-    kappa_of,
-    positive_of,
-    raw_of,
-    repeat_agreement,
-    reported_interval,
-    share_floor,
-)
+from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
+from core.stats.clustered import cluster_totals
+from core.stats.reported import agreement_floors, reported_interval, share_floor
 from core.storage.rows import Ask
 
 CELLS = ("both_yes", "only_first", "only_second", "neither")

@@ -30,7 +30,8 @@ from core.runs.tables import (
     share_ends,
     tally,
 )
-from core.stats import Interval, difference_floor
+from core.stats.intervals import Interval
+from core.stats.reported import difference_floor
 from core.storage.rows import Ask, RowStore
 
 # Accuracy of each arm entry × reader × judge: by band, by kind of question, by k; refusals apart.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.experiments.curve.study import ALPHA, Curve, Placed, assemble, is_middle_of, study
-from core.stats import wilson_interval
+from core.stats.intervals import wilson_interval
 
 # Made-up answers with a known effect of position, to see what the tests of a curve can do.
 

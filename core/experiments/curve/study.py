@@ -14,15 +14,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats import (
-    cluster_totals,
-    clustered_intervals,
-    difference_floor,
-    holm_adjust,
-    reported_interval,
-    share_floor,
-)
+from core.stats.clustered import cluster_totals, clustered_intervals
 from core.stats.logistic import LogisticFit, clustered_logistic
+from core.stats.multiple import holm_adjust
+from core.stats.reported import difference_floor, reported_interval, share_floor
 from core.types import MIDDLE
 
 # Fixed, left-closed bins of positions in [0, 1]: deciles and quintiles, and the middle.

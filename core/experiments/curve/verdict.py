@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isnan
 
 from core.experiments.curve.study import ALPHA, FEWEST_CLUSTERS, Curve
-from core.stats import FEWEST_CLUSTERS as FEWEST_REPORTED
+from core.stats.reported import FEWEST_CLUSTERS as FEWEST_REPORTED
 
 NOUNS = {
     "clinician": "Accuracy by the clinicians' verdict",

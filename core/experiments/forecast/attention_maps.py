@@ -21,7 +21,7 @@ from core.experiments.forecast.tables import prediction_files, read_columns
 from core.loaders.labelled import LabelledData, labelled
 from core.runs.directory import RunDirectory
 from core.runs.plan import Plan
-from core.sequences import UNDATED, last_events
+from core.sequences.gather import UNDATED, last_events
 from core.types import Cohort
 
 KEPT_MODELS = 16

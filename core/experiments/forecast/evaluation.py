@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats import share_interval, thresholds
+from core.stats.ranking import thresholds
+from core.stats.reported import share_interval
 
 POINTS = 101
 """Points of a curve at most: a picture shows no more."""

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError, SpecError
-from core.sequences import LENGTH, SPLITS, EventStore, Labels, last_events
+from core.sequences.gather import LENGTH, last_events
+from core.sequences.labels import Labels
+from core.sequences.store import SPLITS, EventStore
 
 # What an event is called: its code, or its code with the range its value lies in.
 

@@ -15,7 +15,7 @@ from core.attention import ATTENTIONS
 from core.errors import SpecError, UnknownName
 from core.experiments.forecast.baselines import BASELINES
 from core.experiments.forecast.recipe import Choose, GateLoss, GateTraining
-from core.sequences import SPLITS
+from core.sequences.store import SPLITS
 
 USUAL = ("softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax")
 REFERENCE = "softmax"

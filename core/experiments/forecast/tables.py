@@ -27,22 +27,14 @@ from core.experiments.forecast.recipe import Epoch
 from core.experiments.forecast.spec import REFERENCE
 from core.protocol import Protocol
 from core.runs.rows import number
-from core.stats import (
-    Interval,
-    Placements,
-    Ranking,
-    auprc_floor,
-    auroc_difference_floor,
-    auroc_floor,
-    clustered_intervals,
-    clustered_ranking,
-    clustered_test,
-    delong_test,
-    hanley_mcneil,
-    holm_adjust,
-    placements,
-    reported_interval,
-)
+from core.stats.auroc import auprc_floor, auroc_difference_floor, auroc_floor
+from core.stats.clustered import clustered_intervals
+from core.stats.delong import Placements, clustered_test, delong_test, placements
+from core.stats.hanley_mcneil import hanley_mcneil
+from core.stats.intervals import Interval
+from core.stats.multiple import holm_adjust
+from core.stats.ranking import Ranking, clustered_ranking
+from core.stats.reported import reported_interval
 from core.storage.files import replacing
 from core.storage.query import Schema
 from core.storage.rows import RowStore

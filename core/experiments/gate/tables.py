@@ -18,7 +18,8 @@ from core import config as settings
 from core.experiments.gate.evaluation import Answers, Recalled
 from core.experiments.gate.variants import ALL_FAULTS, FAULTS, NO_FAULT
 from core.gate.measures import Floats, expected_calibration_error, known, reliability, score_gap
-from core.stats import clustered_auroc, share_interval
+from core.stats.auroc import clustered_auroc
+from core.stats.reported import share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 

@@ -27,7 +27,7 @@ from core.experiments.inhibition.verdict import (
 )
 from core.protocol import Protocol
 from core.runs.rows import number
-from core.stats import CrossedBootstrap, crossed_bootstrap
+from core.stats.crossed import CrossedBootstrap, crossed_bootstrap
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 

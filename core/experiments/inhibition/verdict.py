@@ -21,14 +21,9 @@ from numpy.typing import NDArray
 from core.experiments.inhibition.config import Measures
 from core.experiments.inhibition.spec import REFERENCE, controls_of
 from core.protocol import Protocol
-from core.stats import (
-    FEWEST_SEEDS,
-    CrossedBootstrap,
-    Interval,
-    crossed_bootstrap,
-    paired_floor,
-    share_floor,
-)
+from core.stats.crossed import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
+from core.stats.intervals import Interval
+from core.stats.reported import paired_floor, share_floor
 from core.types import MIDDLE
 
 Table = list[dict[str, Any]]

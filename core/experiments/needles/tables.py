@@ -26,15 +26,11 @@ from core.runs.job import reason_of
 from core.runs.plan import Plan
 from core.runs.rows import ANSWERS, VERDICTS
 from core.runs.tables import Table, cells, entry_columns, failures, generator, known
-from core.stats import (
-    FEWEST_CLUSTERS,
-    WithinContrast,
-    clustered_bootstrap,
-    holm_adjust,
-    share_interval,
-    wilson_interval,
-    within_contrast,
-)
+from core.stats.clustered import clustered_bootstrap
+from core.stats.intervals import wilson_interval
+from core.stats.multiple import holm_adjust
+from core.stats.reported import FEWEST_CLUSTERS, share_interval
+from core.stats.within import WithinContrast, within_contrast
 from core.storage.query import Schema, source
 from core.storage.rows import RowStore, snapshot
 from core.text.evidence import is_middle

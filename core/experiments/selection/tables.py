@@ -29,13 +29,8 @@ from core.runs.tables import (
     intervals,
     known,
 )
-from core.stats import (
-    cluster_totals,
-    clustered_intervals,
-    reported_interval,
-    share_floor,
-    share_interval,
-)
+from core.stats.clustered import cluster_totals, clustered_intervals
+from core.stats.reported import reported_interval, share_floor, share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 
