@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.experiments.inhibition.config import PARTS
-from core.experiments.inhibition.spec import read_options
+from core.experiments.inhibition.experiment import InhibitionRun
 from core.experiments.inhibition.tables import MODELS, tables
 from core.protocol import Protocol
 from core.runs.rows import blank
@@ -35,7 +35,7 @@ class Rows:
 
 
 def options(**more: Any) -> dict[str, Any]:
-    return read_options({**SPEC, **more}, 42)
+    return InhibitionRun().options({**SPEC, **more}, PROTOCOL)
 
 
 def row(variant: str, placement: str, seed: int, chance: Chance) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from core.errors import DataUseError, InputError
 from core.experiments.forecast.examples import examples, shuffled
 from core.experiments.forecast.experiment import items
-from core.experiments.forecast.spec import most_of
+from core.experiments.forecast.recipe import most_of
 from core.experiments.forecast.tables import (
     finding,
     in_words,
@@ -219,23 +219,23 @@ def test_what_may_not_or_cannot_be_done_is_said_before_a_folder_is_made(place: P
         ({"variants": ["softmaxx"]}, "Did you mean softmax"),
         ({"variants": ["softmax", "softmax"]}, "twice"),
         ({"variants": [{"name": "softmax", "gate": "joint"}]}, "no gate"),
-        ({"variants": [{"name": "gated_differential", "gate": "sometimes"}]}, "joint, frozen"),
+        ({"variants": [{"name": "gated_differential", "gate": "sometimes"}]}, "frozen, joint"),
         ({"variants": [{"name": "gated_differential", "sign": "-"}]}, "1-g"),
         ({"variants": [{"name": "h2o", "shares": 1}]}, "shares"),
         ({"baselines": ["forest"]}, "boosting_counts"),
-        ({"seeds": [1, 1]}, "different whole numbers"),
+        ({"seeds": [1, 1]}, "holds 1 twice"),
         ({"epochs": 0}, "from 1"),
         ({"devices": 0}, "from 1"),
         ({"values": "yes"}, "true or false"),
         ({"variants": [{"name": "softmax", "clip": -1}]}, "from 0"),
         ({"variants": [{"name": "softmax", "choose": "first"}]}, "best, last"),
         ({"variants": [{"name": "softmax", "split": "mine"}]}, "official, random"),
-        ({"variants": [{"name": "softmax", "encoder": {"norm": "no"}}]}, "pre, post"),
+        ({"variants": [{"name": "softmax", "encoder": {"norm": "no"}}]}, "post, pre"),
         ({"limit": 5}, "subsample"),
         ({"subsample": {"test": 5}}, "held_out"),
         ({"subsample": {"train": -1}}, "from 0"),
         ({"part": "test"}, "official split"),
-        ({"encoder": {"norm": "both"}}, "pre, post"),
+        ({"encoder": {"norm": "both"}}, "post, pre"),
         ({"encoder": {"depth": 3}}, "norm"),
         ({"arms": ["bm25"]}, "takes no arms"),
     ],

@@ -44,7 +44,7 @@ SMALL = {"steps": 4, "batch": 3, "questions": 4, "longest": 8, "save_every": 2}
 
 
 def config(attention: str = "softmax", **more: object) -> DecoderConfig:
-    return DecoderConfig(VOCABULARY.size, attention, **{**SHAPE, **more})  # pyright: ignore
+    return DecoderConfig(vocabulary=VOCABULARY.size, attention=attention, **{**SHAPE, **more})  # pyright: ignore
 
 
 def made(attention: str) -> Network:
@@ -128,7 +128,9 @@ def test_variants_of_a_seed_share_start_records_and_parameters():
 def test_the_first_heads_start_looking_back(attention):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        decoder = Decoder(DecoderConfig(VOCABULARY.size, attention, dim=96, heads=3))
+        decoder = Decoder(
+            DecoderConfig(vocabulary=VOCABULARY.size, attention=attention, dim=96, heads=3)
+        )
     batch = draw_batch(np.random.default_rng(0), 8, 10, 1, "uniform")
     tokens, positions, mask = map(torch.from_numpy, seen_by(batch))
     _, maps = decoder(tokens, positions, mask, need_weights=True)
@@ -256,7 +258,7 @@ def test_needles_that_do_not_fit_are_refused():
 
 def test_attention_adds_up_and_measures_are_the_same_each_time():
     trainer = DecoderTrainer(config("softmax"), Recipe(**SMALL), "cpu")
-    plan = Measures(5, 3, (6, 8), 8, 1, (0, 1))
+    plan = Measures(records=5, depths=3, lengths=(6, 8), base=8, usual=1, distractors=(0, 1))
     cells = measure(trainer, plan, lambda done, of: None)
     assert [(c.length, c.distractors) for c in cells[::3]] == [(6, 1), (8, 1), (8, 0)]
     for cell in cells:
@@ -270,7 +272,7 @@ def test_attention_adds_up_and_measures_are_the_same_each_time():
 def test_lookup_is_learned():
     recipe = Recipe(steps=260, batch=16, questions=12, longest=6, save_every=130)
     trainer = DecoderTrainer(
-        DecoderConfig(VOCABULARY.size, dim=48, heads=3, feedforward=64), recipe, "cpu"
+        DecoderConfig(vocabulary=VOCABULARY.size, dim=48, heads=3, feedforward=64), recipe, "cpu"
     )
     trainer.run()
     # One value in 64 by chance, one of about five lines by picking any of the record.

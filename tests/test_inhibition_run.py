@@ -11,7 +11,6 @@ import pytest
 from core import api
 from core.errors import InputError, SpecError, UnknownName, WorkFailed
 from core.experiments.inhibition.experiment import items
-from core.experiments.inhibition.spec import read_options
 from core.experiments.inhibition.training import DecoderTrainer
 from core.runs.directory import find_run, make_run
 from core.runs.estimate import consider
@@ -133,15 +132,15 @@ def test_a_checkpoint_that_outlived_its_row_goes_with_the_next_pass(run: str) ->
     [
         ({"data": "demo"}, "makes its own records"),
         ({"variants": ["h2o"]}, "attention of a decoder"),
-        ({"variants": ["softmax", "softmax"]}, "the same twice"),
+        ({"variants": ["softmax", "softmax"]}, "'softmax' twice"),
         ({"placements": ["middle"]}, "uniform"),
         ({"decoder": {"dim": 26}}, "multiple of 4"),
         ({"decoder": {"width": 26}}, "feedforward"),
-        ({"training": {"steps": 0}}, "'steps'"),
+        ({"training": {"steps": 0}}, "training.steps"),
         ({"training": {"longest": 500}}, "at most 120 lines"),
         ({"measures": {"base": 9}}, "none of its lengths"),
         ({"measures": {"lengths": [3, 24]}}, "no more lines than"),
-        ({"seeds": ["a"]}, "whole numbers"),
+        ({"seeds": ["a"]}, "a whole number"),
         ({"limit": 3}, "takes no limit"),
     ],
 )
@@ -163,7 +162,7 @@ def test_the_ready_made_specs_are_understood(place: Path, name: str) -> None:
 
 def test_a_plans_options_read_back_as_themselves() -> None:
     once = options(variants=["softmax", {"name": "gated_differential", "sign": "1-g"}])
-    assert read_options(json.loads(json.dumps(once)), 42) == once
+    assert options(**json.loads(json.dumps(once))) == once
 
 
 def test_a_dip_that_one_variant_lacks_is_called_flatter() -> None:

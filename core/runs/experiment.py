@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.errors import SpecError
 from core.protocol import Protocol
@@ -20,6 +20,9 @@ from core.runs.plan import Plan, Spec
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.types import Cohort, Instruction
+
+if TYPE_CHECKING:
+    from core.runs.options import Options
 
 Table = list[dict[str, Any]]
 MADE = "made by the run"
@@ -34,7 +37,8 @@ class Experiment(ABC):
 
     - ``lists``: which of arms, readers and judges a spec may name, and whether it must.
     - ``usual_arms``: the arms of a spec that names none.
-    - ``fields``: the spec's fields of this experiment alone, read by :meth:`options`.
+    - ``options_model``: the spec's fields of this experiment alone (:mod:`core.runs.options`).
+    - ``refuses``: fields of every spec that it does not take, and why.
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
       (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
       ``reason``.
@@ -51,7 +55,8 @@ class Experiment(ABC):
     title: ClassVar[str]
     lists: ClassVar[Mapping[str, bool]] = {}
     usual_arms: ClassVar[tuple[str, ...]] = ()
-    fields: ClassVar[tuple[str, ...]] = ()
+    options_model: ClassVar[type[Options] | None] = None
+    refuses: ClassVar[Mapping[str, str]] = {}
     schemas: ClassVar[Mapping[str, Schema]]
     main: ClassVar[str]
     compares: ClassVar[bool] = False
@@ -65,7 +70,18 @@ class Experiment(ABC):
 
         Raises SpecError, UnknownName or MissingModel.
         """
-        return {}
+        if self.options_model is None:
+            return {}
+        # Imported with the first spec, so that importing the engine stays fast.
+        from core.runs.options import read_table
+
+        given = {name: table[name] for name in self.fields if name in table}
+        return read_table(self.options_model, given).plan()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The spec's fields of this experiment alone."""
+        return tuple(self.options_model.model_fields) if self.options_model else ()
 
     def cohort(self, cohort: Cohort, what: Spec | Plan) -> Cohort:
         """The cohort that the run works on, derived from the one that was opened.

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.embedding.pairs import Entailment, require
-from core.errors import SpecError
+from core.embedding.pairs import Entailment
 from core.runs.directory import now
 from core.runs.evidence import buffer_claims, own_pick
 from core.runs.job import Job, Row, Stopped, reason_of
@@ -31,23 +30,6 @@ COLUMNS = (
 )  # fmt: skip
 
 Pair = tuple[str, str]
-
-
-def wanted(table: Mapping[str, Any]) -> str:
-    """What a spec's ``semantic`` asks for: "answer", "evidence", or "" for no semantic hits.
-
-    ``true`` is "answer". Raises SpecError for another value, MissingModel where the model is
-    not here.
-    """
-    value = table.get("semantic", False)
-    if value is False:
-        return ""
-    about = ABOUT[0] if value is True else value
-    if about not in ABOUT:
-        listed = " or ".join(f'"{name}"' for name in ABOUT)
-        raise SpecError(f"'semantic' of the spec is {value!r}; it takes true, false, {listed}")
-    require()
-    return about
 
 
 def score(job: Job, table: str) -> None:

@@ -58,6 +58,8 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
     for given in table:
         if given in LISTS and given not in kind.lists:
             raise SpecError(f"a run of kind {name!r} takes no {given}")
+        if given in kind.refuses:
+            raise SpecError(f"a run of kind {name!r} takes no {given}: {kind.refuses[given]}")
         if given not in (*FIELDS, *LISTS, *kind.fields):
             valid = (*FIELDS, *kind.lists, *kind.fields)
             raise UnknownName("field of a spec", str(given), valid)

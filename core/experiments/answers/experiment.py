@@ -7,11 +7,11 @@ indexes, vectors) serves every arm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from core.experiments.answers.tables import stage2
 from core.experiments.selection import tables as stage1
-from core.protocol import Protocol
+from core.experiments.selection.spec import SelectionOptions
 from core.runs import semantic
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
@@ -33,7 +33,7 @@ class AnswersRun(Experiment):
 
     name, title = "answers", "What readers answer and judges say"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": True, "judges": False}
-    fields = stage1.FIELDS
+    options_model = SelectionOptions
     schemas: ClassVar[Mapping[str, Schema]] = {
         "answers": ANSWERS,
         "verdicts": VERDICTS,
@@ -41,9 +41,6 @@ class AnswersRun(Experiment):
     }
     main, portion = "answers", "record"
     compares = True
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        return stage1.options(table)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)

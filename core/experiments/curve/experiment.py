@@ -7,9 +7,11 @@ read or judged anew; the responses and the clinicians' verdicts are the cohort's
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
-from core.errors import SpecError, UnknownName
+from pydantic import Field
+
+from core.errors import SpecError
 from core.experiments.curve.rows import (
     NOT_STATED,
     POSITIONS,
@@ -38,6 +40,7 @@ from core.runs.directory import now
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, outcome
 from core.runs.location import location_table
+from core.runs.options import Chosen, Known, Options, Several
 from core.runs.plan import Plan, Spec
 from core.runs.planner import chosen
 from core.runs.rows import blank, digest
@@ -68,29 +71,38 @@ CURVES: Schema = {
 (the same in every row of one position)."""
 
 
+class CurveOptions(Options):
+    """The fields of kind ``curve``."""
+
+    scores: Chosen[Annotated[str, Known("value of 'scores'", lambda: SCORES)]] = SCORES[:1]
+    """How an answer is scored."""
+    positions: Several[Annotated[str, Known("value of 'positions'", lambda: POSITIONS)]] = ()
+    """Which positions of the evidence; none named means the protocol's."""
+    bins: Chosen[Annotated[int, Known("value of 'bins'", lambda: BINS)]] = BINS[:1]
+    """Equal parts of a record."""
+    strata: Chosen[Annotated[str, Known("value of 'strata'", lambda: STRATA)]] = STRATA
+    """Groups of answers that have a curve of their own."""
+    snippets: Annotated[str, Known("value of 'snippets'", lambda: SNIPPETS)] = SNIPPETS[0]
+    """An answer stands once, at the best located piece of its evidence, or at every piece."""
+    least_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Evidence located with a lower score is left out."""
+
+    def plan(self) -> dict[str, Any]:
+        lists = {"scores": SCORES, "positions": POSITIONS, "bins": BINS, "strata": STRATA}
+        return super().plan() | {
+            name: [one for one in valid if one in getattr(self, name)]
+            for name, valid in lists.items()
+        }
+
+
 @EXPERIMENTS.register("curve")
 class CurveRun(Experiment):
     """Accuracy by position, with its null (PROTOCOL, Experiment 1)."""
 
     name, title = "curve", "Accuracy by position"
-    fields: ClassVar[tuple[str, ...]] = (
-        "scores", "positions", "bins", "strata", "snippets", "least_score",
-    )  # fmt: skip
+    options_model = CurveOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"curves": CURVES}
     main = "curves"
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        snippets = table.get("snippets", SNIPPETS[0])
-        if snippets not in SNIPPETS:
-            raise SpecError(f"'snippets' of the spec is {snippets!r}. Valid: {', '.join(SNIPPETS)}")
-        return {
-            "scores": _some(table, "scores", SCORES, SCORES[:1]),
-            "positions": _some(table, "positions", POSITIONS) if "positions" in table else [],
-            "bins": _some(table, "bins", BINS, BINS[:1]),
-            "strata": _some(table, "strata", STRATA, STRATA),
-            "snippets": snippets,
-            "least_score": _least(table.get("least_score", 0.0)),
-        }
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         asked = {instruction.id: instruction for instruction in instructions}
@@ -171,28 +183,6 @@ class CurveRun(Experiment):
 def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
     """The kinds of position of a run: those its spec names, else the protocol's."""
     return options["positions"] or [protocol.position]
-
-
-def _some(
-    table: Mapping[str, Any], name: str, valid: Sequence[Any], usual: Sequence[Any] = ()
-) -> list[Any]:
-    """A list of a spec, each of ``valid``, in their order."""
-    given = table.get(name, list(usual))
-    if not isinstance(given, list | tuple) or not given:
-        raise SpecError(
-            f"{name!r} of the spec is {given!r}; it takes a list of {', '.join(map(str, valid))}"
-        )
-    values = cast("Sequence[Any]", given)
-    for value in values:
-        if value not in valid or isinstance(value, bool):
-            raise UnknownName(f"value of {name!r}", str(value), map(str, valid))
-    return [value for value in valid if value in values]
-
-
-def _least(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise SpecError(f"'least_score' of the spec is {value!r}; it takes a number from 0 to 1")
-    return float(value)
 
 
 def _items(

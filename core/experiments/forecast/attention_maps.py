@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError, InputError, UnknownName
-from core.experiments.forecast.spec import variants_of
+from core.experiments.forecast.recipe import variants_of
 from core.experiments.forecast.tables import prediction_files, read_columns
 from core.loaders.labelled import LabelledData, labelled
 from core.runs.directory import RunDirectory

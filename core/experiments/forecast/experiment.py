@@ -16,13 +16,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.errors import DataUseError, UnknownName
-from core.experiments.forecast import spec as forecast_spec
 from core.experiments.forecast import tables as forecast_tables
 from core.experiments.forecast.baselines import fit
 from core.experiments.forecast.evaluation import sparsity
 from core.experiments.forecast.examples import Examples, examples, shuffled
-from core.experiments.forecast.recipe import Epoch, Recipe, collapsed
-from core.experiments.forecast.spec import Split, Variant, most_of, variants_of
+from core.experiments.forecast.recipe import (
+    Epoch,
+    Recipe,
+    Split,
+    Variant,
+    collapsed,
+    most_of,
+    variants_of,
+)
+from core.experiments.forecast.spec import ForecastOptions
 from core.experiments.forecast.tables import (
     MODELS,
     calibration_rows,
@@ -33,7 +40,6 @@ from core.experiments.forecast.tables import (
     write_predictions,
 )
 from core.loaders.labelled import labelled
-from core.protocol import Protocol
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
@@ -241,13 +247,14 @@ class ForecastRun(Experiment):
     """Attentions and counts compared on the same labels (PROTOCOL, Experiment 2)."""
 
     name, title = "forecast", "Forecasts, attentions compared"
-    fields: ClassVar[tuple[str, ...]] = forecast_spec.FIELDS
+    options_model = ForecastOptions
+    refuses: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("limit", "part"),
+        "it uses the official split; 'subsample' takes so many labels a split",
+    )
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
     main, portion = "models", "item"
     gpu, has_evidence = True, False
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        return forecast_spec.read_options(table, protocol.seed)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         found = items(spec.options, cohort)
@@ -271,13 +278,13 @@ class ForecastRun(Experiment):
             "the paper's table mixes splits and swaps three prevalences: anemia 69.0 %, "
             "hyponatremia 28.5 %, thrombocytopenia 33.2 % are the true ones",
         ]
-        apart = [v.label for v in forecast_spec.variants_of(plan.options) if v.split == "random"]
+        apart = [v.label for v in variants_of(plan.options) if v.split == "random"]
         if apart:
             told.append(
                 f"evaluated on patients of another split, and compared with no other: "
                 f"{', '.join(apart)}"
             )
-        most = forecast_spec.most_of(plan.options)
+        most = most_of(plan.options)
         if any(most.values()):
             used = ", ".join(f"{n:,} {split}" for split, n in most.items() if n)
             told.append(

@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from core.sequences import SPLITS
 
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]
 Choose = Literal["best", "last"]
+Split = Literal["official", "random"]
+REFERENCE = "softmax"
+"""The variant that the others are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An attention to train: ``options`` are its own; ``gate``, ``loss`` how a gate is trained.
+
+    The others are what the published run did not do alike for all, each off by default:
+    ``clip`` (0: none), ``choose`` ("last": no tuning), ``split`` ("random": patients split anew)
+    and ``encoder``, which goes before the run's own.
+    """
+
+    label: str
+    name: str
+    gate: GateTraining = "joint"
+    loss: GateLoss = "bce"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    clip: float = 1.0
+    choose: Choose = "best"
+    split: Split = "official"
+    encoder: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def variants_of(options: Mapping[str, Any]) -> list[Variant]:
+    """The variants of a plan's options."""
+    return [Variant(**one) for one in options["variants"]]
+
+
+def most_of(options: Mapping[str, Any]) -> dict[str, int]:
+    """At most so many labels of each split are used; 0 is all."""
+    value = options["subsample"]
+    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
 
 
 @dataclass(frozen=True, slots=True)

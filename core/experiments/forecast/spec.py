@@ -1,195 +1,136 @@
-"""What a spec of kind ``forecast`` may say, checked before a folder is made.
-
-A variant is an attention with its options, and for a gated one how its gate is trained. Its label
-is its name and what differs from the usual.
-"""
+"""What a spec of kind ``forecast`` may say, checked before a folder is made."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from typing_extensions import TypedDict
 
 from core.attention import ATTENTIONS
-from core.errors import SpecError, UnknownName
+from core.errors import SpecError
 from core.experiments.forecast.baselines import BASELINES
-from core.experiments.forecast.recipe import Choose, GateLoss, GateTraining
-from core.sequences.store import SPLITS
-
-USUAL = ("softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax")
-REFERENCE = "softmax"
-"""The variant that the others are compared with."""
-SEEDS = (1, 2, 3)
-Split = Literal["official", "random"]
-EPOCHS, LENGTH = 40, 256
-ENCODER = {"norm": ("pre", "post"), "cls_gate": ("neutral", "zero")}
-FIELDS = (
-    "tasks", "variants", "baselines", "seeds", "epochs", "values", "subsample", "length",
-    "encoder", "device", "devices",
-)  # fmt: skip
+from core.experiments.forecast.recipe import Choose, GateLoss, GateTraining, Split
+from core.runs.options import Count, Different, Known, Options, Several, Whole
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """An attention to train: ``options`` are its own; ``gate``, ``loss`` how a gate is trained.
+class Encoder(TypedDict, total=False):
+    """What the published run's encoder did not do alike for all."""
 
-    The others are what the published run did not do alike for all, each off by default:
-    ``clip`` (0: none), ``choose`` ("last": no tuning), ``split`` ("random": patients split anew)
-    and ``encoder``, which goes before the run's own.
-    """
+    __pydantic_config__ = Options.model_config  # pyright: ignore[reportGeneralTypeIssues]
+    norm: Literal["pre", "post"]
+    """Layer norm before or after each block."""
+    cls_gate: Literal["neutral", "zero"]
+    """What a gate says of the summary token."""
 
-    label: str
-    name: str
+
+class VariantOptions(Options):
+    """An attention to train; fields beside these are the attention's own options."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[str, Known("attention", ATTENTIONS.names)]
+    """The attention."""
     gate: GateTraining = "joint"
+    """A gate learns with the encoder, or alone first and is then frozen."""
     loss: GateLoss = "bce"
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    clip: float = 1.0
+    """The gate's own loss."""
+    clip: Annotated[float, Field(ge=0)] = 1.0
+    """Largest norm of all gradients together; 0 clips none."""
     choose: Choose = "best"
+    """The epoch that tuning likes best, or the last one: no tuning."""
     split: Split = "official"
-    encoder: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The cohort's own split, or patients split anew at random."""
+    encoder: Encoder = Field(default_factory=Encoder)
+    """Goes before the run's own."""
+
+    @property
+    def label(self) -> str:
+        """The name and all that was given with it, told apart in rows and tables."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        given |= {f"encoder.{key}": choice for key, choice in self.encoder.items()}
+        if "clip" in given:
+            given["clip"] = str(self.clip).removesuffix(".0")
+        changed = [f"{key}={given[key]}" for key in sorted(given.keys() - {"name", "encoder"})]
+        return " ".join([self.name, *changed])
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> VariantOptions:
+        """Make the attention once with its options."""
+        if self.model_fields_set - {"name"}:
+            from core.attention.parts.base import Shape
+
+            factory = ATTENTIONS.get(self.name)
+            of_gate = sorted({"gate", "loss"} & self.model_fields_set)
+            if of_gate and not getattr(factory, "gated", False):
+                refused = " or ".join(of_gate)
+                raise SpecError(f"variant {self.name!r} has no gate, so it takes no {refused}")
+            try:
+                factory(Shape(), **(self.model_extra or {}))
+            except (TypeError, ValueError) as error:
+                raise SpecError(f"variant {self.name!r}: {error}") from None
+        return self
+
+    def plan(self) -> dict[str, Any]:
+        """The variant as plans hold it, its options apart."""
+        own = {name: getattr(self, name) for name in VariantOptions.model_fields}
+        return {"label": self.label, "options": self.model_extra or {}} | own
 
 
-def read_options(table: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The fields of a spec, complete, as JSON values; raises SpecError or UnknownName.
+class Subsample(Options):
+    """At most so many labels of each split; 0 means all."""
 
-    ``seed`` draws the labels where ``subsample`` is given; the trainings' own are ``seeds``.
-    """
-    for name in ("limit", "part"):
-        if name in table:
-            raise SpecError(
-                f"a run of kind 'forecast' takes no {name}: it uses the official split; "
-                "'subsample' takes so many labels a split"
-            )
-    variants = [_variant(value) for value in _list(table, "variants", USUAL)]
-    labels = [one["label"] for one in variants]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise SpecError(f"'variants' of the spec holds {label!r} twice")
-    baselines = _list(table, "baselines", tuple(BASELINES), empty=True)
-    for name in baselines:
-        if name not in BASELINES:
-            raise UnknownName("baseline", str(name), BASELINES)
-    seeds = _list(table, "seeds", SEEDS)
-    if any(type(one) is not int or one < 0 for one in seeds) or len(set(seeds)) < len(seeds):
-        raise SpecError(f"'seeds' of the spec is {seeds!r}; it takes different whole numbers")
-    values = table.get("values", False)
-    if type(values) is not bool:
-        raise SpecError(f"'values' of the spec is {values!r}; it takes true or false")
-    device = table.get("device", "")
-    if not isinstance(device, str):
-        raise SpecError(f"'device' of the spec is {device!r}; it takes a name such as 'cpu'")
-    return {
-        "tasks": [str(one) for one in _list(table, "tasks", (), empty=True)],
-        "variants": variants,
-        "baselines": list(dict.fromkeys(baselines)),
-        "seeds": list(seeds),
-        "epochs": _whole(table, "epochs", EPOCHS, 1),
-        "values": values,
-        "subsample": _subsample(table),
-        "length": _whole(table, "length", LENGTH, 1),
-        "encoder": _encoder(table.get("encoder", {})),
-        "device": device,
-        "devices": _whole(table, "devices", 1, 1),
-    }
+    train: Whole = 0
+    tuning: Whole = 0
+    held_out: Whole = 0
 
 
-def variants_of(options: Mapping[str, Any]) -> list[Variant]:
-    """The variants of a plan's options."""
-    return [Variant(**one) for one in options["variants"]]
+def _variant(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
 
 
-def _variant(value: Any) -> dict[str, Any]:
-    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"name": value}
-    name = given.pop("name", None)
-    if not isinstance(name, str):
-        raise SpecError(
-            f"'variants' of the spec holds {value!r}; it takes names, or tables with a name"
+class ForecastOptions(Options):
+    """The fields of kind ``forecast``."""
+
+    tasks: Several[str] = ()
+    """Prediction tasks of the cohort; none named means all."""
+    variants: Different[
+        Annotated[
+            VariantOptions,
+            BeforeValidator(
+                _variant,
+                json_schema_input_type=Annotated[str, Known("attention", ATTENTIONS.names)]
+                | VariantOptions,
+            ),
+        ]
+    ] = tuple(
+        VariantOptions(name=name)
+        for name in (
+            "softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax",
         )
-    if name not in ATTENTIONS.names():
-        raise UnknownName("attention", name, ATTENTIONS.names())
-    encoder = _encoder(given.pop("encoder", {}))
-    told = given | {f"encoder.{key}": choice for key, choice in encoder.items()}
-    changed = " ".join(f"{key}={told[key]}" for key in sorted(told))
-    clip = given.pop("clip", 1.0)
-    if type(clip) not in (int, float) or not 0 <= clip < math.inf:
-        raise SpecError(f"'clip' of variant {name!r} is {clip!r}; it takes a number from 0")
-    gate, loss = given.pop("gate", "joint"), given.pop("loss", "bce")
-    choose, split = given.pop("choose", "best"), given.pop("split", "official")
-    for key, choice, valid in (
-        ("gate", gate, GateTraining),
-        ("loss", loss, GateLoss),
-        ("choose", choose, Choose),
-        ("split", split, Split),
-    ):
-        if choice not in get_args(valid):
-            listed = ", ".join(get_args(valid))
-            raise SpecError(f"{key!r} of variant {name!r} is {choice!r}. Valid: {listed}")
-    if changed:
-        _try(
-            name, given, {"gate", "loss"} & (value.keys() if isinstance(value, Mapping) else set())
-        )
-    label = f"{name} {changed}".strip()
-    return {
-        "label": label, "name": name, "gate": gate, "loss": loss, "options": given,
-        "clip": float(clip), "choose": choose, "split": split, "encoder": encoder,
-    }  # fmt: skip
+    )  # fmt: skip
+    """Attentions to compare: names, or tables with a name and options."""
+    baselines: Several[Annotated[str, Known("baseline", lambda: BASELINES)]] = tuple(BASELINES)
+    """Models of counts that the attentions are compared with."""
+    seeds: Different[Whole] = (1, 2, 3)
+    """A training for each."""
+    epochs: Count = 40
+    """Most epochs of a training."""
+    values: bool = False
+    """Measured values are read beside the codes."""
+    subsample: Whole | Subsample = 0
+    """At most so many labels of every split, or of each by name; 0 means all."""
+    length: Count = 256
+    """Latest events of a patient that are read."""
+    encoder: Encoder = Field(default_factory=Encoder)
+    """Of every variant that does not say otherwise."""
+    device: str = ""
+    """Where to train, such as "cpu" or "cuda:1"; empty means the fastest there is."""
+    devices: Count = 1
+    """GPUs that a training is parted among."""
 
-
-def _try(name: str, options: Mapping[str, Any], of_gate: set[str]) -> None:
-    """Make the attention once with its options; raises SpecError."""
-    from core.attention.parts.base import Shape
-
-    factory = ATTENTIONS.get(name)
-    if of_gate and not getattr(factory, "gated", False):
-        raise SpecError(f"variant {name!r} has no gate, so it takes no {' or '.join(of_gate)}")
-    try:
-        factory(Shape(), **options)
-    except (TypeError, ValueError) as error:
-        raise SpecError(f"variant {name!r}: {error}") from None
-
-
-def _encoder(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise SpecError(f"'encoder' of the spec is {value!r}; it takes a table")
-    given = cast("Mapping[str, Any]", value)
-    for key, choice in given.items():
-        if key not in ENCODER:
-            raise UnknownName("field of 'encoder'", str(key), ENCODER)
-        if choice not in ENCODER[key]:
-            raise SpecError(f"{key!r} of 'encoder' is {choice!r}. Valid: {', '.join(ENCODER[key])}")
-    return dict(given)
-
-
-def _subsample(table: Mapping[str, Any]) -> int | dict[str, int]:
-    """So many labels of every split, or of each by name; 0 is all."""
-    value = table.get("subsample", 0)
-    if not isinstance(value, Mapping):
-        return _whole(table, "subsample", 0, 0)
-    given = cast("Mapping[str, Any]", value)
-    for name in given:
-        if name not in SPLITS:
-            raise UnknownName("split of 'subsample'", str(name), SPLITS)
-    return {split: _whole(given, split, 0, 0) for split in SPLITS}
-
-
-def most_of(options: Mapping[str, Any]) -> dict[str, int]:
-    """At most so many labels of each split are used; 0 is all."""
-    value = options["subsample"]
-    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
-
-
-def _list(
-    table: Mapping[str, Any], name: str, usual: Sequence[Any], empty: bool = False
-) -> list[Any]:
-    value = table.get(name, list(usual))
-    if not isinstance(value, list | tuple) or not (value or empty):
-        raise SpecError(f"{name!r} of the spec is {value!r}; it takes a list")
-    return list(cast("Sequence[Any]", value))
-
-
-def _whole(table: Mapping[str, Any], name: str, usual: int, least: int) -> int:
-    value = table.get(name, usual)
-    if type(value) is not int or value < least:
-        raise SpecError(f"{name!r} of the spec is {value!r}; it takes a whole number from {least}")
-    return value
+    def plan(self) -> dict[str, Any]:
+        found = super().plan()
+        found["variants"] = [one.plan() for one in self.variants]
+        found["baselines"] = list(dict.fromkeys(self.baselines))
+        return found

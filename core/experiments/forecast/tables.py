@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from core import config as settings
 from core.experiments.forecast.evaluation import calibration_bins, pr_points, roc_points
 from core.experiments.forecast.examples import Examples, Part
-from core.experiments.forecast.recipe import Epoch
-from core.experiments.forecast.spec import REFERENCE
+from core.experiments.forecast.recipe import REFERENCE, Epoch
 from core.protocol import Protocol
 from core.runs.rows import number
 from core.stats.auroc import auprc_floor, auroc_difference_floor, auroc_floor

@@ -11,11 +11,11 @@ import json
 import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from core.errors import SpecError, UnknownName, WorkFailed
+from core.errors import WorkFailed
 from core.experiments.gate import tables as gate_tables
 from core.experiments.gate.evaluation import Evaluation
 from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
@@ -30,6 +30,7 @@ from core.protocol import Protocol
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.gate_training import SplitPairs, split_of, split_pairs, unread_note
 from core.runs.job import Job, Row
+from core.runs.options import Chosen, Count, Known, Options
 from core.runs.plan import Plan, Spec
 from core.runs.rows import digest
 from core.runs.training_jobs import TrainingJobs
@@ -151,7 +152,17 @@ def _saved(path: Path, split: Split) -> Split:
     return saved
 
 
-EPOCHS = 15
+class GateOptions(Options):
+    """The fields of kind ``gate``."""
+
+    variants: Chosen[Annotated[str, Known("group of gate variants", lambda: GROUPS)]] = GROUPS
+    """Groups of variants to train."""
+    epochs: Count = 15
+    """Epochs of each training."""
+
+    def plan(self) -> dict[str, Any]:
+        chosen = [name for name in GROUPS if name in self.variants]
+        return {"variants": chosen, "epochs": self.epochs}
 
 
 @EXPERIMENTS.register("gate")
@@ -159,26 +170,10 @@ class GateRun(Experiment):
     """Ablations and published faults of the QCCS gate (PROTOCOL, The QCCS gate)."""
 
     name, title = "gate", "The gate, ablated"
-    fields: ClassVar[tuple[str, ...]] = ("variants", "epochs")
+    options_model = GateOptions
+    refuses: ClassVar[Mapping[str, str]] = {"limit": "it needs every patient"}
     schemas: ClassVar[Mapping[str, Schema]] = {"variants": VARIANTS}
     main, portion = "variants", "variant"
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        if "limit" in table:
-            raise SpecError("a run of kind 'gate' takes no limit: it needs every patient")
-        given = table.get("variants", list(GROUPS))
-        if not isinstance(given, list | tuple) or not given:
-            raise SpecError(
-                f"'variants' of the spec is {given!r}; it takes a list of {', '.join(GROUPS)}"
-            )
-        chosen = cast("list[Any]", list(given))
-        for name in chosen:
-            if name not in GROUPS:
-                raise UnknownName("group of gate variants", str(name), GROUPS)
-        epochs = table.get("epochs", EPOCHS)
-        if type(epochs) is not int or epochs < 1:
-            raise SpecError(f"'epochs' of the spec is {epochs!r}; it takes a whole number from 1")
-        return {"variants": [name for name in GROUPS if name in chosen], "epochs": epochs}
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         split_of(cohort, spec.protocol)

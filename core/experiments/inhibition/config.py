@@ -3,64 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from core.errors import SpecError
+from core.runs.options import Count, Different, Options, Whole
 
 Placement = Literal["uniform", "edges"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 Labels = Literal["true", "shuffled"]
 LABELS: tuple[Labels, ...] = get_args(Labels)
+Positive = Annotated[float, Field(gt=0)]
 EDGE = 0.2
 """Placement "edges": evidence asked for in training stands in the first or last fifth of lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderConfig:
-    """A decoder of Qwen2's form; ``attention`` is a name of ATTENTIONS, ``options`` what it takes.
+class DecoderOptions(Options):
+    """The shape of a decoder of Qwen2's form, the same for every attention."""
 
-    ``dim`` is the width of the stream, split among ``heads``; ``theta`` is the base of rotary
-    positions. ``look_back``: the heads of the first layer start as "attend 1, 2, … tokens back";
-    without it they start like every other.
-    """
-
-    vocabulary: int
-    attention: str = "softmax"
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    dim: int = 96
-    heads: int = 3
-    layers: int = 2
-    feedforward: int = 192
-    theta: float = 1e6
+    dim: Count = 96
+    """Width of the stream, split among the heads."""
+    heads: Count = 3
+    layers: Count = 2
+    feedforward: Count = 192
+    """Width between the two layers of a feed-forward block."""
+    theta: Positive = 1e6
+    """Base of rotary positions."""
     look_back: bool = True
+    """The heads of the first layer start as "attend 1, 2, … tokens back"; without it they start
+    like every other."""
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        if self.dim % (4 * self.heads):
+            raise SpecError(
+                f"a decoder of dim {self.dim} with {self.heads} heads has heads of "
+                f"{self.dim / self.heads:g}; their width must be a multiple of 4"
+            )
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """One recipe for every variant; nothing in it hangs on the attention but ``labels``.
+class DecoderConfig(DecoderOptions):
+    """A decoder; ``attention`` is a name of ATTENTIONS, ``options`` what it takes."""
 
-    ``shortest`` to ``longest`` lines a training record has, drawn anew each step; ``batch``
-    records with ``questions`` each. AdamW at ``rate``: linear ``warm_up``, constant, and a cosine
-    to 0 over the second half. ``clip``: largest norm of all gradients together. ``save_every``:
-    steps between checkpoints.
+    vocabulary: Count
+    attention: str = "softmax"
+    options: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class TrainingOptions(Options):
+    """One recipe for every variant: AdamW, with a linear warm-up, a constant rate, and a cosine
+    to 0 over the second half."""
+
+    steps: Count = 1000
+    batch: Count = 16
+    """Records a step."""
+    questions: Count = 16
+    """Questions about each record."""
+    shortest: Annotated[int, Field(ge=2)] = 4
+    """Fewest lines of a training record; drawn anew each step."""
+    longest: Count = 24
+    """Most lines of a training record."""
+    rate: Positive = 3e-3
+    """Learning rate."""
+    warm_up: Whole = 50
+    """Steps until the rate is full."""
+    decay: Annotated[float, Field(ge=0)] = 0.01
+    """Weight decay."""
+    clip: Positive = 1.0
+    """Largest norm of all gradients together."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.shortest > self.longest:
+            raise SpecError("'training' of the spec: shortest is more than longest")
+        return self
+
+
+class Recipe(TrainingOptions):
+    """The recipe of one training; nothing in it depends on the attention but ``labels``.
+
+    ``save_every``: steps between checkpoints.
     ``labels``: what a gate's own loss takes for evidence: the line that holds it ("true"), or, as
     a control, that of another question of the same record ("shuffled").
     """
 
-    steps: int = 1000
-    batch: int = 16
-    questions: int = 16
-    shortest: int = 4
-    longest: int = 24
     placement: Placement = "uniform"
-    rate: float = 3e-3
-    warm_up: int = 50
-    decay: float = 0.01
-    clip: float = 1.0
-    seed: int = 1
-    save_every: int = 100
+    seed: Whole = 1
+    save_every: Count = 100
     labels: Labels = "true"
 
 
@@ -84,21 +118,31 @@ PARTS = ("evidence", "distractors", "first", "rest")
 that begins the record, and the rest (the other lines and the question)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """What is measured.
+class Measures(Options):
+    """What is measured."""
 
-    ``records`` a length; ``depths`` places each; ``lengths`` in lines, at ``usual`` distractors;
-    and at the length ``base`` every number of ``distractors``. ``seed`` draws the records.
-    """
+    records: Count = 100
+    """Records of each length and number of distractors."""
+    depths: Annotated[int, Field(ge=3)] = 7
+    """Places of the needle in each record."""
+    lengths: Different[Annotated[int, Field(ge=2)]] = (12, 24, 36, 48)
+    """Lengths in lines, each at ``usual`` distractors."""
+    base: Count = 24
+    """The length at which every number of distractors is measured."""
+    usual: Whole = 2
+    distractors: Different[Whole] = (0, 1, 2, 4)
+    seed: Whole = 42
+    """Draws the records."""
 
-    records: int = 100
-    depths: int = 7
-    lengths: tuple[int, ...] = (12, 24, 36, 48)
-    base: int = 24
-    usual: int = 2
-    distractors: tuple[int, ...] = (0, 1, 2, 4)
-    seed: int = 42
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if self.base not in self.lengths:
+            raise SpecError(f"'measures' of the spec: base {self.base} is none of its lengths")
+        if min(self.lengths) <= self.depths:
+            raise SpecError(
+                "'measures' of the spec: a length has no more lines than there are depths"
+            )
+        return self
 
     @property
     def conditions(self) -> tuple[tuple[int, int], ...]:

@@ -13,10 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.experiments.inhibition import spec as inhibition_spec
 from core.experiments.inhibition import tables as inhibition_tables
 from core.experiments.inhibition.config import Recipe, Stage
-from core.experiments.inhibition.spec import decoder_of, measures_of, recipe_of
+from core.experiments.inhibition.spec import InhibitionOptions, decoder_of, measures_of, recipe_of
 from core.experiments.inhibition.tables import MODELS, attended_rows, cell_rows, stage_rows
 from core.protocol import Protocol
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
@@ -136,14 +135,20 @@ class InhibitionRun(Experiment):
     """Small decoders that differ in their attention alone, compared by the needle's depth."""
 
     name, title = "inhibition", "Inhibition, attentions compared in reading"
-    fields: ClassVar[tuple[str, ...]] = inhibition_spec.FIELDS
+    options_model = InhibitionOptions
+    refuses: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("limit", "part"), "it makes its own records"
+    )
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
     main, portion = "models", "item"
     gpu = True
     makes_records, has_evidence = True, False
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        return inhibition_spec.read_options(table, protocol.seed)
+        measures = table.get("measures", {})
+        if isinstance(measures, Mapping):
+            measures = {"seed": protocol.seed, **measures}
+        return super().options({**table, "measures": measures}, protocol)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         return len(items(spec.options))

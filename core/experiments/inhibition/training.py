@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -139,4 +138,4 @@ class DecoderTrainer(Trainer[Network, Stage]):
         return torch.stack([loss.detach(), right, of_gate.detach()])
 
     def identity(self) -> Any:
-        return [asdict(self.config), asdict(self.recipe)]
+        return [self.config.model_dump(), self.recipe.model_dump()]

@@ -5,9 +5,10 @@ position changes (PROTOCOL, Experiment 1: controlled needle runs).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
-from core.errors import SpecError
+from pydantic import AfterValidator, Field
+
 from core.experiments.needles.cohort import NeedleCohort, cut_rows, needle_cohort
 from core.experiments.needles.tables import (
     NEEDLE_ANSWERS,
@@ -15,11 +16,11 @@ from core.experiments.needles.tables import (
     needle_question,
     needle_tables,
 )
-from core.protocol import Protocol
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
+from core.runs.options import Different, Options
 from core.runs.plan import Plan, Spec
 from core.runs.planner import chosen
 from core.runs.reviews import review_tables, reviews_of, with_reviews
@@ -27,16 +28,23 @@ from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.types import Cohort, Instruction
 
-USUAL: Mapping[str, Any] = {
-    "lengths": [1000, 4000, 16000],
-    "depths": list(range(0, 101, 10)),
-    "distractors": [0],
-    "needles": 4,
-    "patients": 5,
-}
-MOST_DISTRACTORS = 20
-MOST_NEEDLES = 24
-LEAST_LENGTH = 100
+T = TypeVar("T", bound=int)
+Ascending = Annotated[Different[T], AfterValidator(lambda values: tuple(sorted(values)))]
+
+
+class NeedleOptions(Options):
+    """The fields of kind ``needles``."""
+
+    lengths: Ascending[Annotated[int, Field(ge=100, le=10**7)]] = (1000, 4000, 16000)
+    """Lengths of the records, in tokens."""
+    depths: Ascending[Annotated[int, Field(ge=0, le=100)]] = tuple(range(0, 101, 10))
+    """Where the fact stands, in percent of the record's tokens."""
+    distractors: Ascending[Annotated[int, Field(ge=0, le=20)]] = (0,)
+    """Similar facts put into the record beside the one asked for."""
+    needles: Annotated[int, Field(ge=1, le=24)] = 4
+    """Made-up facts, each asked for in a series of its own."""
+    patients: Annotated[int, Field(ge=1, le=10**7)] = 5
+    """Records that are used."""
 
 
 @EXPERIMENTS.register("needles")
@@ -46,25 +54,15 @@ class NeedleRun(Experiment):
     name, title = "needles", "The same fact at every depth"
     lists: ClassVar[Mapping[str, bool]] = {"arms": False, "readers": True, "judges": True}
     usual_arms = ("full",)
-    fields = tuple(USUAL)
+    options_model = NeedleOptions
+    refuses: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("limit", "part"), "say 'patients' instead"
+    )
     schemas: ClassVar[Mapping[str, Schema]] = {
         "answers": NEEDLE_ANSWERS,
         "verdicts": NEEDLE_VERDICTS,
     }
     main, portion = "answers", "record"
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        for name in ("limit", "part"):
-            if name in table:
-                raise SpecError(f"a run of kind 'needles' takes no {name}: say 'patients' instead")
-        given = {**USUAL, **{name: table[name] for name in USUAL if name in table}}
-        return {
-            "lengths": _wholes(given, "lengths", LEAST_LENGTH, 10**7),
-            "depths": _wholes(given, "depths", 0, 100),
-            "distractors": _wholes(given, "distractors", 0, MOST_DISTRACTORS),
-            "needles": _whole(given["needles"], "'needles' of the spec", 1, MOST_NEEDLES),
-            "patients": _whole(given["patients"], "'patients' of the spec", 1, 10**7),
-        }
 
     def cohort(self, cohort: Cohort, what: Spec | Plan) -> NeedleCohort:
         return needle_cohort(cohort, what.options, what.protocol)
@@ -119,21 +117,3 @@ def _by_source(cohort: NeedleCohort, plan: Plan) -> dict[str, list[Instruction]]
     for instruction in chosen(cohort, plan):
         groups.setdefault(cohort.site(instruction.id).record, []).append(instruction)
     return groups
-
-
-def _whole(value: Any, where: str, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise SpecError(f"{where} is {value!r}; it takes a whole number from {least} to {most}")
-    return value
-
-
-def _wholes(table: Mapping[str, Any], name: str, least: int, most: int) -> list[int]:
-    """A field's numbers, ascending."""
-    given = table[name]
-    if not isinstance(given, list | tuple) or not given:
-        raise SpecError(f"{name!r} of the spec is {given!r}; it takes a list of whole numbers")
-    values = cast("Sequence[Any]", given)
-    found = {_whole(one, f"a value of {name!r} of the spec", least, most) for one in values}
-    if len(found) < len(values):
-        raise SpecError(f"{name!r} of the spec holds a number twice")
-    return sorted(found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from core.experiments.selection import tables as stage1
-from core.protocol import Protocol
+from core.experiments.selection.spec import SelectionOptions
 from core.runs import semantic
 from core.runs.answering import select
 from core.runs.directory import now
@@ -39,13 +39,10 @@ class SelectionRun(Experiment):
 
     name, title = "selection", "What each arm keeps"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
-    fields = stage1.FIELDS
+    options_model = SelectionOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **stage1.SCHEMAS}
     main, portion = "selections", "record"
     compares = True
-
-    def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        return stage1.options(table)
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from core.errors import SpecError
 from core.runs.experiment import EXPERIMENTS
 from core.runs.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Criterion, Stage1Facts, stage1_facts
 from core.runs.location import run_locations
 from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import SEMANTIC
-from core.runs.semantic import wanted
 from core.runs.tables import (
     ALL_BANDS,
     WIDE_BANDS,
@@ -360,34 +358,8 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
     return table
 
 
-FIELDS = ("semantic", "token_matched")
 SCHEMAS: Mapping[str, Schema] = {"semantic": SEMANTIC}
 """The table that stands beside a kind's own."""
-
-
-def options(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The two fields, checked.
-
-    ``semantic`` is "answer", "evidence" or "" (:func:`core.runs.semantic.wanted`),
-    ``token_matched``
-    a list of budgets. Raises SpecError, and MissingModel where semantic hits are asked for and
-    their model is not here.
-    """
-    return {"semantic": wanted(table), "token_matched": _budgets(table)}
-
-
-def _budgets(table: Mapping[str, Any]) -> list[int]:
-    value = table.get("token_matched", [])
-    given = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
-    for budget in given:
-        if type(budget) is not int or budget < 1:
-            raise SpecError(
-                f"'token_matched' of the spec is {value!r}; it takes a whole number from 1, or a "
-                "list of such"
-            )
-    if len(set(given)) < len(given):
-        raise SpecError(f"'token_matched' of the spec is {value!r}; it names a budget twice")
-    return given
 
 
 def stages(plan_options: Mapping[str, Any]) -> int:
