@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -177,7 +175,7 @@ def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chanc
     recipe = Recipe(batch=64, questions=16, steps=10, shortest=24)
     batch = batch_of(recipe, 9)
     assert labels_of(batch, recipe, 9) is batch.line
-    shuffled = replace(recipe, labels="shuffled")
+    shuffled = recipe.model_copy(update={"labels": "shuffled"})
     found = labels_of(batch, shuffled, 9)
     assert (np.sort(found, axis=1) == np.sort(batch.line, axis=1)).all()
     # Chance: two of a record's 16 questions have the same line, or the draw left one where it was.

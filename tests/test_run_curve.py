@@ -284,7 +284,7 @@ def test_a_score_nobody_has_is_a_failure_with_its_reason(place):
         ({"bins": [7]}, "Valid: 10, 5"),
         ({"bins": 10}, "takes a list"),
         ({"strata": ["sex"]}, "'sex'"),
-        ({"snippets": "first"}, "Valid: best, all"),
+        ({"snippets": "first"}, "Valid: all, best"),
         ({"arms": ["bm25"]}, "takes no arms"),
         ({"score": ["exact"]}, "Did you mean scores"),
     ],

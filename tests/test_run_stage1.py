@@ -387,7 +387,7 @@ def test_the_paper_s_buffer_comes_first_under_a_token_budget_and_a_run_warns_of_
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"semantic": "yes"}, ["'semantic'", "'yes'", '"answer" or "evidence"']),
+        ({"semantic": "yes"}, ["'semantic'", "'yes'", "answer, evidence"]),
         ({"semantic": 1.5}, ["'semantic'", "1.5"]),
         ({"token_matched": 0}, ["'token_matched'", "0", "from 1"]),
         ({"token_matched": [600, "x"]}, ["'token_matched'", "'x'"]),

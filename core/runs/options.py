@@ -110,7 +110,9 @@ def _refusal(error: ValidationError, schema: Schema) -> InputError:
         return SpecError(f"{path!r} of the spec {worst['msg']}")
     if "enum" in node:
         return UnknownName(f"value of {path!r}", str(value), map(str, node["enum"]))
-    return SpecError(f"{path!r} of the spec is {value!r}; it takes {_takes(schema, node)}")
+    held = isinstance(place[-1], int)
+    where = f"{path.rpartition('[')[0]!r} of the spec holds" if held else f"{path!r} of the spec is"
+    return SpecError(f"{where} {value!r}; it takes {_takes(schema, node)}")
 
 
 def _forms(schema: Schema, node: Schema) -> list[Schema]:
