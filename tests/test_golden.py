@@ -48,7 +48,7 @@ VARYING = {
     "machine",
 }
 """Columns that measure the machine or the day."""
-CHECKPOINT = re.compile(r"(?<=')[0-9a-f]{12}(?=')")
+CHECKPOINT = re.compile(r"(?<=['\"])[0-9a-f]{12}(?=\\*['\"])")
 """The hash of a gate's checkpoint, whose card names the version of the code."""
 RELATIVE = 1e-4
 

@@ -90,5 +90,5 @@ def test_the_top_level_is_the_agreed_one():
     files = {t for t in tops if not t.startswith(".")}
     assert files <= {
         "app.py", "pages", "core", "data", "cache", "tests", "requirements.txt",
-        "README.md", "Makefile", "CHANGELOG.md", "docs", "pyproject.toml",
+        "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "pyproject.toml",
     }  # fmt: skip

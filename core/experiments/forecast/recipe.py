@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from core.sequences import SPLITS
+from core.sequences.store import SPLITS
 
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]
