@@ -44,7 +44,7 @@ def test_another_installation_gets_the_same_tables_and_only_reads(
     assert found == wanted
     now = status(place.run)
     assert (now["status"], now["imported"], now["data"]) == ("done", True, "tiny")
-    with pytest.raises(InputError, match="done on another installation"):
+    with pytest.raises(InputError, match="imported from another installation"):
         resume(place.run)
     with pytest.raises(InputError, match="nothing to cancel"):
         cancel(place.run)
