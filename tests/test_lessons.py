@@ -248,6 +248,6 @@ def test_what_is_shared_is_found(tmp_path) -> None:
 
 def test_a_plan_that_cannot_be_met_is_refused() -> None:
     for plan in (ExamplePlan(lines=(3, 9)), ExamplePlan(lines=(9, 8)), ExamplePlan(kinds=("x",))):
-        with pytest.raises(InputError, match="lessons"):
+        with pytest.raises(InputError, match="training examples"):
             lesson(1, 1, plan)
     assert {"lab", "dose", "present", "latest"} <= set(kinds())

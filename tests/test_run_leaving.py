@@ -160,12 +160,12 @@ def test_a_worker_asks_for_the_window_before_its_first_item(place, cohort, site)
     folder = make_run(plan(read_spec(spec(cohort, site))))
     site.window = 0
     lock = take_lock(folder)
-    with pytest.raises(InputError, match="does not tell the window"):
+    with pytest.raises(InputError, match="does not report the window"):
         do_run(folder)
     lock.release()
     now = status(folder.id)
     assert (now["status"], now["done"], now["failed"]) == ("crashed", 0, 0)
-    assert "does not tell the window" in now["reason"] and not rows(folder.id, "answers")
+    assert "does not report the window" in now["reason"] and not rows(folder.id, "answers")
 
 
 def test_a_named_cluster_gets_records_only_where_the_tag_says_so(place, cohort, monkeypatch):
@@ -178,7 +178,7 @@ def test_a_named_cluster_gets_records_only_where_the_tag_says_so(place, cohort, 
 
     monkeypatch.setattr("core.runs.process.launch", launch)
     monkeypatch.setattr("core.runs.queue.tick", lambda: "")
-    refused = r"machines of ray://\S+: the data-use tag of ward says external_services_allowed = "
+    refused = r"machines of ray://\S+: the data-use tag of ward sets external_services_allowed = "
     # On loopback, too, there may be the first of many machines.
     for on in ("ray://head:6379", "ray://10.0.0.7", "ray://127.0.0.1:6379"):
         for begin in (start, enqueue):
