@@ -16,7 +16,7 @@ from core.runs.cluster.shards import Lot, lots
 from core.runs.components import ComponentSpec
 from core.runs.diff import rows
 from core.runs.directory import make_run
-from core.runs.experiment import KINDS
+from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped
 from core.runs.planner import opened, plan
 from core.runs.rows import ANSWERS
@@ -108,7 +108,7 @@ class Run:
     def __init__(self, table, go_on=lambda done: True):
         self.folder = make_run(plan(read_spec(table)))
         self.plan = self.folder.plan()
-        self.kind = KINDS.build(self.plan.kind)
+        self.kind = EXPERIMENTS.build(self.plan.kind)
         self.store = self.folder.store(self.plan.kind)
         cohort = self.kind.cohort(opened(self.plan.data), self.plan)
         self.job = Job(
