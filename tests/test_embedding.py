@@ -149,7 +149,7 @@ def test_a_spoilt_file_costs_its_rows_and_is_mended(tmp_path, name, damage, capl
         here, found = reader.read([key(i) for i in range(20)])
     assert not here.all() and (found[here] == data[here]).all()
     if damage in ("a flipped byte", "zeros") and name == "vectors.bin":
-        assert "made again" in caplog.text and here.sum() >= 18
+        assert "computed again" in caplog.text and here.sum() >= 18
     reader.add([key(i) for i in range(20)], data)
     here, found = Vectors(tmp_path, 8).read([key(i) for i in range(20)])
     assert here.all() and (found == data).all()

@@ -106,7 +106,7 @@ def test_labels_that_changed_since_are_not_shown_as_the_examined_ones(
     lines = before.splitlines()
     file.write_text("\n".join([lines[0], *lines[9:]]) + "\n")
     try:
-        with pytest.raises(DataError, match="other labels"):
+        with pytest.raises(DataError, match="labels differ from those of the run"):
             api.attention_map(run, TASK, 40, 3)
     finally:
         file.write_text(before)

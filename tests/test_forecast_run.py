@@ -294,7 +294,7 @@ def test_a_variant_on_a_split_of_its_own_is_compared_with_none(place: Path) -> N
     assert summed[apart]["difference"] is None
     assert summed["softmax choose=last"]["difference"] is not None
     assert [row["n"] for row in told["tables"]["splits"]] == [80, 80, 80]
-    assert any("split of their own" in warning for warning in told["warnings"])
+    assert any("patients of another split" in warning for warning in told["warnings"])
     assert set(attention_map(id, "anemia", 0, 1).models) and apart not in {
         one.variant for one in attention_map(id, "anemia", 0, 1).models
     }

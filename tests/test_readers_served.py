@@ -193,7 +193,7 @@ def test_the_window_is_the_servers_word_or_the_option(server):
     assert reader(server, window=900).window == 900
     with (
         OpenAIFake(window=0) as silent,
-        pytest.raises(InputError, match="give the reader 'window'"),
+        pytest.raises(InputError, match="set the reader's 'window'"),
     ):
         _ = reader(silent).window
     long = reader(server).read(prompts(1)[0].__class__("word " * 5000, "?", (), 1))

@@ -105,7 +105,7 @@ def test_a_trainer_without_an_identity_keeps_no_checkpoint(tmp_path: Path) -> No
     class Plain(LineTrainer):
         identity = Trainer.identity
 
-    with pytest.raises(TypeError, match="Plain has no identity"):
+    with pytest.raises(TypeError, match="Plain defines no identity"):
         Plain().run(checkpoint=tmp_path / "line.safetensors")
 
 
