@@ -45,7 +45,7 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt |
 	$(PIP) -r tests/requirements.txt
 	@touch $@ $(VENV)/.app
 
-# The tests wait for browsers and servers at times: what uses the processor alone runs beside them.
+# The tests wait for browsers and servers at times: what uses the processor alone runs at the same time.
 test: $(VENV)/.test browser
 	@$(MAKE) --no-print-directory -j 3 screens unit static
 

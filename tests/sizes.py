@@ -1,4 +1,4 @@
-"""Sizes of the product beside their limits: ``python -m tests.sizes``.
+"""Sizes of the product with their limits: ``python -m tests.sizes``.
 
 Lines and files are those that git tracks; a package is a direct child of ``core`` and its Python
 files; the import time is the shortest of five fresh processes, as other work only adds to it.
