@@ -60,10 +60,10 @@ class _Question(BaseModel):
     category: str = ""
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """The choices that are not empty."""
-        stated = (getattr(self, f"choice_{letter}").strip() for letter in LETTERS)
-        return tuple(option for option in stated if option)
+    def choices(self) -> dict[str, str]:
+        """Letter → the choice, of those that are not empty."""
+        stated = {letter: getattr(self, f"choice_{letter}").strip() for letter in LETTERS}
+        return {letter: choice for letter, choice in stated.items() if choice}
 
     @property
     def notes(self) -> list[str]:
@@ -156,8 +156,8 @@ class EhrNoteQa(RecordLoader):
             )
         records, questions, counts = patients.records(), Questions(), Counter[str]()
         for name, number, one in asked:
-            id, letter = str(one.patient_id), LETTERS.index(one.answer.strip())
-            if id not in records or letter >= len(one.options):
+            id, answer = str(one.patient_id), one.choices.get(one.answer.strip())
+            if id not in records or answer is None:
                 reason = "asks about a patient without notes"
                 reason = reason if id not in records else "names an answer without a choice"
                 log.skip(name, number, f"{reason} — {_FORMAT}")
@@ -165,9 +165,9 @@ class EhrNoteQa(RecordLoader):
             counts[id] += 1
             instruction = Instruction(
                 f"{id}-q{counts[id]}", id, one.question.strip(), domain=one.category,
-                task_type=task_type_of(one.question), options=one.options,
+                task_type=task_type_of(one.question), options=tuple(one.choices.values()),
             )  # fmt: skip
-            questions.locate(instruction, records[id], one.options[letter], (), False)
+            questions.locate(instruction, records[id], answer, (), False)
         return records, questions
 
     def _add_discharge(

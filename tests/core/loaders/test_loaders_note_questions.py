@@ -126,11 +126,14 @@ def test_ehrnoteqa_as_its_authors_process_it_has_its_own_notes(tmp_path: Path) -
         "note_2": "More.",
         "note_3": "",
     }
-    (tmp_path / "EHRNoteQA_processed.jsonl").write_text(lines(choice("1", **notes, choice_E="")))
+    rows = [choice("1", **notes, choice_A="", choice_E=""), choice("1", choice_B="")]
+    (tmp_path / "EHRNoteQA_processed.jsonl").write_text(lines(*rows))
     cohort = open_cohort(tmp_path)
     events = cohort.records["1"].events
     assert [str(event.time) for event in events] == ["2180-05-06 00:00:00", "None"]
-    assert len(cohort.instructions[0].options) == 4
+    # An empty choice leaves the letters of the others as they are; an answer that is one is none.
+    assert [one.options for one in cohort.instructions] == [("option B", "option C", "option D")]
+    assert cohort.gold["1-q1"].answer == "option B" and [one.line for one in cohort.skipped] == [2]
 
 
 COLUMNS = ("Row Number", "Note ID", "Patient Note", "Question", "Relevant Entities",
