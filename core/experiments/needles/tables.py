@@ -67,9 +67,9 @@ def needle_question(cohort: NeedleCohort, instruction: Instruction, protocol: Pr
 
 FROM_VERDICTS = (
     "label", "reader", "record", "instruction", *SITE, "order_position", "time_position",
-    "token_position", "judge", "outcome", "answer_key",
+    "token_position", "judge", "outcome", "refusal", "answer_key",
 )  # fmt: skip
-BY_PEOPLE = ("judge", "outcome", "answer_key")
+BY_PEOPLE = ("judge", "outcome", "refusal", "answer_key")
 FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_tokens")
 
 
@@ -96,7 +96,7 @@ def needle_rows(
         site = ", ".join(f"a.{name}" for name in FROM_VERDICTS if name not in BY_PEOPLE)
         statements.append(
             f"INSERT INTO needle_verdicts BY NAME SELECT {site}, h.judge, h.outcome, "
-            f"h.answer_key, {more}, {correct.format('h.outcome')} "
+            f"h.refusal, h.answer_key, {more}, {correct.format('h.outcome')} "
             f"FROM {answers} a JOIN {human_verdicts(reviews)} ON a.key = h.answer_key"
         )
     with snapshot(lambda: statements) as ask:
@@ -192,7 +192,8 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 
 def _counted(rows: Sequence[Row]) -> Row:
     """n judged, number right, share with its interval by patients, Wilson's, and its bounds were
-    all that was not judged wrong or all right; what was not judged; shares of the prompts."""
+    all that was not judged wrong or all right; how many of n declined to answer; what was not
+    judged; shares of the prompts."""
     judged = [row for row in rows if row["correct"] is not None]
     n, correct = len(judged), sum(row["correct"] for row in judged)
     share = wilson_interval(correct, n) if n else None
@@ -204,6 +205,7 @@ def _counted(rows: Sequence[Row]) -> Row:
         **ends("wilson_", share),
         "bound_low": correct / len(rows) if rows else None,
         "bound_high": (correct + len(rows) - n) / len(rows) if rows else None,
+        "refusals": sum(row["refusal"] for row in judged),
         "unparsed": sum(row["outcome"] == "unparsed" for row in rows),
         "failed": sum(row["outcome"] == "failed" for row in rows),
         "in_prompt": _mean(rows, "evidence_in_prompt"),

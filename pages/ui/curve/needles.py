@@ -190,6 +190,7 @@ def _heatmaps(
             "% [95 %, by patient]": shares(rows, "accuracy", "patient_low", "patient_high"),
             "unscored as incorrect–correct": intervals(rows, "bound_low", "bound_high"),
             "in prompt": rows["in_prompt"].map(percent),
+            "declined": rows["refusals"],
             "unparsed": rows["unparsed"],
             "failed": rows["failed"],
         }

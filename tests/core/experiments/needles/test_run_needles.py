@@ -250,7 +250,8 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     items = [
         {"label": "bm25", "reader": "one", "judge": "strict", "record": f"p{p}", "needle": "0",
          "length": 400, "depth": depth, "distractors": 0, "correct": depth != 50,
-         "outcome": "", "evidence_in_prompt": True, "question_survived": True}
+         "outcome": "", "refusal": depth == 50, "evidence_in_prompt": True,
+         "question_survived": True}
         for p in range(8) for depth in (0, 25, 50, 75, 100)
     ]  # fmt: skip
     (sure,) = contrasts(items, run_plan)
@@ -266,7 +267,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert contrast["p_holm"] <= 0.05 < contrast["p_bound_holm"] == 1
     assert "no difference between middle and edge is claimed" in in_words(contrast)
     cell = _counted([row for row in items if row["depth"] == 50])
-    assert (cell["n"], cell["accuracy"], cell["unparsed"]) == (4, 0, 4)
+    assert (cell["n"], cell["accuracy"], cell["refusals"], cell["unparsed"]) == (4, 0, 4, 4)
     assert (cell["bound_low"], cell["bound_high"]) == (0, 0.5)
     assert cell["patient_low"] is None, "four patients give no interval"
     edge = _counted([row | {"correct": True} for row in items if row["depth"] == 0])
