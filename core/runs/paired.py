@@ -142,13 +142,16 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
 
 def conclusion(row: Mapping[str, Any]) -> str | None:
     """What a comparison shows at .05 after Holm: "better", "worse", "no difference shown", or "not
-    claimed" where the unscored answers could overturn it; None without a pair."""
+    claimed: …" where the interval by patient includes 0 (McNemar's test takes items of a patient as
+    independent) or the unscored answers could reverse it; None without a pair."""
     if row["p_holm"] is None:
         return None
     if row["p_holm"] > ALPHA:
         return "no difference shown"
+    if row["patient_low"] is not None and row["patient_low"] <= 0 <= row["patient_high"]:
+        return "not claimed: its interval by patient includes 0"
     if row["p_bound_holm"] > ALPHA:
-        return "not claimed: unscored answers could overturn it"
+        return "not claimed: unscored answers could reverse it"
     return "better" if row["difference"] > 0 else "worse"
 
 
@@ -310,7 +313,7 @@ def multiplicity(tables: dict[str, Table]) -> Table:
                 "reader": reader,
                 "judge": judge,
                 "tests": len(family),
-                "adjusted": "Holm; Benjamini and Hochberg too",
+                "adjusted": "Holm; Benjamini and Hochberg beside it",
                 "below_05": sum(row["p"] <= ALPHA for row in family),
                 "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
                 "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),

@@ -20,6 +20,8 @@ def pair(label: str, difference: float, p: float, **more: object) -> dict[str, o
         "difference": difference,
         "p_holm": p,
         "p_bound_holm": p,
+        "patient_low": None,
+        "patient_high": None,
         **more,
     }
     return row | {"verdict": conclusion(row)}
@@ -48,7 +50,14 @@ def verdict_text(*pairs: dict[str, object]) -> str:
 def test_a_difference_that_unscored_answers_could_overturn_is_not_claimed():
     assert verdict_text(pair("a", 0.1, 0.01, p_bound_holm=0.3), pair("b", -0.2, 0.01)) == (
         "Against Full record (22.5 % correct): b (−20.0 points) is worse; no difference is claimed "
-        "for a (+10.0 points), because unscored answers could reverse it."
+        "for a (+10.0 points): unscored answers could reverse it."
+    )
+
+
+def test_a_difference_whose_interval_by_patient_includes_0_is_not_claimed():
+    uncertain = pair("a", 0.1, 0.01, patient_low=-0.02, patient_high=0.2)
+    assert verdict_text(uncertain).endswith(
+        "for a (+10.0 points): its interval by patient includes 0."
     )
 
 

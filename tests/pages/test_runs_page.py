@@ -329,12 +329,12 @@ def test_a_question_that_changed_is_read_side_by_side(run, other, monkeypatch):
 
 def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_worse():
     row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better"}
-    open_one = row | {"verdict": "not claimed: unscored answers could overturn it"}
+    open_one = row | {"verdict": "not claimed: unscored answers could reverse it"}
     text = compare.sentence([row, open_one], "a", "b")
     assert "Of 2 comparisons, **a** is more accurate than **b** in 1, less accurate in 0" in text
-    assert "In 1, unscored items could reverse the difference." in text
+    assert "In 1, the difference is not claimed: unscored answers could reverse it." in text
     alone = compare.sentence([open_one], "a", "b")
-    assert "not shown to differ" in alone and "In 1, unscored items" in alone
+    assert "not shown to differ" in alone and "In 1, the difference is not claimed" in alone
     assert compare.sentence([row], "a", "b").count("unscored") == 0
 
 

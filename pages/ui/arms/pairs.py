@@ -54,8 +54,8 @@ def pairs(comparison: Comparison) -> None:
         "Questions judged for both arms. p: McNemar's exact test on the discordant questions. "
         "Holm's adjustment covers all comparisons of this reader and judge; BH "
         "(Benjamini–Hochberg) controls the false discovery rate. By patient: patient-level "
-        "bootstrap; the p values treat questions as independent. No interval by patient below 5 "
-        "patients."
+        "bootstrap; the p values treat questions as independent, so a difference whose interval by "
+        "patient includes 0 is not claimed. No interval by patient below 5 patients."
     )
     _readers(comparison)
     _tests(comparison)

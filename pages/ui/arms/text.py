@@ -59,11 +59,10 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         rest -= len(rows)
         if rows:
             parts.append(f"{_arms(rows)} {'is' if len(rows) == 1 else 'are'} {verdict}")
-    if unclaimed:
-        parts.append(
-            f"no difference is claimed for {_arms(unclaimed)}, because unscored answers could "
-            "reverse it"
-        )
+    for verdict in dict.fromkeys(row["verdict"] for row in unclaimed):
+        rows = [row for row in unclaimed if row["verdict"] == verdict]
+        reason = verdict.partition(": ")[2]
+        parts.append(f"no difference is claimed for {_arms(rows)}: {reason}")
     if not parts and len(pairs) == 1:
         other = api.title("arm", pairs[0]["label"])
         return f"{other} does not differ significantly from {name} ({correct})."

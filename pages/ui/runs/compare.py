@@ -206,14 +206,14 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
     """In how many comparisons a run is better, worse, not claimed or not different."""
     verdicts = [row["verdict"] or "" for row in rows]
     better, worse = verdicts.count("better"), verdicts.count("worse")
-    unclaimed = sum(verdict.startswith("not claimed") for verdict in verdicts)
+    unclaimed = Counter(verdict for verdict in verdicts if verdict.startswith("not claimed"))
     more, less = {
         "accuracy": ("more accurate", "less accurate"),
         "evidence in the prompt": ("showing its reader the evidence more often", "less often"),
     }.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
     name, other = plain(run), plain(baseline)
     count = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
-    doubt = f" In {unclaimed}, unscored items could reverse the difference." if unclaimed else ""
+    doubt = "".join(f" In {n}, the difference is {verdict}." for verdict, n in unclaimed.items())
     if not better and not worse:
         return (
             f"**{name}** is not shown to differ from **{other}** in any of {count} "
@@ -221,8 +221,8 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
         )
     return (
         f"Of {count}, **{name}** is {more} than **{other}** in {better}, {less} in {worse}, and "
-        f"not significantly different in {len(rows) - better - worse - unclaimed} (Holm-adjusted "
-        f"p below .05).{doubt}"
+        f"not significantly different in {len(rows) - better - worse - unclaimed.total()} "
+        f"(Holm-adjusted p below .05).{doubt}"
     )
 
 
@@ -274,7 +274,8 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
         "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
         "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
-        "excluded; a difference that they could reverse is not claimed."
+        "excluded; a difference that they could reverse, or whose interval by patient includes 0, "
+        "is not claimed."
     )
 
 

@@ -544,7 +544,7 @@ def difference_rows(frame: pd.DataFrame, low: str, high: str) -> list[ForestRow]
 
 
 def not_claimed(row: Mapping[str, Any]) -> str:
-    """ ", not claimed" where unscored answers could reverse a difference; else empty."""
+    """ ", not claimed" where a significant difference is not claimed; else empty."""
     verdict = row.get("verdict")
     return ", not claimed" if isinstance(verdict, str) and verdict.startswith("not claimed") else ""
 

@@ -11,7 +11,7 @@ import pytest
 from core.errors import UnknownName
 from core.experiments.answers.tables import stage2
 from core.runs.facts import facts
-from core.runs.paired import paired
+from core.runs.paired import adjust, difference, paired, resampled
 from core.runs.plan import ComponentSpec
 from core.runs.rows import SEMANTIC, blank
 from core.stats.paired import mcnemar_exact
@@ -213,6 +213,22 @@ def test_unscored_answers_bound_every_accuracy_and_every_claim(tmp_path, rows):
         if (r["table"], r["reader"], r["judge"]) == ("paired", "one", "strict")
     ]  # fmt: skip
     assert counts["below_05"] > counts["below_05_holm"], "the overturned pair is not counted"
+
+
+def test_a_difference_that_rests_on_one_patient_is_not_claimed():
+    """Twenty gains of one patient of six are significant if questions are independent."""
+    cells = np.array([[0.0, 20.0, 0.0, 0.0], *[[4.0, 0.0, 0.0, 4.0]] * 5])
+    totals = np.stack([cells[:, 1] - cells[:, 2], cells.sum(axis=1)], axis=1)
+    draws = resampled(totals, plan(), "test")[:, 0]
+    row = difference(cells, draws, 60, (20, 0, 20, 0))
+    adjust([row])
+    assert row["p_holm"] < 1e-5 and row["patient_low"] <= 0 < row["patient_high"]
+    assert row["verdict"] == "not claimed: its interval by patient includes 0"
+    spread = np.array([[3.0, 4.0, 0.0, 3.0]] * 6)
+    totals = np.stack([spread[:, 1] - spread[:, 2], spread.sum(axis=1)], axis=1)
+    row = difference(spread, resampled(totals, plan(), "test")[:, 0], 60, (24, 0, 24, 0))
+    adjust([row])
+    assert row["patient_low"] > 0 and row["verdict"] == "better"
 
 
 def test_any_arm_can_be_the_baseline(store, rows):
