@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -21,7 +20,7 @@ from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, read_text, read_xml, shown, unused
 from core.loaders.questions import Questions, task_type_of
-from core.loaders.records import LazyRecords, build_record, entry
+from core.loaders.records import LazyRecords, PatientEntries, entry
 from core.parsing import read_document
 from core.types import Instruction, Record, Span
 
@@ -45,17 +44,6 @@ class _Case(BaseModel):
 _KEY = TypeAdapter(list[_Case])
 
 
-def _files(place: Path) -> list[Path]:
-    inside = [place] if place.is_file() else sorted(place.iterdir())
-    return [f for f in inside if f.suffix.lower() == ".xml" and f.is_file() and _is_archehr(f)]
-
-
-def _is_archehr(path: Path) -> bool:
-    with path.open("rb") as opened:
-        head = opened.read(1 << 14)
-    return b"<annotations" in head and b"<case" in head
-
-
 def _text(case: Element, tag: str) -> str:
     element = case.find(tag)
     return "" if element is None else " ".join(" ".join(element.itertext()).split())
@@ -74,11 +62,6 @@ def _note(case: Element) -> tuple[str, dict[str, tuple[int, int]]]:
     return text, places
 
 
-def _record(id: str, text: str, file: str) -> tuple[Record, list[str]]:
-    note = entry(None, "note", name="note excerpt", text=text, note_id=id)
-    return build_record(id, [note], {}, file, by_time=False), []
-
-
 @LOADERS.register("archehr_qa")
 class ArchEhrQa(RecordLoader):
     """ArchEHR-QA's cases, with the key where it is there."""
@@ -87,16 +70,13 @@ class ArchEhrQa(RecordLoader):
     title = "ArchEHR-QA (XML of cases, JSON key of sentence labels)"
     source = "ArchEHR-QA"
     licence = "PhysioNet Credentialed Health Data License"
-
-    def accepts(self, path: str) -> bool:
-        """An XML file of cases, or a folder with one."""
-        return bool(_files(Path(path)))
+    suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All cases with sentences, and their questions."""
         cases: dict[str, tuple[Element, str, dict[str, tuple[int, int]], _Case | None]] = {}
-        readers, numbers = {}, Counter[str]()
-        for file in _files(place):
+        patients, numbers = PatientEntries(log), Counter[str]()
+        for file in self.files(place):
             name = shown(file, root)
             with log.skipping(name):
                 key = self._key(file, root, log)
@@ -108,10 +88,11 @@ class ArchEhrQa(RecordLoader):
                         continue
                     id = unused(stated, cases, numbers)
                     cases[id] = (case, name, places, key.get(stated))
-                    readers[id] = partial(_record, id, text, name)
+                    note = entry(None, "note", name="note excerpt", text=text, note_id=id)
+                    patients.add(id, name, note)
         if not cases:
             raise log.nothing_read(place.name, "holds no case")
-        records, questions = LazyRecords(readers, log), Questions()
+        records, questions = patients.records(by_time=False), Questions()
         for id, (case, name, places, labels) in cases.items():
             asked = _text(case, "clinician_question") or _text(case, "patient_question")
             if not asked:

@@ -63,11 +63,34 @@ class CohortLoader(ABC):
 
 
 class RecordLoader(CohortLoader):
-    """A format of records. Subclasses write ``accepts`` and ``read``.
+    """A format of records. Subclasses write ``read``, and ``accepts`` or ``suffix`` and ``marks``.
 
+    ``suffix`` and ``marks``: the ending (lower case) of the format's files, and texts that the
+    first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``.
     :class:`core.loaders.records.PatientEntries` collects the entries of patients,
     :func:`core.loaders.questions.read_question_tables` reads questions in MedAlign's columns.
     """
+
+    suffix: ClassVar[str]
+    marks: ClassVar[tuple[bytes, ...]]
+    sniffed: ClassVar[int] = 1 << 16
+    marks_in_line: ClassVar[bool] = False
+
+    def accepts(self, path: str) -> bool:
+        """A file with the format's marks, or a folder with one."""
+        return bool(self.files(Path(path)))
+
+    def files(self, place: Path) -> list[Path]:
+        """The files with the format's marks: ``place`` itself, or those of the folder."""
+        inside = [place] if place.is_file() else sorted(place.iterdir())
+        return [f for f in inside if f.suffix.lower() == self.suffix and self._has_marks(f)]
+
+    def _has_marks(self, path: Path) -> bool:
+        if not path.is_file():
+            return False
+        with path.open("rb") as opened:
+            head = (opened.readline if self.marks_in_line else opened.read)(self.sniffed)
+        return all(mark in head for mark in self.marks)
 
     @abstractmethod
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:

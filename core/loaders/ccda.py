@@ -18,19 +18,8 @@ from core.loaders.files import LoadLog, read_xml, shown
 from core.loaders.questions import Questions, read_question_tables, tables_in
 from core.loaders.records import Entry, LazyRecords, PatientEntries, entry
 
-_SNIFFED = 1 << 14
 _LINES = frozenset(("paragraph", "item", "tr", "caption", "br", "list", "table", "title"))
 _CELLS = frozenset(("td", "th"))
-
-
-def _files(place: Path) -> list[Path]:
-    inside = [place] if place.is_file() else sorted(place.iterdir())
-    return [f for f in inside if f.suffix.lower() == ".xml" and f.is_file() and _is_ccda(f)]
-
-
-def _is_ccda(path: Path) -> bool:
-    with path.open("rb") as opened:
-        return b"<ClinicalDocument" in opened.read(_SNIFFED)
 
 
 def _tag(element: Element) -> str:
@@ -128,15 +117,12 @@ class Ccda(RecordLoader):
     name = "ccda"
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
-
-    def accepts(self, path: str) -> bool:
-        """An XML file, or a folder with one, whose root is a ClinicalDocument."""
-        return bool(_files(Path(path)))
+    suffix, marks, sniffed = ".xml", (b"<ClinicalDocument",), 1 << 14
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All documents by patient."""
         patients = PatientEntries(log)
-        for file in _files(place):
+        for file in self.files(place):
             name = shown(file, root)
             with log.skipping(name):
                 id, notes, facts = _document(file, name)

@@ -15,7 +15,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -73,17 +72,6 @@ class _Question(BaseModel):
         return [note for name in names if isinstance(note := extra.get(name), str) and note.strip()]
 
 
-def _files(place: Path) -> list[Path]:
-    inside = [place] if place.is_file() else sorted(place.iterdir())
-    return [f for f in inside if f.suffix.lower() == ".jsonl" and f.is_file() and _is_ehrnoteqa(f)]
-
-
-def _is_ehrnoteqa(path: Path) -> bool:
-    with path.open("rb") as opened:
-        head = b"".join(islice(opened, 1))[: 1 << 20]
-    return b'"choice_A"' in head and b'"patient_id"' in head
-
-
 def _discharge(path: Path, name: str, patients: set[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Number and cells of the rows of these patients, one at a time; raises DataError."""
     accept_long_cells()
@@ -111,15 +99,13 @@ class EhrNoteQa(RecordLoader):
     title = "EHRNoteQA (JSON Lines of choices A to E, discharge notes)"
     source = "EHRNoteQA"
     licence = "PhysioNet Credentialed Health Data License"
-
-    def accepts(self, path: str) -> bool:
-        """A JSON Lines file with choice_A and patient_id, or a folder with one."""
-        return bool(_files(Path(path)))
+    suffix, marks = ".jsonl", (b'"choice_A"', b'"patient_id"')
+    sniffed, marks_in_line = 1 << 20, True
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The patients asked about who have notes, and their questions."""
         asked: list[tuple[str, int, _Question]] = []
-        for file in _files(place):
+        for file in self.files(place):
             name = shown(file, root)
             with log.skipping(name):
                 for number, line in enumerate(read_text(file, name).split("\n"), 1):

@@ -26,10 +26,9 @@ from core.loaders.questions import MOST_PIECES, Questions, task_type_of
 from core.loaders.records import LazyRecords, build_record, entry
 from core.parsing import read_json
 from core.text import content_words
-from core.text.locating import place_of
 from core.text.options import correct_option
 from core.text.splitting import split
-from core.types import Gold, Instruction, Record, Span
+from core.types import Instruction, Record, Span
 
 WIDER = 0.03
 """By how much a stated location is widened on either side, as a share of the text."""
@@ -203,9 +202,9 @@ def _spans(patient: _Patient, stated: Any, question: str, answer: str) -> list[S
 
 
 def _question(
-    key: str, patient: _Patient, asked: Any, record: Record, file: str, log: LoadLog
-) -> tuple[Instruction, Gold]:
-    """Raises ValueError for a question that lacks a field."""
+    key: str, patient: _Patient, asked: Any, file: str, log: LoadLog
+) -> tuple[Instruction, str, list[Span]]:
+    """A question, its answer and its evidence; raises ValueError where it lacks a field."""
     read = _Question.model_validate(asked)
     id, question, answer = f"{key}-q{read.No}", read.question.strip(), read.correct.strip()
     try:
@@ -213,17 +212,13 @@ def _question(
     except ValueError:
         log.warn(f"{file}: the answer location of {id} cannot be read — it is left out")
         spans = []
-    snippets = tuple(record.events[s.event].text[s.start : s.end].strip() for s in spans)
-    order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
     options = tuple(str(asked.get(f"answer_{letter}", "")).strip() for letter in "abcde")
     if not all(options) or correct_option(answer, options) is None:
         if any(options):
             log.warn(f"{file}: {id} lacks an option or the correct one — it is an open question")
         options = ()
-    return (
-        Instruction(id, key, question, task_type=task_type_of(question), options=options),
-        Gold(id, answer, snippets, tuple(spans), order, time, token=token),
-    )
+    instruction = Instruction(id, key, question, task_type=task_type_of(question), options=options)
+    return instruction, answer, spans
 
 
 def _json_files(path: Path) -> list[Path]:
@@ -271,7 +266,7 @@ class LongHealth(RecordLoader):
         for key, (patient, name) in patients.items():
             for number, asked in enumerate(patient.get("questions", [])):
                 try:
-                    instruction, gold = _question(key, patient, asked, records[key], name, log)
+                    instruction, answer, spans = _question(key, patient, asked, name, log)
                 except ValueError:
                     reason = f"question {number} of {key} lacks No, question or correct"
                     log.skip(name, None, f"{reason} — {_FORMAT}")
@@ -279,6 +274,5 @@ class LongHealth(RecordLoader):
                 if instruction.id in questions.located:
                     log.skip(name, None, f"{instruction.id} is there twice — keep one of them")
                     continue
-                questions.instructions.append(instruction)
-                questions.located[instruction.id] = gold
+                questions.locate(instruction, records[key], answer, spans, False)
         return records, questions

@@ -9,33 +9,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, Row, read_table, shown, unused
 from core.loaders.questions import MOST_PIECES, Questions, task_type_of
-from core.loaders.records import LazyRecords, build_record, entry
+from core.loaders.records import LazyRecords, PatientEntries, entry
 from core.text.splitting import split
-from core.types import Instruction, Record, Span
+from core.types import Instruction, Span
 
 COLUMNS = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer")
 BEFORE, AFTER = 60, 25
 """Characters before and after a number in which the entity's name makes it the entity's."""
 _ENTITY = re.compile(r"""(?:'([^']+)'|"([^"]+)")\s*:\s*\[?\s*(-?\d+(?:\.\d+)?)""")
 _ID = re.compile(r"[^A-Za-z0-9-]")
-
-
-def _files(place: Path) -> list[Path]:
-    inside = [place] if place.is_file() else sorted(place.iterdir())
-    return [f for f in inside if f.suffix.lower() == ".csv" and f.is_file() and _is_medcalc(f)]
-
-
-def _is_medcalc(path: Path) -> bool:
-    with path.open("rb") as opened:
-        head = opened.readline(1 << 14).decode("utf-8-sig", "replace")
-    return all(column in head for column in COLUMNS)
 
 
 def evidence(text: str, entities: str) -> list[tuple[int, int]]:
@@ -57,11 +45,6 @@ def evidence(text: str, entities: str) -> list[tuple[int, int]]:
     return sorted(places)
 
 
-def _record(id: str, text: str, file: str, line: int) -> tuple[Record, list[str]]:
-    note = entry(None, "note", name="case note", text=text, note_id=id, line=line)
-    return build_record(id, [note], {}, file, by_time=False), []
-
-
 @LOADERS.register("medcalc")
 class MedCalc(RecordLoader):
     """MedCalc-Bench's table of notes and questions."""
@@ -70,18 +53,14 @@ class MedCalc(RecordLoader):
     title = "MedCalc-Bench (CSV of patient notes and calculations)"
     source = "MedCalc-Bench"
     licence = "CC BY-SA 4.0"
-
-    def accepts(self, path: str) -> bool:
-        """A CSV with MedCalc-Bench's columns, or a folder with one."""
-        return bool(_files(Path(path)))
+    suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, COLUMNS)), True
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All notes and the questions about them."""
-        texts: dict[str, str] = {}
+        patients, numbers = PatientEntries(log), Counter[str]()
         ids: dict[tuple[str, str], str] = {}
-        readers, asked = {}, list[tuple[str, Row]]()
-        numbers: Counter[str] = Counter()
-        for file in _files(place):
+        asked: list[tuple[str, str, Row]] = []
+        for file in self.files(place):
             name = shown(file, root)
             with log.skipping(name):
                 for row in read_table(file, name, COLUMNS, log, ","):
@@ -92,19 +71,19 @@ class MedCalc(RecordLoader):
                     stated = row.get("Note ID") or f"n{row.get('Row Number') or row.line}"
                     stated = _ID.sub("_", stated)[:120]
                     if (stated, text) not in ids:
-                        id = ids[stated, text] = unused(stated, texts, numbers)
-                        texts[id] = text
-                        readers[id] = partial(_record, id, text, name, row.line)
-                    asked.append((ids[stated, text], row))
-        if not texts:
+                        id = ids[stated, text] = unused(stated, patients.entries, numbers)
+                        note = {"name": "case note", "text": text, "note_id": id}
+                        patients.add(id, name, entry(None, "note", **note, line=row.line))
+                    asked.append((ids[stated, text], text, row))
+        if not asked:
             raise log.nothing_read(place.name, "holds no note with a question")
-        records, questions = LazyRecords(readers, log), Questions()
-        for id, row in asked:
+        records, questions = patients.records(by_time=False), Questions()
+        for id, text, row in asked:
             question = row.get("Question")
             instruction = Instruction(
                 unused(f"mc{row.get('Row Number') or row.line}", questions.located, numbers), id,
                 question, domain=row.get("Category"), task_type=task_type_of(question),
             )  # fmt: skip
-            spans = [Span(0, a, b) for a, b in evidence(texts[id], row.get("Relevant Entities"))]
+            spans = [Span(0, a, b) for a, b in evidence(text, row.get("Relevant Entities"))]
             questions.locate(instruction, records[id], row.get("Ground Truth Answer"), spans, False)
         return records, questions

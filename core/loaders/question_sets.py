@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from core.errors import DataError, InputError
 from core.loaders.files import accept_long_cells
 from core.loaders.gold import LazyGold
 from core.loaders.kept_questions import LONGEST_QUESTION, replayed
-from core.loaders.questions import task_type_of
+from core.loaders.questions import opaque_id, task_type_of
 from core.parsing import read_json
 from core.types import Cohort, Instruction
 
@@ -144,9 +143,9 @@ def _of_json(text: str) -> list[str]:
 
 def typed_instruction(record_id: str, question: str, task_type: str | None = None) -> Instruction:
     """An instruction for a question that no file of the cohort holds; its id is always the same."""
-    digest = hashlib.blake2b(f"{record_id}\0{question}".encode(), digest_size=8).hexdigest()
     task_type = task_type_of(question) if task_type is None else task_type
-    return Instruction(f"typed-{digest}", record_id, question, task_type=task_type)
+    id = opaque_id(record_id, question).replace("q-", "typed-", 1)
+    return Instruction(id, record_id, question, task_type=task_type)
 
 
 def asked_of_all(cohort: Cohort, questions: Sequence[str]) -> Cohort:

@@ -175,8 +175,11 @@ class PatientEntries:
             self._undated.setdefault(file, []).append(one[8])
 
     def records(self, by_time: bool = True) -> LazyRecords:
-        """The records; one warning for each file with entries that have no readable time."""
-        for file, lines in self._undated.items():
+        """The records; one warning for each file with entries that have no readable time.
+
+        ``by_time`` False: the format has no times, so entries stay in the order of the file.
+        """
+        for file, lines in self._undated.items() if by_time else ():
             self.log.warn(
                 f"{file}:{lines[0]}: {len(lines)} entries have no readable time — they stay where "
                 "the file has them and have no time position"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,28 +21,16 @@ from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, read_text, shown, unused
 from core.loaders.questions import MOST_PIECES, Questions, opaque_id, task_type_of
-from core.loaders.records import Entry, LazyRecords, build_record, entry
+from core.loaders.records import LazyRecords, PatientEntries, entry
 from core.parsing import read_json
 from core.text.prompt import NOT_DOCUMENTED
 from core.types import Instruction, Record, Span
 
 SHIFT = 32
 """Characters that an answer may be away from its offset."""
-_SNIFFED = 1 << 16
 _SHAPE = "data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
 
 _Paragraph = Mapping[str, Any]
-
-
-def _json_files(place: Path) -> list[Path]:
-    inside = [place] if place.is_file() else sorted(place.iterdir())
-    return [f for f in inside if f.suffix.lower() == ".json" and f.is_file() and _is_squad(f)]
-
-
-def _is_squad(path: Path) -> bool:
-    with path.open("rb") as opened:
-        head = opened.read(_SNIFFED)
-    return b'"paragraphs"' in head and b'"data"' in head
 
 
 def _articles(path: Path, name: str) -> Iterator[tuple[str, list[_Paragraph]]]:
@@ -64,14 +51,6 @@ def _articles(path: Path, name: str) -> Iterator[tuple[str, list[_Paragraph]]]:
             "document_id"
         )
         yield str(title or f"{path.stem}-{number}").replace("/", "-")[:120], paragraphs
-
-
-def _record(id: str, paragraphs: list[_Paragraph], file: str) -> tuple[Record, list[str]]:
-    raw: list[Entry] = [
-        entry(None, "note", text=str(p["context"]), note_id=f"{id}-{n}")
-        for n, p in enumerate(paragraphs, 1)
-    ]
-    return build_record(id, raw, {}, file, by_time=False), []
 
 
 class _Answer(BaseModel):
@@ -115,16 +94,13 @@ class Squad(RecordLoader):
     name = "squad"
     title = "SQuAD-shaped JSON (paragraphs, questions, answers by offset)"
     source = "SQuAD-shaped question answering"
-
-    def accepts(self, path: str) -> bool:
-        """A JSON file, or a folder with one, that opens with ``data`` and ``paragraphs``."""
-        return bool(_json_files(Path(path)))
+    suffix, marks = ".json", (b'"paragraphs"', b'"data"')
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All articles and their questions."""
         articles: dict[str, tuple[list[_Paragraph], str]] = {}
-        numbers: Counter[str] = Counter()
-        for file in _json_files(place):
+        patients, numbers = PatientEntries(log), Counter[str]()
+        for file in self.files(place):
             name = shown(file, root)
             with log.skipping(name):
                 for number, (id, paragraphs) in enumerate(_articles(file, name), 1):
@@ -135,10 +111,12 @@ class Squad(RecordLoader):
                     if id in articles:
                         id = unused(f"{id}-{number}", articles, numbers)
                     articles[id] = (paragraphs, name)
+                    for order, paragraph in enumerate(paragraphs, 1):
+                        text, note = str(paragraph["context"]), f"{id}-{order}"
+                        patients.add(id, name, entry(None, "note", text=text, note_id=note))
         if not articles:
             raise log.nothing_read(place.name, "holds no article")
-        readers = {id: partial(_record, id, *article) for id, article in articles.items()}
-        records, questions = LazyRecords(readers, log), Questions()
+        records, questions = patients.records(by_time=False), Questions()
         for id, (paragraphs, name) in articles.items():
             _ask(records[id], paragraphs, questions, numbers, name, log)
         return records, questions
