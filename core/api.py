@@ -31,9 +31,8 @@ if TYPE_CHECKING:
         replication,
         waterfall,
     )
-    from core.experiments.replication.figures import other_runs, paper_comparison
     from core.experiments.replication.paper import TABLES as PAPER_TABLES
-    from core.experiments.replication.paper import findings
+    from core.experiments.replication.paper import findings, other_runs, paper_comparison
     from core.experiments.replication.steps import step_specs
     from core.format import duration, p_number, p_value, percent, points
     from core.identity import ROLES, Person, account, acting_as

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from core.judges import JUDGES
+from core.judges.model.engine import ServedEngine
 from core.judges.model.judge import LanguageJudge
 from core.judges.model.options import ServedOptions
-from core.judges.model.served_engine import ServedEngine
 
 
 @JUDGES.register("served")

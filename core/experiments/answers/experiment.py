@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from core.errors import SpecError
-from core.experiments.answers.longhealth import TaskCohort, task_cohort
 from core.experiments.answers.tables import stage2
 from core.experiments.selection import tables as stage1
 from core.loaders.question_sets import asked_of_all, checked_questions
@@ -23,6 +22,7 @@ from core.options import Several, Text
 from core.runs import semantic
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
+from core.runs.documents import LazyValues, composed, evidence_notes, moved
 from core.runs.evidence import Question, question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, reason_of
@@ -32,7 +32,8 @@ from core.runs.reviews import review_tables, reviews_of, with_reviews
 from core.runs.rows import ANSWERS, VERDICTS
 from core.storage.query import Schema
 from core.storage.rows import RowStore
-from core.types import Cohort, Instruction
+from core.synthetic.needles import seeded
+from core.types import Cohort, Event, Gold, Instruction, Record
 
 TASK = ("task", "repeats", "others")
 """Fields of LongHealth's tasks."""
@@ -148,3 +149,93 @@ def _chance(plan: Plan) -> dict[str, Table]:
     questions = sum(n for _, n in sizes)
     mean = fsum(n / size / questions for size, n in sizes)
     return {"chance": [*rows, {"options": None, "questions": questions, "chance": mean}]}
+
+
+# LongHealth's three tasks (arXiv 2401.14490), for any cohort of notes with multiple choice.
+
+
+CANNOT = "Question cannot be answered with provided documents"
+
+
+@dataclass(frozen=True)
+class TaskCohort(Cohort):
+    """``patient``: the record of the opened cohort of each of its records."""
+
+    patient: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int) -> TaskCohort:
+    """A LongHealth task's cohort, one record each question and repeat.
+
+    Task 1: the patient's own notes. Task 2: the notes that hold the evidence, among notes of other
+    patients, with one more option, that the question cannot be answered. Task 3: other patients'
+    notes alone, where that option is correct. Notes are shuffled in each repeat. Accuracy is
+    over all repeats, as the authors count; their limit of 16,000 tokens is ``context_tokens``.
+
+    Raises SpecError for a cohort without multiple-choice questions whose evidence is located, or
+    with fewer notes of other patients than ``others``.
+    """
+    asked = {
+        one.id: one
+        for one in cohort.instructions
+        if one.options and (gold := cohort.gold.get(one.id)) is not None and gold.spans
+    }
+    if not asked:
+        raise SpecError(
+            f"{cohort.path} holds no multiple-choice question with located evidence; "
+            "'task' needs a cohort like LongHealth"
+        )
+    patients = {one.record_id for one in asked.values()}
+    notes = (
+        [(id, e.order) for id, record in cohort.records.items() for e in record.events]
+        if task > 1
+        else []
+    )
+    for patient in patients if task > 1 else ():
+        available = sum(id != patient for id, _ in notes)
+        if available < others:
+            raise SpecError(
+                f"task {task} shows {others} notes of other patients, and for a patient there are "
+                f"{available}; ask for fewer ('others')"
+            )
+    sites = {
+        f"{one.id}/{task}/{repeat}": (one, repeat)
+        for one in asked.values()
+        for repeat in range(1, repeats + 1)
+    }
+
+    def build(id: str) -> tuple[Record, Gold]:
+        one, repeat = sites[id]
+        record, gold = cohort.records[one.record_id], cohort.gold[one.id]
+        rng = seeded(seed, "notes", one.id, str(task), str(repeat))
+        chosen: list[Event] = []
+        if task == 1:
+            chosen = list(record.events)
+        if task == 2:
+            chosen = [record.events[number] for number in evidence_notes(gold)]
+        if task > 1:
+            rest = [note for note in notes if note[0] != one.record_id]
+            drawn = rng.choice(len(rest), others, replace=False).tolist()
+            chosen += [cohort.records[rest[i][0]].events[rest[i][1]] for i in drawn]
+        order: list[int] = rng.permutation(len(chosen)).tolist()
+        shown, places = composed(id, record, [chosen[i] for i in order])
+        if task == 3:
+            return shown, Gold(id, CANNOT)
+        return shown, moved(gold, id, shown, places)
+
+    built = LazyValues(list(sites), build)
+    more = (CANNOT,) if task > 1 else ()
+    return TaskCohort(
+        path=cohort.path,
+        format=cohort.format,
+        manifest=cohort.manifest,
+        records=LazyValues(list(sites), lambda id: built[id][0]),
+        instructions=tuple(
+            replace(one, id=id, record_id=id, options=(*one.options, *more))
+            for id, (one, _) in sites.items()
+        ),
+        gold=LazyValues(list(sites), lambda id: built[id][1]),
+        skipped=cohort.skipped,
+        warnings=cohort.warnings,
+        patient={id: one.record_id for id, (one, _) in sites.items()},
+    )

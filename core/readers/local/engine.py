@@ -20,9 +20,14 @@ import torch
 
 from core.errors import WorkFailed
 from core.readers.local.batches import Ids, plan
-from core.readers.local.cache import FramedCache
 from core.readers.local.constrained_decoding import Tree
-from core.readers.local.decode import Generated, answer_batch, log_likelihoods, read_prefix
+from core.readers.local.decode import (
+    FramedCache,
+    Generated,
+    answer_batch,
+    log_likelihoods,
+    read_prefix,
+)
 from core.readers.local.press import press_answers
 
 YARN_FACTOR = 4.0

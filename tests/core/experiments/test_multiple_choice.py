@@ -11,7 +11,7 @@ import pytest
 
 from core import api
 from core.errors import SpecError
-from core.experiments.answers.longhealth import CANNOT, task_cohort
+from core.experiments.answers.experiment import CANNOT, task_cohort
 from core.judges import JUDGES
 from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from core.judges import JUDGES
 from core.judges.model.engine import Reply
-from core.judges.model.fence import fenced
-from core.judges.model.judge import NAMES, template
+from core.judges.model.judge import NAMES, fenced, template
 from core.protocol import PRESETS, Protocol
 from core.runs.diff import compare_runs
 from core.runs.directory import find_run
