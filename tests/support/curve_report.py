@@ -92,7 +92,7 @@ def needles(patients: int = 3) -> dict[str, list[dict[str, Any]]]:
             "patient_low": None if share is None else max(0.0, share - 0.3),
             "patient_high": None if share is None else min(1.0, share + 0.25),
             "bound_low": share, "bound_high": share,
-            "unparsed": 0, "failed": 0, "in_prompt": 1.0, "question_survived": 1.0,
+            "refusals": 0, "unparsed": 0, "failed": 0, "in_prompt": 1.0, "question_survived": 1.0,
         }  # fmt: skip
 
     for named in who:
