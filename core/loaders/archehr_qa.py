@@ -10,19 +10,19 @@ have no evidence.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 from xml.etree.ElementTree import Element
 
 from pydantic import BaseModel, TypeAdapter
 
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_text, read_xml, shown, unused
-from core.loaders.questions import Questions, task_type_of
-from core.loaders.records import LazyRecords, PatientEntries, entry
+from core.loaders.files import LoadLog, read_text, read_xml
+from core.loaders.questions import Questions
+from core.loaders.records import PatientEntries, entry
 from core.parsing import read_document
-from core.types import Instruction, Record, Span
+from core.types import Span
 
 LABELS = ("essential", "supplementary", "not-relevant")
 _CITATION = re.compile(r"\s*\|[\d,\s]*\|")
@@ -39,6 +39,27 @@ class _Case(BaseModel):
     answers: list[_Label]
     clinician_answer_without_citations: str = ""
     clinician_answer: str = ""
+
+    def unknown(self, places: Mapping[str, tuple[int, int]]) -> int:
+        """Number of labels that name no sentence or no label."""
+        return sum(x.sentence_id not in places or x.relevance not in LABELS for x in self.answers)
+
+    def gold(
+        self, note: str, places: Mapping[str, tuple[int, int]]
+    ) -> tuple[str, list[Span], bool]:
+        """The answer, and the essential sentences or else the supplementary ones, exactly."""
+        essential, supplementary = (
+            [
+                Span(0, *places[one.sentence_id])
+                for one in self.answers
+                if one.relevance == label and one.sentence_id in places
+            ]
+            for label in LABELS[:2]
+        )
+        spans = essential or supplementary
+        stated = self.clinician_answer_without_citations or self.clinician_answer
+        quoted = " ".join(note[span.start : span.end] for span in spans)
+        return " ".join(_CITATION.sub("", stated).split()) or quoted, spans, True
 
 
 _KEY = TypeAdapter(list[_Case])
@@ -71,79 +92,42 @@ class ArchEhrQa(RecordLoader):
     source = "ArchEHR-QA"
     licence = "PhysioNet Credentialed Health Data License"
     suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
+    by_time, unit = False, "case"
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
         """All cases with sentences, and their questions."""
-        cases: dict[str, tuple[Element, str, dict[str, tuple[int, int]], _Case | None]] = {}
-        patients, numbers = PatientEntries(log), Counter[str]()
-        for file in self.files(place):
-            name = shown(file, root)
-            with log.skipping(name):
-                key = self._key(file, root, log)
-                for number, case in enumerate(read_xml(file, name).iterfind("case"), 1):
-                    stated = case.get("id") or str(number)
-                    text, places = _note(case)
-                    if not text:
-                        log.skip(name, None, f"case {stated} has no sentence — {_FORMAT}")
-                        continue
-                    id = unused(stated, cases, numbers)
-                    cases[id] = (case, name, places, key.get(stated))
-                    note = entry(None, "note", name="note excerpt", text=text, note_id=id)
-                    patients.add(id, name, note)
-        if not cases:
-            raise log.nothing_read(place.name, "holds no case")
-        records, questions = patients.records(by_time=False), Questions()
-        for id, (case, name, places, labels) in cases.items():
+        key = _key(file, name, patients.log)
+        for number, case in enumerate(read_xml(file, name).iterfind("case"), 1):
+            stated = case.get("id") or str(number)
+            text, places = _note(case)
+            if not text:
+                patients.log.skip(name, None, f"case {stated} has no sentence — {_FORMAT}")
+                continue
+            id = patients.unused(stated, patients.entries)
+            patients.add(id, name, entry(None, "note", name="note excerpt", text=text, note_id=id))
             asked = _text(case, "clinician_question") or _text(case, "patient_question")
             if not asked:
-                log.skip(name, None, f"case {id} has no question — {_FORMAT}")
+                patients.log.skip(name, None, f"case {id} has no question — {_FORMAT}")
                 continue
-            instruction = Instruction(f"case-{id}", id, asked, task_type=task_type_of(asked))
-            if labels is None:
-                questions.instructions.append(instruction)
-            else:
-                self._ask(questions, instruction, records[id], places, labels, name, log)
-        return records, questions
+            labels = key.get(stated)
+            if labels is not None and (unknown := labels.unknown(places)):
+                patients.log.warn(
+                    f"{name}: {unknown} labels of case {id} name no sentence or label"
+                )
+            gold = None if labels is None else labels.gold(text, places)
+            questions.ask(f"case-{id}", id, asked, gold)
 
-    def _key(self, file: Path, root: Path, log: LoadLog) -> dict[str, _Case]:
-        path = file.with_name(f"{file.stem}_key.json")
-        if not path.is_file():
-            log.warn(
-                f"{shown(file, root)}: no {path.name} is in its folder — questions lack evidence"
-            )
-            return {}
-        name = shown(path, root)
-        with log.skipping(name):
-            stated = read_document(read_text(path, name).encode(), name, _KEY, _FORMAT)
-            return {one["case_id"]: _Case.model_validate(one) for one in stated}
+
+def _key(file: Path, name: str, log: LoadLog) -> dict[str, _Case]:
+    """The key of a file's cases, by their ids; none where it is not there or cannot be read."""
+    path = file.with_name(f"{file.stem}_key.json")
+    if not path.is_file():
+        log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
         return {}
-
-    def _ask(
-        self,
-        questions: Questions,
-        instruction: Instruction,
-        record: Record,
-        places: dict[str, tuple[int, int]],
-        labels: _Case,
-        file: str,
-        log: LoadLog,
-    ) -> None:
-        unknown = [
-            one for one in labels.answers
-            if one.sentence_id not in places or one.relevance not in LABELS
-        ]  # fmt: skip
-        if unknown:
-            log.warn(f"{file}: {len(unknown)} labels of case {record.id} name no sentence or label")
-        by_label = [
-            [
-                Span(0, *places[one.sentence_id])
-                for one in labels.answers
-                if one.relevance == label and one.sentence_id in places
-            ]
-            for label in LABELS[:2]
-        ]
-        spans = by_label[0] or by_label[1]
-        stated = labels.clinician_answer_without_citations or labels.clinician_answer
-        quoted = " ".join(record.events[0].text[span.start : span.end] for span in spans)
-        answer = " ".join(_CITATION.sub("", stated).split()) or quoted
-        questions.locate(instruction, record, answer, spans, True)
+    name = str(PurePath(name).with_name(path.name))
+    with log.skipping(name):
+        stated = read_document(read_text(path, name).encode(), name, _KEY, _FORMAT)
+        return {one["case_id"]: _Case.model_validate(one) for one in stated}
+    return {}

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.loaders.files import LoadLog
+from core.loaders.files import LoadLog, shown
 from core.loaders.gold import LazyGold
 from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from core.loaders.manifest import read_manifest
-from core.loaders.questions import Questions
-from core.loaders.records import LazyRecords
+from core.loaders.questions import Questions, read_question_tables, tables_in
+from core.loaders.records import LazyRecords, PatientEntries
 from core.types import Cohort, Manifest
 
 
@@ -63,18 +63,22 @@ class CohortLoader(ABC):
 
 
 class RecordLoader(CohortLoader):
-    """A format of records. Subclasses write ``read``, and ``accepts`` or ``suffix`` and ``marks``.
+    """A format of records. Subclasses write ``read_file`` and set ``suffix`` and ``marks``, or
+    write ``read`` and ``accepts``.
 
     ``suffix`` and ``marks``: the ending (lower case) of the format's files, and texts that the
-    first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``.
-    :class:`core.loaders.records.PatientEntries` collects the entries of patients,
-    :func:`core.loaders.questions.read_question_tables` reads questions in MedAlign's columns.
+    first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``. ``by_time``:
+    whether entries have times. ``unit``: what a file holds. ``question_tables``: whether tables in
+    MedAlign's columns in the same folder are read.
     """
 
     suffix: ClassVar[str]
     marks: ClassVar[tuple[bytes, ...]]
     sniffed: ClassVar[int] = 1 << 16
     marks_in_line: ClassVar[bool] = False
+    by_time: ClassVar[bool] = True
+    unit: ClassVar[str] = "record"
+    question_tables: ClassVar[bool] = False
 
     def accepts(self, path: str) -> bool:
         """A file with the format's marks, or a folder with one."""
@@ -92,12 +96,33 @@ class RecordLoader(CohortLoader):
             head = (opened.readline if self.marks_in_line else opened.read)(self.sniffed)
         return all(mark in head for mark in self.marks)
 
-    @abstractmethod
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
+        """Enter a file, ``name`` in messages, into ``patients`` and ``questions``.
+
+        Parts that cannot be read enter ``patients.log``; raises DataError or OSError where nothing
+        of the file can be read.
+        """
+        raise NotImplementedError
+
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """Records and questions at ``place``, a file or folder of the cohort's folder ``root``.
 
         Parts that cannot be read enter ``log``; raises DataError where no record can be read.
         """
+        patients, questions = PatientEntries(log), Questions()
+        for file in self.files(place):
+            name = shown(file, root)
+            with log.skipping(name):
+                self.read_file(file, name, patients, questions)
+        records = patients.records(self.by_time)
+        if not records:
+            raise log.nothing_read(place.name, f"holds no {self.unit}")
+        if self.question_tables:
+            return records, read_question_tables(tables_in(place), records, log)
+        questions.locate(records)
+        return records, questions
 
     def load(self, path: str) -> Cohort:
         """Open the cohort; raises DataError where no record can be read."""

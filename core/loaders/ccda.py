@@ -14,9 +14,9 @@ from xml.etree.ElementTree import Element
 
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_xml, shown
-from core.loaders.questions import Questions, read_question_tables, tables_in
-from core.loaders.records import Entry, LazyRecords, PatientEntries, entry
+from core.loaders.files import read_xml
+from core.loaders.questions import Questions
+from core.loaders.records import Entry, PatientEntries, entry
 
 _LINES = frozenset(("paragraph", "item", "tr", "caption", "br", "list", "table", "title"))
 _CELLS = frozenset(("td", "th"))
@@ -118,20 +118,15 @@ class Ccda(RecordLoader):
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
     suffix, marks, sniffed = ".xml", (b"<ClinicalDocument",), 1 << 14
+    unit, question_tables = "document", True
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
-        """All documents by patient."""
-        patients = PatientEntries(log)
-        for file in self.files(place):
-            name = shown(file, root)
-            with log.skipping(name):
-                id, notes, facts = _document(file, name)
-                if not notes:
-                    log.skip(name, None, "has no section with text — export it with text")
-                for note in notes:
-                    patients.add(id, name, note)
-                patients.facts[id] = patients.facts.get(id, {}) | facts
-        records = patients.records()
-        if not records:
-            raise log.nothing_read(place.name, "holds no document")
-        return records, read_question_tables(tables_in(place), records, log)
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
+        """A document's sections."""
+        id, notes, facts = _document(file, name)
+        if not notes:
+            patients.log.skip(name, None, "has no section with text — export it with text")
+        for note in notes:
+            patients.add(id, name, note)
+        patients.facts[id] = patients.facts.get(id, {}) | facts

@@ -34,10 +34,9 @@ from core.loaders.files import (
     read_text,
     shown,
 )
-from core.loaders.questions import Questions, task_type_of
+from core.loaders.questions import Questions
 from core.loaders.records import LazyRecords, PatientEntries, entry
 from core.parsing import read_json
-from core.types import Instruction
 
 NOTES = ("discharge.csv.gz", "discharge.csv")
 COLUMNS = ("note_id", "subject_id", "hadm_id", "charttime", "text")
@@ -120,7 +119,7 @@ class EhrNoteQa(RecordLoader):
                         log.skip(name, number, f"{reason} — {_FORMAT}")
                     else:
                         asked.append((name, number, stated))
-        patients = PatientEntries(log)
+        patients, questions, counts = PatientEntries(log), Questions(), Counter[str]()
         for name, number, one in asked:
             if str(one.patient_id) not in patients.entries:
                 for place_of_note, text in enumerate(one.notes, 1):
@@ -130,47 +129,46 @@ class EhrNoteQa(RecordLoader):
                         text=text, note_id=f"note_{place_of_note}", line=number,
                     )  # fmt: skip
                     patients.add(str(one.patient_id), name, note)
-        self._add_discharge(
-            place, root, patients, {str(one.patient_id) for _, _, one in asked}, log
-        )
+        _add_discharge(place, root, patients, {str(one.patient_id) for _, _, one in asked})
         if not asked:
             raise log.nothing_read(place.name, "holds no question")
         if not patients.entries:
             reason = "holds no notes of the patients asked about"
-            raise DataError(
-                place.name, None, reason, f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
-            )
-        records, questions, counts = patients.records(), Questions(), Counter[str]()
+            remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
+            raise DataError(place.name, None, reason, remedy)
         for name, number, one in asked:
             id, answer = str(one.patient_id), one.choices.get(one.answer.strip())
-            if id not in records or answer is None:
+            if id not in patients.entries or answer is None:
                 reason = "asks about a patient without notes"
-                reason = reason if id not in records else "names an answer without a choice"
+                reason = (
+                    reason if id not in patients.entries else "names an answer without a choice"
+                )
                 log.skip(name, number, f"{reason} — {_FORMAT}")
                 continue
             counts[id] += 1
-            instruction = Instruction(
-                f"{id}-q{counts[id]}", id, one.question.strip(), domain=one.category,
-                task_type=task_type_of(one.question), options=tuple(one.choices.values()),
+            options = tuple(one.choices.values())
+            questions.ask(
+                f"{id}-q{counts[id]}", id, one.question, (answer, (), False),
+                domain=one.category, options=options,
             )  # fmt: skip
-            questions.locate(instruction, records[id], answer, (), False)
+        records = patients.records()
+        questions.locate(records)
         return records, questions
 
-    def _add_discharge(
-        self, place: Path, root: Path, patients: PatientEntries, asked: set[str], log: LoadLog
-    ) -> None:
-        """Enter the notes of discharge.csv of the patients without notes."""
-        folder = place if place.is_dir() else place.parent
-        missing = asked - set(patients.entries)
-        table = next((folder / name for name in NOTES if (folder / name).is_file()), None)
-        if table is None or not missing:
-            return
-        name = shown(table, root)
-        # Without other notes the table is what the cohort needs, and its error is the cohort's.
-        with log.skipping(name) if patients.entries else nullcontext():
-            for number, row in _discharge(table, name, missing):
-                note = entry(
-                    parse_time(row["charttime"]), "note", name="discharge summary",
-                    text=row["text"], note_id=row["note_id"], visit_id=row["hadm_id"], line=number,
-                )  # fmt: skip
-                patients.add(row["subject_id"].strip(), name, note)
+
+def _add_discharge(place: Path, root: Path, patients: PatientEntries, asked: set[str]) -> None:
+    """Enter the notes of discharge.csv of the patients without notes."""
+    folder = place if place.is_dir() else place.parent
+    missing = asked - set(patients.entries)
+    table = next((folder / name for name in NOTES if (folder / name).is_file()), None)
+    if table is None or not missing:
+        return
+    name = shown(table, root)
+    # Without other notes the table is what the cohort needs, and its error is the cohort's.
+    with patients.log.skipping(name) if patients.entries else nullcontext():
+        for number, row in _discharge(table, name, missing):
+            note = entry(
+                parse_time(row["charttime"]), "note", name="discharge summary",
+                text=row["text"], note_id=row["note_id"], visit_id=row["hadm_id"], line=number,
+            )  # fmt: skip
+            patients.add(row["subject_id"].strip(), name, note)

@@ -8,8 +8,7 @@ import io
 import os
 import re
 import stat
-from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,18 +50,6 @@ def data_error(error: OSError, name: str) -> DataError:
         error.errno or 0, (f"cannot be read ({error.strerror or type(error).__name__})", "")
     )
     return DataError(name, None, reason, remedy)
-
-
-def unused(name: str, names: Container[str], numbers: Counter[str]) -> str:
-    """The name, or else the first of ``name-2``, ``name-3``, … that is not among ``names``.
-
-    ``numbers``: the last number used with each name, entered here.
-    """
-    free = name
-    while free in names:
-        numbers[name] += 1
-        free = f"{name}-{numbers[name] + 1}"
-    return free
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_text, shown
-from core.loaders.questions import MOST_PIECES, Questions, task_type_of
-from core.loaders.records import LazyRecords, build_record, entry
+from core.loaders.files import LoadLog, read_text
+from core.loaders.questions import MOST_PIECES, Questions
+from core.loaders.records import PatientEntries, entry
 from core.parsing import read_json
 from core.text import content_words
 from core.text.options import correct_option
 from core.text.splitting import split
-from core.types import Instruction, Record, Span
+from core.types import Span
 
 WIDER = 0.03
 """By how much a stated location is widened on either side, as a share of the text."""
@@ -135,25 +135,26 @@ def _problem(patient: Any) -> str:
     return "" if isinstance(questions, list) else "has questions that are not a list"
 
 
-def _record(key: str, patient: _Patient, file: str) -> tuple[Record, list[str]]:
-    entries = [
-        entry(opening_date(text), "note", name=name, text=text, note_id=name)
-        for name in _text_names(patient)
-        for text in (patient["texts"][name],)
-    ]
-    facts = {
+def _add(key: str, patient: _Patient, file: str, patients: PatientEntries) -> None:
+    """Enter a patient's texts and facts."""
+    patients.add(key, file)
+    for name in _text_names(patient):
+        text = patient["texts"][name]
+        one = entry(opening_date(text), "note", name=name, text=text, note_id=name)
+        patients.add(key, file, one)
+    patients.facts[key] = {
         field.replace("canaray", "canary"): str(value)
         for field, value in patient.items()
         if field not in ("texts", "questions") and value
     }
-    warnings = [] if entries else [f"{file}: {key} has no text — the record stays, empty"]
-    undated = sum(one[0] is None for one in entries)
-    if undated:
-        warnings.append(
+    entries = patients.entries[key]
+    if not entries:
+        patients.log.warn(f"{file}: {key} has no text — the record stays, empty")
+    if undated := sum(one[0] is None for one in entries):
+        patients.log.warn(
             f"{file}: {undated} of {len(entries)} texts of {key} open with no date — they keep "
             "their order and have no time position"
         )
-    return build_record(key, entries, facts, file, by_time=False), warnings
 
 
 _Shares = Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(max_length=MOST_PIECES)]
@@ -201,12 +202,20 @@ def _spans(patient: _Patient, stated: Any, question: str, answer: str) -> list[S
     return merged
 
 
-def _question(
-    key: str, patient: _Patient, asked: Any, file: str, log: LoadLog
-) -> tuple[Instruction, str, list[Span]]:
-    """A question, its answer and its evidence; raises ValueError where it lacks a field."""
-    read = _Question.model_validate(asked)
+def _ask(
+    key: str, patient: _Patient, number: int, asked: Any, file: str, log: LoadLog, into: Questions
+) -> None:
+    """Enter a question with its answer and evidence, or skip it."""
+    try:
+        read = _Question.model_validate(asked)
+    except ValueError:
+        reason = f"question {number} of {key} lacks No, question or correct"
+        log.skip(file, None, f"{reason} — {_FORMAT}")
+        return
     id, question, answer = f"{key}-q{read.No}", read.question.strip(), read.correct.strip()
+    if id in into.records:
+        log.skip(file, None, f"{id} is there twice — keep one of them")
+        return
     try:
         spans = _spans(patient, read.answer_location, question, _option_text(asked, answer))
     except ValueError:
@@ -217,14 +226,7 @@ def _question(
         if any(options):
             log.warn(f"{file}: {id} lacks an option or the correct one — it is an open question")
         options = ()
-    instruction = Instruction(id, key, question, task_type=task_type_of(question), options=options)
-    return instruction, answer, spans
-
-
-def _json_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    return sorted(p for p in path.iterdir() if p.suffix.lower() == ".json")
+    into.ask(id, key, question, (answer, spans, False), options=options)
 
 
 @LOADERS.register("longhealth")
@@ -235,44 +237,29 @@ class LongHealth(RecordLoader):
     title = "LongHealth (JSON of texts and questions)"
     source = "LongHealth"
     licence = "Apache-2.0"
+    suffix, marks = ".json", ()
+    by_time, unit = False, "patient"
 
     def accepts(self, path: str) -> bool:
         """A JSON file that opens like LongHealth's, or a folder with one."""
-        for file in _json_files(Path(path)):
-            if file.suffix.lower() == ".json" and file.is_file():
-                with file.open("rb") as opened:
-                    head = opened.read(1 << 16)
-                object_of_objects = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
-                if re.match(object_of_objects, head[:400]) and b'"texts"' in head:
-                    return True
-        return False
+        return any(map(_opens_like_it, self.files(Path(path))))
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
-        """All patients and their questions; what cannot be read is skipped."""
-        patients: dict[str, tuple[_Patient, str]] = {}
-        for file in _json_files(place):
-            name = shown(file, root)
-            with log.skipping(name):
-                for key, patient in _read_json(file, name).items():
-                    problem = _problem(patient) or ("is there twice" if key in patients else "")
-                    if problem:
-                        log.skip(name, None, f"{key} {problem} — {_FORMAT}")
-                    else:
-                        patients[key] = (patient, name)
-        if not patients:
-            raise log.nothing_read(place.name, "holds no patient")
-        readers = {key: partial(_record, key, *patient) for key, patient in patients.items()}
-        records, questions = LazyRecords(readers, log), Questions()
-        for key, (patient, name) in patients.items():
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
+        """All patients and their questions."""
+        for key, patient in _read_json(file, name).items():
+            problem = _problem(patient) or ("is there twice" if key in patients.entries else "")
+            if problem:
+                patients.log.skip(name, None, f"{key} {problem} — {_FORMAT}")
+                continue
+            _add(key, patient, name, patients)
             for number, asked in enumerate(patient.get("questions", [])):
-                try:
-                    instruction, answer, spans = _question(key, patient, asked, name, log)
-                except ValueError:
-                    reason = f"question {number} of {key} lacks No, question or correct"
-                    log.skip(name, None, f"{reason} — {_FORMAT}")
-                    continue
-                if instruction.id in questions.located:
-                    log.skip(name, None, f"{instruction.id} is there twice — keep one of them")
-                    continue
-                questions.locate(instruction, records[key], answer, spans, False)
-        return records, questions
+                _ask(key, patient, number, asked, name, patients.log, questions)
+
+
+def _opens_like_it(file: Path) -> bool:
+    with file.open("rb") as opened:
+        head = opened.read(1 << 16)
+    object_of_objects = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
+    return re.match(object_of_objects, head[:400]) is not None and b'"texts"' in head

@@ -8,16 +8,15 @@ near the entity's name. It is found so, not marked by the authors; sex and yes o
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, Row, read_table, shown, unused
-from core.loaders.questions import MOST_PIECES, Questions, task_type_of
-from core.loaders.records import LazyRecords, PatientEntries, entry
+from core.loaders.files import read_table
+from core.loaders.questions import MOST_PIECES, Questions
+from core.loaders.records import PatientEntries, entry
 from core.text.splitting import split
-from core.types import Instruction, Span
+from core.types import Span
 
 COLUMNS = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer")
 BEFORE, AFTER = 60, 25
@@ -54,36 +53,26 @@ class MedCalc(RecordLoader):
     source = "MedCalc-Bench"
     licence = "CC BY-SA 4.0"
     suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, COLUMNS)), True
+    by_time, unit = False, "note with a question"
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
         """All notes and the questions about them."""
-        patients, numbers = PatientEntries(log), Counter[str]()
-        ids: dict[tuple[str, str], str] = {}
-        asked: list[tuple[str, str, Row]] = []
-        for file in self.files(place):
-            name = shown(file, root)
-            with log.skipping(name):
-                for row in read_table(file, name, COLUMNS, log, ","):
-                    text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
-                    if not text or not row.get("Question") or not row.get("Ground Truth Answer"):
-                        log.skip(name, row.line, "lacks its note, question or answer — add it")
-                        continue
-                    stated = row.get("Note ID") or f"n{row.get('Row Number') or row.line}"
-                    stated = _ID.sub("_", stated)[:120]
-                    if (stated, text) not in ids:
-                        id = ids[stated, text] = unused(stated, patients.entries, numbers)
-                        note = {"name": "case note", "text": text, "note_id": id}
-                        patients.add(id, name, entry(None, "note", **note, line=row.line))
-                    asked.append((ids[stated, text], text, row))
-        if not asked:
-            raise log.nothing_read(place.name, "holds no note with a question")
-        records, questions = patients.records(by_time=False), Questions()
-        for id, text, row in asked:
-            question = row.get("Question")
-            instruction = Instruction(
-                unused(f"mc{row.get('Row Number') or row.line}", questions.located, numbers), id,
-                question, domain=row.get("Category"), task_type=task_type_of(question),
-            )  # fmt: skip
+        for row in read_table(file, name, COLUMNS, patients.log, ","):
+            text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
+            question, answer = row.get("Question"), row.get("Ground Truth Answer")
+            if not text or not question or not answer:
+                patients.log.skip(name, row.line, "lacks its note, question or answer — add it")
+                continue
+            number = row.get("Row Number") or str(row.line)
+            stated = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
+            id = patients.ids.get((stated, text))
+            if id is None:
+                id = patients.ids[stated, text] = patients.unused(stated, patients.entries)
+                note = {"name": "case note", "text": text, "note_id": id}
+                patients.add(id, name, entry(None, "note", **note, line=row.line))
+            asked = patients.unused(f"mc{number}", questions.records)
             spans = [Span(0, a, b) for a, b in evidence(text, row.get("Relevant Entities"))]
-            questions.locate(instruction, records[id], row.get("Ground Truth Answer"), spans, False)
-        return records, questions
+            gold = answer, spans, False
+            questions.ask(asked, id, question, gold, domain=row.get("Category"))

@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from core.loaders.files import LoadLog, Row, read_table
 from core.loaders.records import LazyRecords
 from core.text import event_text
 from core.text.locating import place_of
 from core.text.options import MOST
-from core.types import Gold, Instruction, Record, Response, Span
+from core.types import Gold, Instruction, Response, Span
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")
 RESPONSE_COLUMNS = ("filename", "question", "model_name")
@@ -64,6 +65,9 @@ class Questions:
     """Record and question (spaces and case normalised) → instruction id."""
     records: dict[str, str] = field(default_factory=dict[str, str])
     """Instruction id → record id."""
+    _stated: dict[str, tuple[str, Sequence[Span], bool]] = field(
+        default_factory=dict[str, tuple[str, Sequence[Span], bool]]
+    )
 
     def enter(self, row: Row, record: str, question: str, log: LoadLog) -> str:
         """The id of the instruction of a row; a new question becomes an instruction.
@@ -97,22 +101,36 @@ class Questions:
             )
         return self._ids[key]
 
-    def locate(
+    def ask(
         self,
-        instruction: Instruction,
-        record: Record,
-        answer: str,
-        spans: Sequence[Span],
-        exact: bool,
+        id: str,
+        record: str,
+        question: str,
+        gold: tuple[str, Sequence[Span], bool] | None,
+        **more: Any,
     ) -> None:
-        """Enter a question whose evidence is at ``spans`` of its record, none or several;
-        ``exact``: the format itself says so."""
-        snippets = [event_text(record.events[s.event])[s.start : s.end].strip() for s in spans]
-        order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
-        self.instructions.append(instruction)
-        self.located[instruction.id] = Gold(
-            instruction.id, answer, tuple(snippets), tuple(spans), order, time, exact, token
-        )
+        """Enter a question of a format that gives the places of its evidence.
+
+        ``gold``: reference answer, spans in the record (none or several), and whether the format
+        itself states them; ``more``: further fields of the instruction. :meth:`locate` makes the
+        gold once the records are there.
+        """
+        question = question.strip()
+        one = Instruction(id, record, question, task_type=task_type_of(question), **more)
+        self.instructions.append(one)
+        self.records[id] = record
+        if gold is not None:
+            self._stated[id] = gold
+
+    def locate(self, records: LazyRecords) -> None:
+        """Make the gold of all questions that were entered by :meth:`ask`."""
+        for id, (answer, spans, exact) in self._stated.items():
+            record = records[self.records[id]]
+            texts = [event_text(record.events[s.event])[s.start : s.end].strip() for s in spans]
+            order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
+            self.located[id] = Gold(
+                id, answer, tuple(texts), tuple(spans), order, time, exact, token
+            )
 
 
 def task_type_of(question: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -164,15 +165,27 @@ class PatientEntries:
         self.entries: dict[str, list[Entry]] = {}
         self.facts: dict[str, dict[str, str]] = {}
         """Demographics by patient, as the source states them."""
+        self.ids: dict[tuple[str, str], str] = {}
+        """Patient by (stated id, text), in a format whose ids are not unique."""
         self._source: dict[str, str] = {}
         self._undated: dict[str, list[int]] = {}
+        self._numbers = Counter[str]()
 
-    def add(self, patient: str, file: str, one: Entry) -> None:
-        """Enter an entry read from ``file``; one with a line and without a time is counted."""
-        self.entries.setdefault(patient, []).append(one)
+    def unused(self, name: str, names: Container[str]) -> str:
+        """The name, or else the first of ``name-2``, ``name-3``, … that is not among ``names``."""
+        free = name
+        while free in names:
+            self._numbers[name] += 1  # so that many of one name take no quadratic time
+            free = f"{name}-{self._numbers[name] + 1}"
+        return free
+
+    def add(self, patient: str, file: str, *entries: Entry) -> None:
+        """Enter entries, none or several, read from ``file``; undated ones with a line count."""
+        self.entries.setdefault(patient, []).extend(entries)
         self._source.setdefault(patient, file)
-        if one[0] is None and one[8] is not None:
-            self._undated.setdefault(file, []).append(one[8])
+        undated = [one[8] for one in entries if one[0] is None and one[8] is not None]
+        if undated:
+            self._undated.setdefault(file, []).extend(undated)
 
     def records(self, by_time: bool = True) -> LazyRecords:
         """The records; one warning for each file with entries that have no readable time.

@@ -9,7 +9,6 @@ emrQA and BioASQ as SQuAD.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,12 +18,12 @@ from pydantic import BaseModel, Field
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_text, shown, unused
-from core.loaders.questions import MOST_PIECES, Questions, opaque_id, task_type_of
-from core.loaders.records import LazyRecords, PatientEntries, entry
+from core.loaders.files import read_text
+from core.loaders.questions import MOST_PIECES, Questions, opaque_id
+from core.loaders.records import PatientEntries, entry
 from core.parsing import read_json
 from core.text.prompt import NOT_DOCUMENTED
-from core.types import Instruction, Record, Span
+from core.types import Span
 
 SHIFT = 32
 """Characters that an answer may be away from its offset."""
@@ -95,67 +94,54 @@ class Squad(RecordLoader):
     title = "SQuAD-shaped JSON (paragraphs, questions, answers by offset)"
     source = "SQuAD-shaped question answering"
     suffix, marks = ".json", (b'"paragraphs"', b'"data"')
+    by_time, unit = False, "article"
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
         """All articles and their questions."""
-        articles: dict[str, tuple[list[_Paragraph], str]] = {}
-        patients, numbers = PatientEntries(log), Counter[str]()
-        for file in self.files(place):
-            name = shown(file, root)
-            with log.skipping(name):
-                for number, (id, paragraphs) in enumerate(_articles(file, name), 1):
-                    if not paragraphs:
-                        reason = f"article {number} has no paragraph with a context — add one"
-                        log.skip(name, None, reason)
-                        continue
-                    if id in articles:
-                        id = unused(f"{id}-{number}", articles, numbers)
-                    articles[id] = (paragraphs, name)
-                    for order, paragraph in enumerate(paragraphs, 1):
-                        text, note = str(paragraph["context"]), f"{id}-{order}"
-                        patients.add(id, name, entry(None, "note", text=text, note_id=note))
-        if not articles:
-            raise log.nothing_read(place.name, "holds no article")
-        records, questions = patients.records(by_time=False), Questions()
-        for id, (paragraphs, name) in articles.items():
-            _ask(records[id], paragraphs, questions, numbers, name, log)
-        return records, questions
+        for number, (id, paragraphs) in enumerate(_articles(file, name), 1):
+            if not paragraphs:
+                reason = f"article {number} has no paragraph with a context — add one"
+                patients.log.skip(name, None, reason)
+                continue
+            if id in patients.entries:
+                id = patients.unused(f"{id}-{number}", patients.entries)
+            for order, paragraph in enumerate(paragraphs):
+                text, note = str(paragraph["context"]), f"{id}-{order + 1}"
+                patients.add(id, name, entry(None, "note", text=text, note_id=note))
+                asked = paragraph.get("qas") or []
+                _ask(id, order, text, asked, name, patients, questions)
 
 
 def _ask(
-    record: Record,
-    paragraphs: list[_Paragraph],
-    questions: Questions,
-    numbers: Counter[str],
+    record: str,
+    order: int,
+    context: str,
+    asked: Any,
     file: str,
-    log: LoadLog,
+    patients: PatientEntries,
+    questions: Questions,
 ) -> None:
-    """Enter the questions of an article; one that cannot be used is skipped by its number.
-
-    ``numbers``: see :func:`unused`.
-    """
-    for order, paragraph in enumerate(paragraphs):
-        asked = paragraph.get("qas") or []
-        if not isinstance(asked, list):
-            where = f"paragraph {order + 1} of {record.id}"
-            log.skip(file, None, f"{where} has questions that are not a list — see {_SHAPE}")
+    """Enter the questions of a paragraph; one that cannot be used is skipped by its number."""
+    skip, paragraph = patients.log.skip, f"paragraph {order + 1} of {record}"
+    if not isinstance(asked, list):
+        skip(file, None, f"{paragraph} has questions that are not a list — see {_SHAPE}")
+        return
+    for number, stated in enumerate(asked, 1):
+        where = f"question {number} of {paragraph}"
+        try:
+            question = _Question.model_validate(stated)
+            spans = _spans(order, context, question)
+        except ValueError as error:
+            reason = str(error) if type(error) is ValueError else "no question or answers"
+            skip(file, None, f"{where} has {reason} — see {_SHAPE}")
             continue
-        for number, stated in enumerate(asked, 1):
-            where = f"question {number} of paragraph {order + 1} of {record.id}"
-            try:
-                question = _Question.model_validate(stated)
-                spans = _spans(order, str(paragraph["context"]), question)
-            except ValueError as error:
-                reason = str(error) if type(error) is ValueError else "no question or answers"
-                log.skip(file, None, f"{where} has {reason} — see {_SHAPE}")
-                continue
-            text = question.question.strip()
-            name = str(question.id or opaque_id(f"{record.id}-{order}", text))
-            if name in questions.located:
-                name = unused(f"{name}-{number}", questions.located, numbers)
-            if not spans and question.is_impossible is not True:
-                log.skip(file, None, f"{where} has no answer — see {_SHAPE}")
-                continue
-            answer = str(paragraph["context"])[spans[0].start : spans[0].end] if spans else ""
-            instruction = Instruction(name, record.id, text, task_type=task_type_of(text))
-            questions.locate(instruction, record, answer.strip() or NOT_DOCUMENTED, spans, True)
+        if not spans and question.is_impossible is not True:
+            skip(file, None, f"{where} has no answer — see {_SHAPE}")
+            continue
+        name = str(question.id or opaque_id(f"{record}-{order}", question.question.strip()))
+        if name in questions.records:
+            name = patients.unused(f"{name}-{number}", questions.records)
+        answer = context[spans[0].start : spans[0].end].strip() if spans else ""
+        questions.ask(name, record, question.question, (answer or NOT_DOCUMENTED, spans, True))
