@@ -4,6 +4,7 @@ import streamlit as st
 
 from pages.ui import guard, state
 from pages.ui.questions import sets, table
+from pages.ui.runs import presets
 
 guard.page("Questions")
 
@@ -18,6 +19,8 @@ with guard.readable("This cohort cannot be read"):
     with right:
         chosen = sets.choose(name)
     sets.forms(name, chosen)
-    if chosen is not None:
+    if chosen is None:
+        presets.included("answers", folder="question_set")
+    else:
         sets.ask(name, chosen)
         table.section(name, chosen)

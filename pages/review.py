@@ -5,7 +5,7 @@ import streamlit as st
 from core import api
 from pages.ui import guard, navigation, sign_in, state
 from pages.ui.review import view
-from pages.ui.runs import picker
+from pages.ui.runs import picker, presets
 from pages.ui.shared import empty
 
 guard.page("Review")
@@ -23,6 +23,7 @@ if not state.runs(KINDS):
         "Answers of a run are judged here one at a time, blind to arm and reader. The page "
         "then reports each judge's agreement with human reviewers.",
     ):
+        presets.included(*KINDS)
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
         st.caption(WITHOUT)
     st.stop()
@@ -49,5 +50,6 @@ with guard.readable("Reviews cannot be shown"):
         st.info(problem)
     elif not typed:
         st.info("Enter a reviewer code. The same code resumes where you stopped.")
+        view.example(state.runs(KINDS))
     else:
         view.judge(run, api.reviewer_name(typed))

@@ -332,6 +332,20 @@ def test_without_answers_it_says_where_to_begin(home):
     assert "No answers to review yet" in page_text(open_page("review"))
 
 
+def test_before_a_code_is_entered_an_included_run_shows_what_a_reviewer_sees(home):
+    api.prepare_demo()
+    app = open_page("review")
+    next(one for one in app.button if one.label == "Open run").click().run()
+    assert not app.exception
+    shown = "".join(e.proto.body for e in app.get("html"))
+    assert "Answer to judge" in shown and "nothing is saved" in page_text(app)
+    examples = [one for one in app.button if one.key.startswith("review_")]
+    assert [one.label for one in examples] == ["Right", "Wrong", "Cannot judge"]
+    assert all(one.disabled for one in examples)
+    (run,) = api.status(None)
+    assert api.reviewers(run["run"]) == []
+
+
 def card_of(run: str, name: str, key: str) -> api.Card:
     (card_found,) = [card for card in api.review_cards(run, name) if card.key == key]
     return card_found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
 from pages.ui.shared import reader_rates
+from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick_linked
 from pages.ui.sign_in import lacking
@@ -17,9 +20,30 @@ SLOW_ARMS = frozenset({"map_reduce", "llmlingua2", "oracle"})
 """Arms that are not offered: they need a reader, a download or marked evidence."""
 
 
+@cached(lambda run: run["run"], entries=256)
+def asked(run: dict[str, Any]) -> tuple[str, ...]:
+    """The question set that a run asks; none in a run of other questions."""
+    return api.asked_questions(run["run"])
+
+
+def runs_of(cohort: str) -> list[dict[str, Any]]:
+    """The runs that ask a question set of this cohort's patients, newest first."""
+    path = api.open_data(cohort).path
+    return [run for run in state.runs(("answers",)) if run["data"] == path and asked(run)]
+
+
 def choose(cohort: str) -> api.QuestionSet | None:
-    """The question set chosen on this page; None where the cohort has none."""
+    """The question set chosen on this page; None where the cohort has none.
+
+    Saved sets come first, then those that only an imported run asks, under the run's id.
+    """
     sets = {one.id: one for one in api.question_sets(cohort)}
+    known = {one.questions for one in sets.values()}
+    for run in runs_of(cohort):
+        if run["imported"] and asked(run) not in known:
+            known.add(asked(run))
+            unsaved = api.QuestionSet(run["run"], run["name"], asked(run), "", run["created"])
+            sets[run["run"]] = unsaved
     if not sets:
         return None
     id = pick_linked(
@@ -40,6 +64,9 @@ def forms(cohort: str, chosen: api.QuestionSet | None) -> None:
     if chosen is not None:
         with st.expander(f"{len(chosen.questions)} questions", icon=":material/list:"):
             st.markdown("\n".join(f"{i}. {plain(q)}" for i, q in enumerate(chosen.questions, 1)))
+            if not chosen.by:
+                st.caption(plain(f"Not saved with the cohort; asked by run {chosen.id}."))
+                return
             st.caption(plain(f"Saved by {chosen.by} on {chosen.time[:10]}."))
             st.button(
                 "Remove this set from the list", key="set_remove", icon=":material/delete:",

@@ -13,8 +13,9 @@ from core import api
 from pages.ui import guard, sign_in, state
 from pages.ui.patient import cached as patient
 from pages.ui.patient import controls
+from pages.ui.questions import sets
 from pages.ui.runs import panel, picker
-from pages.ui.shared import tables
+from pages.ui.shared import formats, tables
 from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain, visible
 from pages.ui.shared.pickers import pick, pick_linked
@@ -44,11 +45,6 @@ FILTERS = {
 """Filter → which cells satisfy it; a patient with one such cell is shown."""
 
 
-@cached(lambda run: run["run"], entries=256)
-def _asked(run: dict[str, Any]) -> tuple[str, ...]:
-    return api.asked_questions(run["run"])
-
-
 def _marked(run: dict[str, Any]) -> str:
     """The annotations of the cohort's questions, as part of a cache key."""
     return repr([(one.id, one.annotations) for one in api.own_questions(run["data"])])
@@ -66,12 +62,7 @@ def _cells(run: dict[str, Any], label: str, reader: str) -> list[dict[str, Any]]
 
 def section(cohort: str, chosen: api.QuestionSet) -> None:
     """The answers of one of the set's runs."""
-    path = api.open_data(cohort).path
-    runs = {
-        run["run"]: run
-        for run in state.runs(("answers",))
-        if run["data"] == path and _asked(run) == chosen.questions
-    }
+    runs = {run["run"]: run for run in sets.runs_of(cohort) if sets.asked(run) == chosen.questions}
     if not runs:
         st.info("This set has not been asked yet.")
         return
@@ -83,6 +74,8 @@ def section(cohort: str, chosen: api.QuestionSet) -> None:
         report = api.run_entries(run["run"])
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
+    if example := panel.example(run["run"]):
+        st.caption(formats.sentence(example))
     if state.active(run):
         st.info(
             "This run is not finished: results are partial and are read again when it ends.",

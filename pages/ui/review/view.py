@@ -20,11 +20,13 @@ from pages.ui.shared.pickers import pick
 BUTTONS = (("correct", "Right", "1"), ("incorrect", "Wrong", "2"))
 OPENED = "review_shown"
 """Session key of the open card and when it was opened."""
+EXAMPLE = "example-card"
+"""Reviewer code whose order the example follows."""
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
 MOST_EVIDENCE = 12
 CSS = """
 .mc-review{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.5rem 1rem;
- font-size:1rem;line-height:1.5;margin:.2rem 0 .6rem}
+ font-size:1rem;line-height:1.5;margin:.2rem 0 .6rem;padding:0}
 .mc-review dt{opacity:.72;font-size:.86rem;padding-top:.12rem}
 .mc-review dd{margin:0;overflow-wrap:anywhere;unicode-bidi:plaintext;white-space:pre-wrap}
 .mc-review dd.mc-said{border:2px solid var(--mc-line);border-radius:4px;padding:.35rem .6rem}
@@ -57,6 +59,21 @@ def card_html(
         f'<dt>Answer to judge</dt><dd class="mc-said">{marks.safe(answer) or "(empty)"}</dd>'
     )
     return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-review">{rows}</dl>')
+
+
+def example(runs: Sequence[dict[str, Any]]) -> None:
+    """One card of an included run as a reviewer sees it, with buttons that judge nothing."""
+    included = state.included()
+    run = next((run for run in runs if run["run"] in included and not run["group"]), None)
+    if run is None:
+        return
+    with st.container(border=True):
+        st.badge("Example: nothing is saved", color="gray")
+        st.caption(plain(f"One answer of the run “{run['name']}”, as a reviewer sees it."))
+        if _show_card(run, api.review_cards(run["run"], EXAMPLE)[0]):
+            with st.container(horizontal=True):
+                for word in (*(word for _, word, _ in BUTTONS), "Cannot judge"):
+                    st.button(word, key=f"review_example_{word}", disabled=True)
 
 
 def _back_key(run: str, reviewer: str) -> str:

@@ -53,12 +53,13 @@ def included(*kinds: str, folder: str = "") -> None:
     shipped = [run for kind in kinds or ("",) for run in api.shipped_runs(kind)]
     offered = [run for run in shipped if run["folder"] == folder and run["run"] not in present]
     for run in offered[:1] if folder else offered:
-        what = f"{len(offered)} finished runs are" if folder else "A finished run is"
+        several = folder and len(offered) > 1
+        what = f"{len(offered)} finished runs are" if several else "A finished run is"
         st.write(f"{what} included as an example, made by:")
         st.code(run["command"], language="bash", wrap_lines=True)
         problem = sign_in.lacking("open_shipped")
         if st.button(
-            f"Open {len(offered)} runs" if folder else "Open run", key=f"open_{run['run']}",
+            f"Open {len(offered)} runs" if several else "Open run", key=f"open_{run['run']}",
             icon=":material/folder_open:", disabled=bool(problem), help=problem or None,
         ):  # fmt: skip
             try:

@@ -50,7 +50,7 @@ def test_the_replication_that_is_included_is_complete_and_starts_again(installat
 def test_every_example_names_the_command_that_made_it(installation: Path) -> None:
     for run in api.shipped_runs():
         call = _parser().parse_args(run["command"].removeprefix("python -m core ").split())
-        if run["folder"]:
+        if run["folder"] == "replication":
             assert (call.command, call.data) == ("replicate", "demo")
         else:
             assert call.command == "run" and Path(call.spec).exists(), run
