@@ -3,7 +3,7 @@
 Split conformal prediction with one threshold per position band (Mondrian categories, Vovk et al.
 2005): a sentence is kept where its rank is at most the threshold of its band; its rank is the
 geometric mean of those by BM25 and by MiniLM embeddings. Thresholds come from questions with
-located evidence of other patients (:mod:`core.runs.calibration`). For a new patient who is
+located evidence of other patients (:mod:`core.arms.calibration`). For a new patient who is
 exchangeable with those, the evidence of a question is kept with probability at least 1 − alpha,
 wherever in the record it is.
 """

@@ -30,6 +30,7 @@ from core.judges import JUDGES
 from core.loaders.position import position_in_words
 from core.parsing import read_json
 from core.protocol import Protocol
+from core.provenance import machine
 from core.readers import READERS
 from core.runs.cluster.place import named_cluster, read_place, spelled
 from core.runs.directory import RunDirectory, run_ids, write_json
@@ -46,7 +47,6 @@ from core.runs.planner import (
     positioned,
 )
 from core.runs.presets import read_toml
-from core.runs.provenance import machine
 from core.runs.spec import gathering, read_spec
 from core.storage import files
 from core.storage.jsonl import read_lines

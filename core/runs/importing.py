@@ -24,13 +24,13 @@ from core import config as settings
 from core.egress import audit
 from core.errors import DataError, InputError, MidchartError
 from core.identity import person
+from core.loaders.digest import content_digest
 from core.parsing import user_path
 from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, now, row_digests, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.export import MANIFEST, read_manifest
 from core.runs.file_models import MOST_ROWS
 from core.runs.foreign import check_documents, check_foreign_rows
-from core.runs.provenance import content_digest
 from core.runs.reviews import checked_lines, write_lines
 from core.storage.archives import UntrustedZip
 from core.storage.files import sync_folder, writing

@@ -10,17 +10,18 @@ from typing import Any
 from core import config as settings
 from core.egress import Gate, audit, gate_of, read_address
 from core.errors import DataError
+from core.gate.cohort_training import split_of
 from core.judges import JUDGES
+from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.loaders.position import resolve_position
 from core.parsing import user_path
 from core.protocol import Protocol
+from core.provenance import versions
 from core.readers import READERS
 from core.runs.experiment import EXPERIMENTS, MADE
-from core.runs.gate_training import split_of
 from core.runs.job import Job
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from core.runs.provenance import content_digest, versions, weights_used
 from core.types import Cohort, Instruction, Manifest
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
@@ -180,6 +181,19 @@ def own_records(job: Job) -> dict[str, list[Instruction]]:
     """The instructions that a job's pass asks, by record."""
     asked = by_record(chosen(job.cohort, job.plan))
     return {record: those for record, those in asked.items() if job.includes(record)}
+
+
+def weights_used(arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec]) -> dict[str, str]:
+    """Label → hash of the weights of every reader with a class method ``mark``, arms' included.
+
+    Raises MissingModel.
+    """
+    hashes: dict[str, str] = {}
+    for entry in (*readers, *readers_of_arms(arms)):
+        mark = getattr(READERS.get(entry.name), "mark", None)
+        if mark is not None:
+            hashes[entry.label] = mark(**entry.options)
+    return hashes
 
 
 def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:

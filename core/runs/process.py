@@ -15,8 +15,7 @@ from core.runs.cluster.place import named_cluster, read_place
 from core.runs.directory import RunDirectory, find_run, make_run, take_lock
 from core.runs.gate_checkpoints import refuse_others
 from core.runs.plan import Plan
-from core.runs.planner import digest_of, open_source, permit, plan
-from core.runs.provenance import weights_used
+from core.runs.planner import digest_of, open_source, permit, plan, weights_used
 from core.runs.queue import children, launch, reap
 from core.runs.spec import read_spec
 from core.runs.status import state_of, status

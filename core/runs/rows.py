@@ -18,10 +18,10 @@ null.
 from __future__ import annotations
 
 import json
-from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
+from core.provenance import digest
 from core.runs.plan import ArmConfig
 from core.storage.query import Schema
 from core.types import Selection
@@ -178,12 +178,6 @@ are ``reused_tokens``."""
 
 COUNTS = "coalesce(repeat, 0) = 0"
 """Of a judge's repeats of one answer, the verdict that counts."""
-
-
-def digest(*parts: str) -> str:
-    """A short hash of parts that no other split of the same characters shares."""
-    spelled = "".join(f"{len(part)}:{part}" for part in parts)
-    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def entry_text(entry: ArmConfig) -> str:

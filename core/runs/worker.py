@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import InputError, MidchartError
 from core.identity import resolve
+from core.provenance import machine, versions
 from core.runs.cluster import work_on
 from core.runs.cluster.place import named_cluster
 from core.runs.directory import (
@@ -35,7 +36,6 @@ from core.runs.planner import (
     permit,
     preflight,
 )
-from core.runs.provenance import machine, versions
 from core.runs.queue import GPU, tick, wanted
 from core.storage.damage import damage_warnings
 from core.storage.files import protect_new_files

@@ -10,11 +10,11 @@ from typing import Any
 from core import config as settings
 from core import weights
 from core.errors import InputError
+from core.gate.cohort_training import PLUS_FIELDS, PROTOCOL_FIELDS, train_gate, train_plus_gate
 from core.gate.config import Epoch, PlusStep
 from core.parsing import user_path
 from core.protocol import Protocol, parse
-from core.runs.gate_training import PLUS_FIELDS, PROTOCOL_FIELDS, train_gate, train_plus_gate
-from core.runs.rows import digest
+from core.provenance import digest
 from core.services.cohorts import cohort_key, open_data
 from core.small_reader.memory import keep_memory
 from core.small_reader.recipe import Recipe, Step
@@ -95,7 +95,7 @@ def make_calibration(
     ``out`` is the file to write; it holds numbers and hashes of records, no text. Raises InputError
     where no question has located evidence, or where the file cannot be written.
     """
-    from core.runs.calibration import calibrate, split_coverage
+    from core.arms.calibration import calibrate, split_coverage
 
     cohort = open_data(data)
     path = user_path(out)

@@ -6,11 +6,11 @@ import dataclasses
 from pathlib import Path
 
 from core.gate.checkpoint import Gate
+from core.gate.cohort_training import train_gate
 from core.gate.config import GateConfig, Recipe
 from core.gate.examples import hashing_of
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs.gate_training import train_gate
 from core.synthetic.cohort import make_clinical
 from core.types import Cohort
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from core.cli import table
+from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.runs.cluster.pool import batches
 from core.runs.experiment import EXPERIMENTS
 from core.runs.planner import plan
-from core.runs.provenance import content_digest
 from core.runs.rows import ANSWERS
 from core.runs.spec import read_spec
 from core.storage.rows import RowStore

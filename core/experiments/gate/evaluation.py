@@ -16,18 +16,18 @@ from core.arms.base import top_k
 from core.arms.candidates import allowed
 from core.errors import InputError
 from core.experiments.gate.variants import CORRECTED
+from core.gate.cohort_training import record_of, unread_note
 from core.gate.examples import Asked, Split, pairs, positives
 from core.gate.scorer import Parts, Scorer
 from core.loaders.gold import gold_under
 from core.loaders.position import resolve_position
 from core.protocol import Protocol
-from core.runs.gate_training import record_of, unread_note
 from core.text import content_words, sentences
 from core.text.evidence import gold_sentence_ids, is_middle
 from core.types import Cohort
 
 TEST_DRAW = 2
-"""Index of the test part in :func:`core.runs.gate_training.split_pairs`: the pairs are those of a
+"""Index of the test part in :func:`core.gate.cohort_training.split_pairs`: the pairs are those of a
 gate's card."""
 
 

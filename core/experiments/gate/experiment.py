@@ -21,6 +21,7 @@ from core.experiments.gate.evaluation import Evaluation
 from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
 from core.experiments.gate.variants import GROUPS, Variant, variants
 from core.gate.checkpoint import Gate
+from core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from core.gate.config import Epoch
 from core.gate.examples import Split, hashing_of
 from core.gate.measures import fit_temperature
@@ -28,7 +29,6 @@ from core.gate.scorer import Scorer
 from core.options import Chosen, Count, Known, Options
 from core.protocol import Protocol
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.gate_training import SplitPairs, split_of, split_pairs, unread_note
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
 from core.runs.rows import digest

@@ -19,11 +19,11 @@ from typing import Any
 from core import config as settings
 from core.egress import audit
 from core.errors import WorkFailed
+from core.provenance import code_digest
 from core.runs.cluster.place import LOCAL, address_of
 from core.runs.cluster.remote import END, NOTE, ROW, Message, RayWorker
 from core.runs.experiment import Experiment
 from core.runs.job import Job, Stopped
-from core.runs.provenance import code_digest
 from core.runs.tables import literal
 
 SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")

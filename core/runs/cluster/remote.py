@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from core.judges import JUDGES
+from core.provenance import code_digest
 from core.runs.cluster.place import named_cluster
 from core.runs.directory import find_run
 from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped, reason_of
 from core.runs.plan import Plan
 from core.runs.planner import chosen, destinations, open_source, permit
-from core.runs.provenance import code_digest
 from core.storage.files import protect_new_files
 from core.storage.query import Schema
 

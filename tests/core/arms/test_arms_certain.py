@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import binomtest
 
 from core import api
+from core.arms.calibration import calibrate, split_coverage, withdrawn
 from core.arms.candidates import candidates
 from core.arms.certain import Certain, Thresholds, token_positions
 from core.errors import DataError, InputError, MissingModel
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs.calibration import calibrate, split_coverage, withdrawn
 from core.types import Budget, Event, Instruction, Record
 from tests.support.calibrations import calibration_file, drawn_questions
 

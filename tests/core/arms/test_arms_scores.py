@@ -10,9 +10,10 @@ import pytest
 
 from core import api
 from core.errors import UnknownName
+from core.gate.defaults import DEFAULT_GATES
 from core.protocol import parse
 from core.runs import gate_checkpoints
-from core.runs.gate_checkpoints import DEFAULT_GATES, arm_options
+from core.runs.gate_checkpoints import arm_options
 from core.types import Event, Instruction, Record
 from tests.support.calibrations import calibration_file
 from tests.support.gates import gate_folder, plus_folder

@@ -15,12 +15,12 @@ from core import config as settings
 from core.cli import main
 from core.errors import InputError
 from core.experiments.gate.evaluation import Evaluation
+from core.gate import cohort_training as training
+from core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
 from core.gate.config import Epoch, PlusRecipe, Recipe
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs import gate_training as training
 from core.runs.directory import make_run
-from core.runs.gate_training import split_of, split_pairs, train_gate, train_plus_gate
 from core.runs.planner import plan
 from core.runs.queue import status
 from core.runs.report import report

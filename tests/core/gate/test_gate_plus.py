@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from core import api
 from core.errors import DataError
+from core.gate.cohort_training import questions_with_evidence, recall, split_of, train_plus_gate
 from core.gate.config import PlusRecipe
 from core.gate.plus.checkpoint import load_plus, save_plus
 from core.gate.plus.explanation import explain
@@ -27,7 +28,6 @@ from core.gate.plus.features import (
     scores,
 )
 from core.gate.plus.trainer import PlusModel
-from core.runs.gate_training import questions_with_evidence, recall, split_of, train_plus_gate
 from tests.reference import plus as reference
 from tests.support.gates import random_plus
 

@@ -15,12 +15,12 @@ import pytest
 from core.cli import main
 from core.errors import DataUseError
 from core.experiments.gate.evaluation import Evaluation
+from core.gate import defaults as gates
 from core.gate.checkpoint import CARD, load_gate
+from core.gate.cohort_training import split_pairs
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs import gate_checkpoints as gates
-from core.runs.gate_training import split_pairs
 from tests.support import gate_cohort, gate_other
 from tests.support.run_helpers import ROOT, workspace_at
 

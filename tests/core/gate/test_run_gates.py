@@ -12,18 +12,17 @@ import pytest
 from core import api
 from core.errors import DataError, InputError, UnknownName
 from core.gate.checkpoint import save_gate
+from core.gate.defaults import default_gate_folder
 from core.gate.plus.checkpoint import save_plus
+from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs import gate_checkpoints as defaults
 from core.runs import gate_checkpoints as pinned
 from core.runs import process as control
 from core.runs.directory import RunDirectory, make_run
-from core.runs.gate_checkpoints import default_gate_folder
 from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.process import resume
-from core.runs.provenance import content_digest
 from core.runs.queue import status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
@@ -90,7 +89,7 @@ def test_items_fail_if_the_default_gate_is_retrained_to_other_weights(
             folder.cancel.touch()  # the pass ends after the item that it is at
         return gate
 
-    monkeypatch.setattr(defaults, "DEFAULT_GATES", {**defaults.DEFAULT_GATES, "qccs": trained})
+    monkeypatch.setattr(pinned, "DEFAULT_GATES", {**pinned.DEFAULT_GATES, "qccs": trained})
     for done in (1, 2):  # the cache was emptied in between; what is made again is the same
         assert do_run(folder) == "cancelled"
         assert (status(folder.id)["done"], status(folder.id)["failed"]) == (done, 0)

@@ -10,11 +10,11 @@ from hypothesis import strategies as some
 
 from core import config as settings
 from core.errors import SpecError
+from core.provenance import machine
 from core.runs.directory import make_run, now, write_json
 from core.runs.estimate import preflight
 from core.runs.planner import plan
 from core.runs.presets import presets, read_toml, write_toml
-from core.runs.provenance import machine
 from core.runs.spec import read_spec
 from tests.support.run_helpers import ROOT, write_cohort
 

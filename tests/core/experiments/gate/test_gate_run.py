@@ -15,13 +15,13 @@ from core.errors import SpecError, UnknownName, WorkFailed
 from core.experiments.gate.evaluation import Answers, Evaluation, Recalled
 from core.experiments.gate.tables import calibration_rows, evaluation_row
 from core.experiments.gate.variants import GROUPS, variants
+from core.gate.cohort_training import split_pairs, train_gate
 from core.gate.config import Recipe
 from core.gate.examples import Split, hashing_of
 from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
 from core.runs.directory import RunDirectory, make_run
-from core.runs.gate_training import split_pairs, train_gate
 from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.queue import status

@@ -23,11 +23,11 @@ from core.gate.plus.features import (
     record_words,
     scores,
 )
+from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.loaders.manifest import refuse_untrainable
 from core.protocol import Protocol
-from core.runs.provenance import content_digest, versions
-from core.runs.rows import digest
+from core.provenance import digest, versions
 from core.storage.files import make_folder
 from core.text import sentences, words
 from core.text.evidence import gold_sentence_ids

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, ks_2samp
 
 from core import config as settings
 from core.arms.candidates import Candidates, candidates
@@ -24,10 +23,10 @@ from core.arms.certain import (
     token_positions,
 )
 from core.errors import DataError, InputError
+from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.protocol import Protocol
-from core.runs.provenance import content_digest
-from core.runs.rows import digest
+from core.provenance import digest
 from core.stats.conformal import patients_needed
 from core.storage.files import replacing
 from core.storage.lock import exclusive
@@ -138,6 +137,8 @@ def split_coverage(
     half, asked = len(patients) // 2, len(patients) - len(patients) // 2
     if half < patients_needed(alpha):
         return facts
+    from scipy.stats import binomtest
+
     rng = np.random.default_rng(seed)
     covered = 0
     for _ in range(splits):
@@ -192,6 +193,8 @@ def withdrawn(cohort: Cohort, protocol: Protocol, path: Path) -> str:
             new[record.digest] = float(arm.cosines(pool, instruction.question).max())
     if not new:
         return ""
+    from scipy.stats import ks_2samp
+
     compared: Any = ks_2samp(list(known.values()), list(new.values()))
     p = float(compared.pvalue)
     if p >= UNLIKE:

@@ -1,0 +1,79 @@
+"""Provenance of a result: hashes of texts, files and the code, versions of packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from hashlib import blake2b
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import core
+from core import config as settings
+
+PACKAGES = (
+    "accelerate",
+    "anthropic",
+    "duckdb",
+    "numpy",
+    "openai",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "sentence-transformers",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+
+
+def digest(*parts: str) -> str:
+    """A short hash of parts that no other split of the same characters shares."""
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def add_file(total: Any, name: str, path: Path) -> None:
+    """Add a file's name and content to a hash; raises OSError."""
+    content = blake2b(digest_size=20)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            content.update(chunk)
+    total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
+    total.update(content.digest())
+
+
+@cache
+def code_digest() -> str:
+    """A hash of the engine's own source."""
+    total = blake2b(digest_size=10)
+    for path in sorted((settings.ROOT / "core").rglob("*.py")):
+        add_file(total, path.relative_to(settings.ROOT).as_posix(), path)
+    return total.hexdigest()
+
+
+@cache
+def machine() -> str:
+    """A short hash of this machine's name and processors."""
+    facts = f"{platform.node()} {platform.machine()} {os.cpu_count()} {settings.gpus()}"
+    return blake2b(facts.encode(), digest_size=6).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+@cache
+def versions() -> dict[str, Any]:
+    """Versions of the program, its code, Python and the packages that results depend on."""
+    return {
+        "midchart": core.__version__,
+        "code": code_digest(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
