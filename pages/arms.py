@@ -63,7 +63,7 @@ with guard.readable("This run cannot be read"):
         shown = comparison.choose(run, report)
         comparison.headline(shown)
         view = guard.grouped_view(GROUPS if shown.judge else WITHOUT_JUDGE)
-        if view not in ("Judges", "Costs", "Questions"):
+        if view not in ("Judges", "Questions"):
             st.caption(behind.CLICK)
         VIEWS[view](shown)
         comparison.notes(shown)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
 from core import api
+from pages.ui.arms.behind import Behind
 from pages.ui.arms.comparison import Comparison
 from pages.ui.shared import formats, results
 
@@ -37,6 +40,7 @@ def costs(comparison: Comparison) -> None:
                 f"Calls of the {who}s by arm: tokens, seconds, dollars",
                 columns=FORMATS,
                 download=rows,
+                behind=_by_arm(rows),
             )
         st.caption(
             "Tokens are counted by the model's tokenizer; reused tokens come from the prefix "
@@ -47,7 +51,15 @@ def costs(comparison: Comparison) -> None:
     if len(tokens):
         st.header("Prompt contents and truncation", anchor=False)
         title = "Sentences and tokens of each arm, means over questions"
-        comparison.table(_token_table(tokens), "tokens", title, download=tokens)
+        comparison.table(
+            _token_table(tokens), "tokens", title, download=tokens, behind=_by_arm(tokens)
+        )
+
+
+def _by_arm(frame: pd.DataFrame) -> Callable[[int, str], Behind]:
+    """A click on a row's numbers opens the questions of its arm."""
+    labels = list(frame["label"])
+    return lambda row, _: {"arm": labels[row]}
 
 
 def _sentence(

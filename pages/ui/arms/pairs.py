@@ -66,6 +66,7 @@ def _readers(comparison: Comparison) -> None:
     frame = results.where(results.frame_of(comparison.tables, "readers"), judge=comparison.judge)
     for reader in results.choices(frame, "reader"):
         rows = frame[frame["reader"] == reader]
+        labels = list(rows["label"])
         first, second = (api.title("reader", name) for name in (rows["baseline"].iloc[0], reader))
         st.header("Reader comparison by arm", anchor=False)
         st.caption(plain(f"{second} vs {first} by arm; above 0 favours {second}."))
@@ -75,6 +76,7 @@ def _readers(comparison: Comparison) -> None:
             f"Paired differences of {second} vs {first} by arm",
             columns=COLUMNS,
             download=rows,
+            behind=lambda row, _, labels=labels: {"arm": labels[row]},
         )
 
 

@@ -122,6 +122,20 @@ def verdict(report: dict[str, Any], task: str) -> None:
 # Views
 
 
+def _sequences_of(run: dict[str, Any], task: str, frame: pd.DataFrame, file: str) -> dict[str, Any]:
+    """Options of a table by which its rows open the held-out sequences of their variant.
+
+    An imported run has no trained models, so it stores no sequences, as a line says.
+    """
+    if run["imported"]:
+        st.caption("This run stores no single sequences, so these numbers open none.")
+        return {}
+    st.caption("Click a number to see the held-out sequences of its attention.")
+    names = list(frame["variant"])
+    show = _opens(run, task, names)
+    return behind.cells(file, lambda row, _: {"variant": names[row]}, show)
+
+
 def _opens(
     run: dict[str, Any], task: str, trained: list[str]
 ) -> Callable[[Mapping[str, str]], None]:
@@ -273,18 +287,25 @@ def curves(run: dict[str, Any], report: dict[str, Any], task: str, roc: pd.DataF
                 f"curve_{key}",
             )
             with st.expander("Table"):
-                shown = frame[frame["variant"].isin(looks)]
-                alt = f"Points of the {area.upper()} curves"
-                tables.table(results.shown(shown), _name(run, key), alt, download=frame)
+                shown, file = frame[frame["variant"].isin(looks)], _name(run, key)
+                alt, opened = (
+                    f"Points of the {area.upper()} curves",
+                    _sequences_of(run, task, shown, file),
+                )
+                tables.table(results.shown(shown), file, alt, download=frame, **opened)
     st.caption(
         f"{plain(counts_text(summary))}. Strong: selected seed; faint: other seeds. Legend: mean "
         f"over seeds with 95 % interval by patient. Dotted: chance."
     )
-    _calibration(run, rows_of(report, "calibration", task), looks, seed)
+    _calibration(run, task, rows_of(report, "calibration", task), looks, seed)
 
 
 def _calibration(
-    run: dict[str, Any], frame: pd.DataFrame, looks: Mapping[str, Look], seed: int | None
+    run: dict[str, Any],
+    task: str,
+    frame: pd.DataFrame,
+    looks: Mapping[str, Look],
+    seed: int | None,
 ) -> None:
     if frame.empty:
         return
@@ -293,15 +314,9 @@ def _calibration(
     shown = frame["seed"].isna() | ((frame["seed"] == seed) & (frame["stage"] == stage))
     rows = frame[frame["variant"].isin(looks) & shown]
     alt = f"Calibration of {', '.join(results.titles('variant', looks).values())}, {STAGES[stage]}"
-    variants.calibration(
-        rows,
-        "variant",
-        looks,
-        results.titles("variant", looks),
-        alt,
-        _name(run, "calibration"),
-        frame,
-    )
+    titles, file = results.titles("variant", looks), _name(run, "calibration")
+    opened = _sequences_of(run, task, rows, file)
+    variants.calibration(rows, "variant", looks, titles, alt, file, frame, **opened)
     n = int(rows.groupby("variant")["n"].sum().max()) if len(rows) else 0
     st.caption(
         f"n = {n:,} held-out labels per variant. The loss has a positive weight, which raises "
@@ -348,11 +363,13 @@ def training(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.D
         f"evaluated. Faint: other seeds. A single training has no interval; the seeds show the "
         f"spread."
     )
+    shown, file = frame[frame["variant"].isin(looks)].drop(columns="task"), _name(run, "epochs")
     tables.table(
-        results.shown(frame[frame["variant"].isin(looks)].drop(columns="task")),
-        _name(run, "epochs"),
+        results.shown(shown),
+        file,
         "Losses, tuning scores and gradient norms by epoch",
         download=frame,
+        **_sequences_of(run, task, shown, file),
     )
 
 
@@ -367,7 +384,9 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
         f"{plain(counts_text(frame))}. Bars: SD over events, no interval. Cross: collapsed, "
         f"a mean from {low} to {high} (grey) or an SD of at most {text.COLLAPSE_SD}."
     )
-    tables.table(results.shown(frame), _name(run, "gate"), "Mean, SD and collapse of each gate")
+    file = _name(run, "gate")
+    opened = _sequences_of(run, task, frame, file)
+    tables.table(results.shown(frame), file, "Mean, SD and collapse of each gate", **opened)
     epochs = rows_of(report, "epochs", task)
     epochs = epochs[epochs["variant"].isin(frame["variant"])] if len(epochs) else epochs
     if epochs.empty:
@@ -380,9 +399,9 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
         "learns. Faint: other seeds."
     )
     columns = ["variant", "title", "seed", "epoch", *GRADIENTS, "gate_mean", "gate_sd"]
-    tables.table(
-        results.shown(epochs[columns]), _name(run, "gradients"), "Gradient norms and gate by epoch"
-    )
+    shown, file = results.shown(epochs[columns]), _name(run, "gradients")
+    opened = _sequences_of(run, task, epochs, file)
+    tables.table(shown, file, "Gradient norms and gate by epoch", **opened)
 
 
 def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
@@ -402,6 +421,6 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.D
         f"non-padding positions (counts, not estimates). Bars: lowest to highest seed. The CLS "
         f"row is the one used for the forecast."
     )
-    tables.table(
-        results.shown(frame), _name(run, "sparsity"), "Shares of zero and negative weights by fit"
-    )
+    shown, file = results.shown(frame), _name(run, "sparsity")
+    opened = _sequences_of(run, task, frame, file)
+    tables.table(shown, file, "Shares of zero and negative weights by fit", **opened)

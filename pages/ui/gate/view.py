@@ -20,6 +20,7 @@ from pages.ui.shared.pickers import pick, pick_linked
 
 KIND = "gate"
 SPEC = "gate.toml"
+NO_PAIRS = "A gate run stores counts and no single pairs, so these numbers open none."
 
 
 def spec(cohort: str) -> dict[str, Any]:
@@ -94,7 +95,10 @@ def ablation(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -
         download=frame,
         **behind.cells(file, lambda row, _: {"variant": ids[row]}, _scores_of),
     )
-    st.caption("Click a number or a marker to see the scores of its pairs.")
+    st.caption(
+        "Click a number or a marker to see how its pairs' scores are distributed; a gate run "
+        "stores counts and no single pairs."
+    )
     published = results.frame_of(report, "published")
     if len(published):
         with st.expander("Paper's ablations and this run's"):
@@ -213,7 +217,7 @@ def training(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -
     st.caption(
         f"{part_text(report, 'validation')}. Grey: the other {frame['variant'].nunique() - 1} "
         f"variants of this run; dotted: chance. Each curve is one training with one seed and has "
-        f"no interval."
+        f"no interval. {NO_PAIRS}"
     )
     names = {"loss": "training loss", "validation_loss": "validation loss",
              "validation_auroc": "validation AUROC"}  # fmt: skip
@@ -237,7 +241,8 @@ def calibration(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame
     st.write(words)
     st.caption(
         "Each marker is a bin of predicted probability; bars: 95 % interval of the share of "
-        "positives, by patient (none for fewer than 5). Dotted line: perfect calibration."
+        "positives, by patient (none for fewer than 5). Dotted line: perfect calibration. "
+        + NO_PAIRS
     )
 
 
@@ -256,7 +261,7 @@ def scores(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> 
     st.caption(
         f"{gap}mean probability of the positives minus that of the negatives (dashed lines), on "
         f"{part_text(report, 'test')}. Positives point up, negatives down, in shares of their "
-        f"own n."
+        f"own n. {NO_PAIRS}"
     )
     counts = rows.pivot(index=["bin_low", "bin_high"], columns="label", values="count")
     titles = {"bin_low": "probability from", "bin_high": "to"}
@@ -277,7 +282,7 @@ def faults(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> 
     st.caption(
         f"All are evaluated on {part_text(report, 'test')}, by the corrected rules; only the "
         f"training (for the salted hash, the process) differs. Bars: 95 % interval; dotted and "
-        f"square: the corrected gate."
+        f"square: the corrected gate. {NO_PAIRS}"
     )
     tables.table(
         _measure_table(shown, "fault"),

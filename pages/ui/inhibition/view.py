@@ -303,3 +303,4 @@ def _table(
         else:
             columns[column] = title
     tables.table(shown, f"{run['run']}-{name}", alt, columns=columns, download=download)
+    st.caption("An inhibition run stores counts and no single answers: these numbers open none.")

@@ -9,6 +9,7 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
+from pages.ui.runs import panel
 from pages.ui.shared import reader_rates
 from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain
@@ -146,23 +147,16 @@ def ask(cohort: str, chosen: api.QuestionSet) -> None:
             )  # fmt: skip
         answers = patients * len(chosen.questions) * len(names)
         with right:
-            st.button(
-                f"Ask all {patients:,} patients ({answers:,} answers)", type="primary",
-                key="set_ask", disabled=not names or bool(lacking("enqueue")),
-                icon=":material/play_arrow:", help=lacking("enqueue") or None,
-                on_click=_start, args=(cohort, chosen, names, reader),
+            panel.button(
+                f"Ask all {patients:,} patients ({answers:,} answers)", "set_ask", "enqueue",
+                _start, cohort, chosen, names, reader, disabled=not names, type="primary",
+                icon=":material/play_arrow:",
             )  # fmt: skip
         reader_rates.caption(reader)
         st.caption("Nothing leaves this machine. Closing the page does not stop the run.")
-    problem = st.session_state.pop("ask_problem", "")
-    if problem:
-        st.error(plain(problem))
 
 
 def _start(cohort: str, chosen: api.QuestionSet, arms: list[str], reader: str) -> None:
     path = api.open_data(cohort).path
     spec = api.question_set_spec(path, chosen.name, chosen.questions, arms, reader)
-    try:
-        st.session_state["run"] = api.enqueue(spec)
-    except MidchartError as error:
-        st.session_state["ask_problem"] = str(error)
+    st.session_state["run"] = api.enqueue(spec)

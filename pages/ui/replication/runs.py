@@ -88,19 +88,13 @@ def start(cohort: str, reader: str, replication: dict[str, Any]) -> None:
     problems = state.preflight(api.write_toml(by_step[missing[0]]))["problems"] if missing else []
     if problem := sign_in.lacking("enqueue"):
         problems = [problem]
-    if missing and st.button(
-        f"Start the {len(missing)} runs" if len(missing) > 1 else "Start the run",
-        key="start_replication",
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=bool(problems),
-    ):
-        try:
-            api.replicate(cohort, reader, changes)
-        except MidchartError as error:
-            st.error(plain(str(error)), title="The runs could not be started")
-        else:
-            st.rerun()
+    if missing:
+        panel.button(
+            f"Start the {len(missing)} runs" if len(missing) > 1 else "Start the run",
+            "start_replication", "enqueue", api.replicate, cohort, reader, changes,
+            problem=problems[0] if problems else "", refused="The runs could not be started",
+            type="primary", icon=":material/play_arrow:",
+        )  # fmt: skip
     spec = next(iter(by_step.values()))
     st.caption(
         " ".join(map(plain, problems))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -25,6 +26,8 @@ KINDS = {
     "hit": "a word of the answer was kept",
     "miss": "none was kept",
 }
+ANSWERS = {"answers": st.column_config.LinkColumn(display_text="Open", width="small")}
+"""Column with the address of a run's single answers."""
 WIDE = ("overall", "middle", "edge")
 """Bands with many questions, listed before those with few."""
 
@@ -127,13 +130,20 @@ def waterfall(
             "p": row["p"],
             "texts changed": charts.change_text(row) or "–",
             "effect": row["did"] or "–",
+            "answers": _answers(row),
         }
         for row in rows
     ]
     tables.table(
         pd.DataFrame(shown), "replication-waterfall", "Steps of the waterfall",
-        {"p": st.column_config.NumberColumn(format="%.3f")}, pd.DataFrame(rows),
+        {"p": st.column_config.NumberColumn(format="%.3f"), **ANSWERS}, pd.DataFrame(rows),
     )  # fmt: skip
+
+
+def _answers(row: Mapping[str, Any]) -> str | None:
+    """The address of a run's single answers on page Arms; None before it was started."""
+    run = row["run"]
+    return run and "/arms?" + urlencode({"run": run, "view": "Questions"})
 
 
 def faults_alone(rows: list[dict[str, Any]]) -> None:
@@ -155,11 +165,14 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
             "correct without it only": row["right_there"],
             "n": row["n"],
             "effect": row["did"],
+            "answers": _answers(row),
         }
         for row in rows
     ]
     alt = "Each published fault alone vs the corrected run"
-    tables.table(pd.DataFrame(shown), "replication-alone", alt, download=pd.DataFrame(rows))
+    tables.table(
+        pd.DataFrame(shown), "replication-alone", alt, ANSWERS, download=pd.DataFrame(rows)
+    )
     st.caption(
         "Each row: the corrected protocol with this one fault turned on, vs the corrected run on "
         "the same questions. A fault that changed no prompt, answer or judged text has no "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +193,9 @@ def _group(entry: Run, rows: Sequence[Run]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         _cancel(entry["runs"], [entry], key)
         stopped = [r["run"] for r in rows if r["status"] in STOPPED and not r["imported"]]
-        problem = sign_in.lacking("resume")
-        if stopped and st.button(
-            f"Resume {len(stopped)} runs", key=f"again_{key}", icon=":material/resume:",
-            disabled=bool(problem), help=problem or None,
-        ):  # fmt: skip
-            panel.act(lambda: [api.resume(run, queued=True) for run in stopped])
+        if stopped:
+            panel.button(f"Resume {len(stopped)} runs", f"again_{key}", "resume", _resume, stopped,
+                         icon=":material/resume:")  # fmt: skip
         if entry["group"].startswith("replication,"):
             navigation.link("replication", "Open results", icon=":material/arrow_forward:")
         _archive(entry["runs"], entry["archived"], key)
@@ -215,29 +211,32 @@ def _group(entry: Run, rows: Sequence[Run]) -> None:
         _one(next(row for row in rows if row["run"] == step))
 
 
+def _resume(runs: Sequence[str]) -> None:
+    for run in runs:
+        api.resume(run, queued=True)
+
+
 def _statuses(rows: Sequence[Run]) -> str:
     counts = Counter(picker.status(row) for row in rows)
     return ", ".join(f"{n} {status}" for status, n in counts.items())
 
 
 def _cancel(runs: Sequence[str], entries: Sequence[Run], key: str) -> None:
-    problem = sign_in.lacking("cancel_runs")
-    if any(state.active(entry) for entry in entries) and st.button(
-        "Cancel", key=f"stop_{key}", icon=":material/stop:",
-        disabled=bool(problem) or all(entry["status"] == "cancelling" for entry in entries),
-        help=problem or "Finished items are kept; a cancelled run can be resumed.",
-    ):  # fmt: skip
-        panel.act(api.cancel_runs, runs)
+    if any(state.active(entry) for entry in entries):
+        panel.button(
+            "Cancel", f"stop_{key}", "cancel_runs", api.cancel_runs, runs, icon=":material/stop:",
+            disabled=all(entry["status"] == "cancelling" for entry in entries),
+            help="Finished items are kept; a cancelled run can be resumed.",
+        )  # fmt: skip
 
 
 def _archive(runs: Sequence[str], archived: bool, key: str) -> None:
-    problem = sign_in.lacking("label_run")
-    if st.button(
-        "Take out of the archive" if archived else "Archive",
-        key=f"archive_{key}", icon=":material/unarchive:" if archived else ":material/archive:",
-        disabled=bool(problem), help=problem or "Lists and pickers leave archived runs out.",
-    ):  # fmt: skip
-        panel.act(lambda: [api.label_run(run, archived=not archived) for run in runs])
+    panel.button(
+        "Take out of the archive" if archived else "Archive", f"archive_{key}", "label_run",
+        lambda: [api.label_run(run, archived=not archived) for run in runs],
+        icon=":material/unarchive:" if archived else ":material/archive:",
+        help="Lists and pickers leave archived runs out.",
+    )  # fmt: skip
 
 
 def _tags(entries: Sequence[Run], key: str) -> None:
@@ -308,24 +307,21 @@ def _removal(runs: Sequence[str], what: str, key: str = "") -> None:
             f"{what} are deleted from this machine. This cannot be undone.",
             key=f"remove_run_sure_{key}",
         )
-        problem = sign_in.lacking("remove_run")
-        if st.button(title, key=f"remove_run_{key}", disabled=not sure or bool(problem),
-                     help=problem or None):  # fmt: skip
-            panel.act(lambda: [api.remove_run(run) for run in runs])
+        panel.button(
+            title, f"remove_run_{key}", "remove_run",
+            lambda: [api.remove_run(run) for run in runs], disabled=not sure,
+        )  # fmt: skip
 
 
 def _actions(run: dict[str, Any]) -> None:
     """The buttons that fit a run's status."""
-    done, problem = run["status"] == "done", sign_in.lacking("resume")
+    done = run["status"] == "done"
     if state.active(run):
         _cancel([run["run"]], [run], run["run"])
     elif not run["imported"] and (not done or run["failed"]):
         label = "Retry failed items" if done else "Resume"
-        if st.button(
-            label, key=f"again_{run['run']}", icon=":material/resume:", disabled=bool(problem),
-            help=problem or None,
-        ):  # fmt: skip
-            panel.act(partial(api.resume, queued=True), run["run"])
+        panel.button(label, f"again_{run['run']}", "resume", _resume, [run["run"]],
+                     icon=":material/resume:")  # fmt: skip
     _archive([run["run"]], run["archived"], run["run"])
     if run["kind"] in RESULTS and run["done"]:
         navigation.link(

@@ -77,22 +77,17 @@ def progress_text(now: dict[str, Any]) -> str:
 
 def _cancel(entries: Sequence[dict[str, Any]]) -> None:
     """A button for each active entry, and one for all."""
-    problem = sign_in.lacking("cancel_runs")
     for entry in entries:
         where = f", number {entry['place']} in the queue" if entry["place"] else ""
-        if st.button(
-            f"{plain(entry['name'])} ({entry['status']}{where})",
-            key=f"cancel_{entry['run']}",
-            disabled=bool(problem) or entry["status"] == "cancelling",
-            help=problem or "Cancel after the current item",
-            icon=":material/stop:",
-        ):
-            act(api.cancel_runs, entry["runs"])
-    if len(entries) > 1 and st.button(
-        f"Cancel all {len(entries)}", key="cancel_all", disabled=bool(problem),
-        help=problem or None, icon=":material/cancel:",
-    ):  # fmt: skip
-        act(api.cancel_runs, [run for entry in entries for run in entry["runs"]])
+        button(
+            f"{plain(entry['name'])} ({entry['status']}{where})", f"cancel_{entry['run']}",
+            "cancel_runs", api.cancel_runs, entry["runs"], icon=":material/stop:",
+            disabled=entry["status"] == "cancelling", help="Cancel after the current item",
+        )  # fmt: skip
+    if len(entries) > 1:
+        runs = [run for entry in entries for run in entry["runs"]]
+        button(f"Cancel all {len(entries)}", "cancel_all", "cancel_runs", api.cancel_runs, runs,
+               icon=":material/cancel:")  # fmt: skip
     st.caption("Finished items are kept; a cancelled run can be resumed.")
 
 
@@ -105,20 +100,39 @@ def resume(run: dict[str, Any], key: str) -> None:
             f"This run {WORDS[run['status']]}{reason}: {missing:,} of {run['planned']:,} items are "
             "missing. Results are partial."
         )
-        problem = sign_in.lacking("resume")
-        if st.button("Resume", key=f"resume_{key}_{run['run']}", icon=":material/resume:",
-                     disabled=bool(problem), help=problem or None):  # fmt: skip
-            act(api.resume, run["run"])
+        button("Resume", f"resume_{key}_{run['run']}", "resume", api.resume, run["run"],
+               icon=":material/resume:")  # fmt: skip
 
 
-def act(action: Callable[..., Any], *arguments: Any) -> None:
-    """Do something to runs and draw the page again; a refusal is shown in a line."""
+def act(action: Callable[..., Any], *arguments: Any, title: str | None = None) -> None:
+    """Do something and draw the page again; a refusal is shown in a line under ``title``."""
     try:
         action(*arguments)
     except MidchartError as error:
-        st.error(plain(str(error)))
+        st.error(plain(str(error)), title=title)
     else:
         st.rerun()
+
+
+def button(
+    label: str,
+    key: str,
+    needs: str,
+    action: Callable[..., Any],
+    *arguments: Any,
+    problem: str = "",
+    refused: str | None = None,
+    **options: Any,
+) -> None:
+    """A button that calls ``action`` by :func:`act`; ``refused``: title of a refusal.
+
+    It is disabled, with the reason on hover, where the role for the service ``needs`` is lacking
+    or there is a ``problem``. ``options`` are Streamlit's.
+    """
+    if problem := sign_in.lacking(needs) or problem:
+        options |= {"disabled": True, "help": plain(problem)}
+    if st.button(label, key=key, **options):
+        act(action, *arguments, title=refused)
 
 
 def line(run: dict[str, Any], report: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import navigation, sign_in, state
+from pages.ui.runs import panel
 from pages.ui.shared.formats import duration
 from pages.ui.shared.marks import plain
 
@@ -57,17 +58,12 @@ def included(*kinds: str, folder: str = "") -> None:
         what = f"{len(offered)} finished runs are" if several else "A finished run is"
         st.write(f"{what} included as an example, made by:")
         st.code(run["command"], language="bash", wrap_lines=True)
-        problem = sign_in.lacking("open_shipped")
-        if st.button(
-            f"Open {len(offered)} runs" if several else "Open run", key=f"open_{run['run']}",
-            icon=":material/folder_open:", disabled=bool(problem), help=problem or None,
-        ):  # fmt: skip
-            try:
-                api.open_examples(folder) if folder else api.open_shipped(run["run"])
-            except MidchartError as error:
-                st.error(plain(str(error)), title="The run cannot be opened")
-            else:
-                st.rerun()
+        action = (api.open_examples, folder) if folder else (api.open_shipped, run["run"])
+        panel.button(
+            f"Open {len(offered)} runs" if several else "Open run", f"open_{run['run']}",
+            "open_shipped", *action, refused="The run cannot be opened",
+            icon=":material/folder_open:",
+        )  # fmt: skip
 
 
 def button(
@@ -97,20 +93,11 @@ def button(
     ):
         where = " on this cohort" if "data" in run_spec else ""
         problems.insert(0, f"A run like this{where} is already running.")
-    if st.button(
-        label,
-        key=f"start_{key}",
-        type="primary" if primary else "secondary",
-        icon=":material/play_arrow:",
-        disabled=bool(problems),
-        help=plain(problems[0]) if problems else None,
-    ):
-        try:
-            api.enqueue(run_spec)
-        except MidchartError as error:
-            st.error(plain(str(error)), title="The run could not be started")
-        else:
-            st.rerun()
+    panel.button(
+        label, f"start_{key}", "enqueue", api.enqueue, run_spec,
+        problem=problems[0] if problems else "", refused="The run could not be started",
+        type="primary" if primary else "secondary", icon=":material/play_arrow:",
+    )  # fmt: skip
     if problems:
         st.caption(" ".join(plain(problem) for problem in problems))
     else:

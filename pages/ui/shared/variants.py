@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -74,8 +75,12 @@ def calibration(
     alt: str,
     name: str,
     download: pd.DataFrame,
+    **opened: Any,
 ) -> None:
-    """A reliability curve (:func:`reliability`) and its numbers side by side."""
+    """A reliability curve (:func:`reliability`) and its numbers side by side.
+
+    ``opened``: the table's options by which its numbers open what is behind them.
+    """
     heads = {
         "mean_score": "predicted",
         "positive_rate": "observed",
@@ -92,6 +97,7 @@ def calibration(
             "Predicted probability and observed event rate by bin",
             {k: st.column_config.NumberColumn(head, format="%.3f") for k, head in heads.items()},
             download,
+            **opened,
         )
 
 
