@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from core.identity import ROLES, Person, account, acting_as
     from core.identity import person as acting_person
     from core.identity import resolve as resolve_person
-    from core.loaders.fhir_schema import can_validate
+    from core.loaders.fhir import can_validate
     from core.loaders.gold import gold_under
     from core.loaders.question_sets import QuestionSet, read_questions
     from core.options import type_text

@@ -20,11 +20,11 @@ from core.runs.plan import ArmConfig, ComponentSpec, Plan
 from core.runs.rows import ANSWERS, VERDICTS
 from core.runs.tables import tally
 from core.sequences.build import RawTable, build_store
-from core.sequences.duck import columns, sql_text
+from core.sequences.duck import columns
 from core.sequences.gather import last_events
 from core.sequences.labels import LabelRows, match_labels
 from core.sequences.store import EventStore
-from core.storage.query import query
+from core.storage.query import query, sql_text
 from core.storage.rows import RowStore
 from core.synthetic.cohort import make_clinical
 from core.types import BANDS

@@ -6,6 +6,7 @@ end a call. Here every read of a connection, headers included, has at most the t
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import httpx2
 
 from core.client.calls import CallFailed
-from core.storage.depth import DEEPEST_JSON, json_depth
 
 LARGEST_ANSWER = 8 << 20
 """Bytes of an answer."""
@@ -22,6 +22,9 @@ LARGEST_BATCH = 1 << 30
 BATCH_S = 3600.0
 """Seconds that sending a batch, or reading its results, may take."""
 _BATCHES = "/messages/batches"
+DEEPEST_JSON = 64
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_OTHER = re.compile(rb"[^\[\]{}]+")
 
 
 class LimitedClient(httpx2.Client):
@@ -122,3 +125,15 @@ class _Backend:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
+
+
+def json_depth(content: bytes) -> int:
+    """How deeply arrays and objects are nested in a JSON text, whether or not it is valid."""
+    depth = deepest = 0
+    for character in _OTHER.sub(b"", _STRING.sub(b"", content)):
+        if character in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest

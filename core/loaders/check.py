@@ -34,7 +34,7 @@ def check_cohort(
     the labels (``splits``) and the positive ones (``positives``). Evidence is located by
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
     (:func:`core.loaders.locator.locator_errors`), ``validate`` what of FHIR resources does not
-    follow the standard (``invalid``; :func:`core.loaders.fhir_schema.invalid_resources`).
+    follow the standard (``invalid``; :func:`core.loaders.fhir.invalid_resources`).
     ``progress`` is called with (done, planned) while coded events are read.
     """
     rule = protocol or Protocol()
@@ -67,7 +67,7 @@ def check_cohort(
         ],
     }
     if validate:
-        from core.loaders.fhir_schema import invalid_resources
+        from core.loaders.fhir import invalid_resources
 
         report["invalid"] = [dataclasses.asdict(skip) for skip in invalid_resources(cohort)]
     if locator:

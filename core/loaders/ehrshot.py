@@ -35,8 +35,9 @@ from core.loaders.labelled import (
     with_findings,
 )
 from core.sequences.build import RawTable
-from core.sequences.duck import sql_files, sql_text
+from core.sequences.duck import sql_files
 from core.sequences.labels import LabelRows
+from core.storage.query import sql_text
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"

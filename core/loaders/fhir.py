@@ -8,6 +8,7 @@ being the Patient's id.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from array import array
 from collections import Counter
@@ -17,7 +18,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from core.errors import DataError
+from pydantic import ValidationError
+
+from core.errors import DataError, InputError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.fhir_events import (
@@ -34,7 +37,7 @@ from core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, s
 from core.loaders.questions import Questions, read_question_tables, tables_in
 from core.loaders.records import Entry, LazyRecords, build_record, entry
 from core.parsing import read_json
-from core.types import Record, Skip
+from core.types import Cohort, Record, Skip
 
 Index = TypeVar("Index", bound="ResourceIndex")
 LARGEST_BUNDLE = 512 << 20
@@ -392,3 +395,67 @@ def _not_read(unread: Counter[str]) -> Iterator[str]:
     for kind, count in sorted(unread.items()):
         why = _NOT_CLINICAL.get(kind, "a type that this version does not read")
         yield f"{count:,} {kind} resources are not part of a record — {why}"
+
+
+# Validation against R4B by fhir.resources, an optional package. R4B and R4 agree on the clinical
+# resources. Reading a cohort does not need this: what follows FHIR in each resource is read.
+
+INSTALL = "pip install -r docs/optional/fhir.txt"
+_PROBLEMS = {"missing": "is missing", "extra_forbidden": "has an element that R4B does not define"}
+
+
+def can_validate() -> bool:
+    """Whether fhir.resources is installed."""
+    return importlib.util.find_spec("fhir") is not None
+
+
+@dataclass
+class _Validation(ResourceIndex):
+    """An index that keeps the reasons why resources are not valid, and nothing else."""
+
+    def enter(self, resource: Any, url: str, place: tuple[int, ...]) -> None:
+        """Validate one resource."""
+        file = self.files[place[0]].name
+        for reason in set(_invalid(resource)):
+            self.reasons.add(file, place[1], reason)
+
+
+def _invalid(resource: Any) -> list[str]:
+    """Each element that is not valid and why, without its value."""
+    from fhir.resources.R4B import get_fhir_model_class
+
+    kind = resource.get("resourceType") if isinstance(resource, dict) else None
+    try:
+        model = get_fhir_model_class(str(kind))
+    except ValueError:
+        return ["names a resourceType that R4B does not define"]
+    try:
+        model.model_validate(resource)
+    except ValidationError as error:
+        return [_reason(str(kind), e["loc"], e["type"]) for e in error.errors(include_input=False)]
+    except (KeyError, TypeError):  # its own code fails where a nested resourceType is none
+        return [f"{kind} cannot be validated — fhir.resources fails on it"]
+    return []
+
+
+def _reason(kind: str, place: tuple[int | str, ...], problem: str) -> str:
+    names = [name for name in place if isinstance(name, str)]
+    if problem == "extra_forbidden":
+        names.pop()  # it comes from the file
+    reason = _PROBLEMS.get(problem, "has a value that does not follow R4B")
+    return f"{'.'.join([kind, *names])} {reason}"
+
+
+def invalid_resources(cohort: Cohort) -> list[Skip]:
+    """What does not follow FHIR R4B: one line a file and reason, with the number of resources.
+
+    Raises InputError where the cohort is not in FHIR or fhir.resources is not installed.
+    """
+    if cohort.format != "fhir":
+        raise InputError(f"validate: {cohort.manifest.name} is not in FHIR — leave it out")
+    if not can_validate():
+        raise InputError(f"validate: fhir.resources is not installed — {INSTALL}")
+    place = Path(cohort.path)
+    root = Fhir().root(place)
+    validation = index_resources(place, root, LoadLog(), _Validation())
+    return [skip for skip in validation.reasons.skips() if skip not in cohort.skipped]

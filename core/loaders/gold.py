@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from core import config as settings
 from core.errors import DataError
@@ -24,9 +24,10 @@ from core.loaders.files import LoadLog, write_atomic
 from core.loaders.questions import GoldSource
 from core.protocol import Protocol
 from core.text import event_text
-from core.text.locating import ALGORITHM, Place, locate, place_of
+from core.text.locating import ALGORITHM, locate, place_of
 from core.types import Cohort, Gold, Record, Span
 
+_GOLD = TypeAdapter(Gold)
 _SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
 
 
@@ -108,22 +109,17 @@ class LazyGold(Mapping[str, Gold]):
                 "they were marked — write order:start-end, joined by |||; the evidence was "
                 "located by its text"
             )
-        location = _cached_location(record, source.snippets, self._protocol)
-        if location.missing:
+        located = _located(record, source.snippets, self._protocol)
+        if located.unlocated:
             self._log.warn(
-                f"{place}: {location.missing} of {len(source.snippets)} pieces of evidence were "
+                f"{place}: {located.unlocated} of {len(source.snippets)} pieces of evidence were "
                 "not found in the record — check that they are quoted from it"
             )
-        order, time, token = location.place or (None, None, None)
         return dataclasses.replace(
-            gold,
-            spans=location.spans,
-            order=order,
-            time=time,
-            token=token,
-            score=location.score,
-            candidates=location.candidates,
-            unlocated=location.missing,
+            located,
+            instruction_id=gold.instruction_id,
+            answer=gold.answer,
+            snippets=gold.snippets,
         )
 
 
@@ -157,33 +153,6 @@ def exact_spans(text: str, record: Record) -> tuple[Span, ...] | None:
     return tuple(spans)
 
 
-@dataclass(frozen=True, slots=True)
-class _Location:
-    """Where a question's evidence was found, as the cache holds it."""
-
-    spans: tuple[Span, ...] = ()
-    missing: int = 0
-    place: Place | None = None
-    score: float | None = None
-    candidates: int | None = None
-
-    def json(self) -> str:
-        spans = [dataclasses.astuple(span) for span in self.spans]
-        return json.dumps({**dataclasses.asdict(self), "spans": spans})
-
-    @staticmethod
-    def parse(text: str) -> _Location:
-        """Raises ValueError, TypeError or KeyError for what :meth:`json` did not write."""
-        stored = json.loads(text)
-        return _Location(
-            tuple(Span(*map(int, span)) for span in stored["spans"]),
-            int(stored["missing"]),
-            None if stored["place"] is None else Place(*stored["place"]),
-            stored["score"],
-            stored["candidates"],
-        )
-
-
 def _cache_file(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Path:
     key = hashlib.blake2b(digest_size=16)
     for part in (ALGORITHM, *map(str, _rule(protocol)), record.digest, *snippets):
@@ -194,22 +163,28 @@ def _cache_file(record: Record, snippets: tuple[str, ...], protocol: Protocol) -
     return settings.cache_folder() / "positions" / name[:2] / f"{name}.json"
 
 
-def _cached_location(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> _Location:
-    """The result of :func:`core.text.locating.locate`, from the disk where it was computed."""
+def _located(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Gold:
+    """Gold of :func:`core.text.locating.locate`, from the disk where it was computed, without the
+    instruction's id, answer and snippets."""
     if not snippets:
-        return _Location()
+        return Gold("", "", ())
     path = _cache_file(record, snippets, protocol)
     if path.is_file():
-        with suppress(OSError, ValueError, TypeError, KeyError):  # damaged: computed again
-            return _Location.parse(path.read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError):  # damaged: computed again
+            return _GOLD.validate_json(path.read_bytes())
     located = locate(record, snippets, protocol)
-    best = located.best
-    location = _Location(
+    order, time, token = located.place or (None, None, None)
+    gold = Gold(
+        "",
+        "",
+        (),
         located.spans,
-        located.unlocated,
-        located.place,
-        None if best is None else best.score,
-        None if best is None else best.candidates,
+        order,
+        time,
+        token=token,
+        score=None if located.best is None else located.best.score,
+        candidates=None if located.best is None else located.best.candidates,
+        unlocated=located.unlocated,
     )
-    write_atomic(path, location.json())
-    return location
+    write_atomic(path, _GOLD.dump_json(gold).decode())
+    return gold

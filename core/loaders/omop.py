@@ -31,8 +31,9 @@ from core.loaders.files import (
 )
 from core.loaders.questions import Questions, read_question_tables, tables_in
 from core.loaders.records import Entry, LazyRecords, ReadRecord, build_record, entry
-from core.sequences.duck import connect, describe_error, sql_files, sql_text
+from core.sequences.duck import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
+from core.storage.query import sql_text
 from core.types import Record
 
 MOST_ZIP_FILES = 10_000
@@ -125,10 +126,8 @@ class _Database:
 
     def count(self, table: str, condition: str = "true") -> int:
         """Number of rows of a table for which an SQL condition holds."""
-        row = self.base.execute(
-            f"SELECT count(*) FROM midchart_{table} WHERE {condition}"
-        ).fetchone()
-        return int(row[0]) if row else 0
+        rows = self.base.sql(f"SELECT count(*) FROM midchart_{table} WHERE {condition}").fetchall()
+        return int(rows[0][0])
 
     def rows(self, table: str, person: str) -> list[Row]:
         """The rows of a person; raises DataError where they cannot be read."""
@@ -174,6 +173,79 @@ class _Database:
         ).fetchall()
         self.providers = {id: next(filter(None, names), "") for id, *names in rows}
 
+    # Rows of a person become entries.
+
+    def concept(self, row: Row, column: str) -> tuple[str, str]:
+        """Code and name of a concept column: standard concept, source concept, source value."""
+        for name in (f"{column}_concept_id", f"{column}_source_concept_id"):
+            if row.get(name) in self.concepts:
+                return self.concepts[row[name]]
+        source = row.get(f"{column}_source_value", "").strip()
+        number = row.get(f"{column}_concept_id", "")
+        code = "" if number == "0" else number
+        return source or (f"OMOP/{code}" if code else ""), source
+
+    def text(self, row: Row, parts: Sequence[str]) -> str:
+        """The parts of what a row says, joined by semicolons."""
+        texts: list[str] = []
+        for part in parts:
+            label, _, column = part.rpartition(": ")
+            value = _number(row.get(column, "").strip()) or self.concept(row, column)[1]
+            if value and value != "0":
+                texts.append(f"{label} {value}" if label else value)
+        return "; ".join(texts)
+
+    def value(self, row: Row) -> tuple[str, str]:
+        """Text and unit of a measurement's or observation's value, with its limits."""
+        number = _number(row.get("value_as_number", ""))
+        operator = self.concept(row, "operator")[1]
+        value = f"{operator} {number}".strip() if number else ""
+        value = value or row.get("value_as_string", "") or self.concept(row, "value_as")[1]
+        value = value or row.get("value_source_value", "")
+        unit = self.concept(row, "unit")[1] if value else ""
+        low, high = _number(row.get("range_low", "")), _number(row.get("range_high", ""))
+        if low or high:
+            return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
+        return value, unit
+
+    def entries(self, name: str, row: Row) -> Iterator[Entry]:
+        """The entry of a row, and one for its end where that is later."""
+        table = _TABLES[name]
+        dated = table.prefix + ("_exposure" if name.endswith("_exposure") else "")
+        time = _moment(row, dated, ("_start", ""))
+        code, title = self.concept(row, "cause" if name == "death" else table.prefix)
+        text, unit, note, author = self.text(row, table.parts), "", "", ""
+        if name == "note":
+            note = row.get("note_id", "")
+            author = self.providers.get(row.get("provider_id", ""), "")
+            named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
+            title, text = row.get("note_title", "") or named or "Note", row.get("note_text", "")
+        elif name == "death":
+            title, text = "Death", f"cause {title}" if title else "recorded"
+        elif name in ("measurement", "observation"):
+            value, unit = self.value(row)
+            both = text and value
+            text, unit = (f"{value} {unit}; {text}", "") if both else (value or text, unit)
+        visit = row.get("visit_occurrence_id", "")
+        title = title or f"{table.kind} without a name"
+        end = _moment(row, dated, ("_end",)) if table.interval else None
+        lasting = end is not None and (time is None or end.date() > time.date())
+        text = text or ("start" if lasting else "" if name == "note" else "recorded")
+        started = entry(
+            time,
+            table.kind,
+            code=code,
+            name=title,
+            text=text,
+            unit=unit,
+            note_id=note,
+            visit_id=visit,
+            author=author,
+        )
+        yield started
+        if lasting:
+            yield (end, *started[1:4], "end", "", "", *started[7:])
+
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
@@ -185,29 +257,23 @@ def _as_text(column: str, is_integer: bool) -> str:
     return f"CAST({number} AS VARCHAR)"
 
 
-def _table_name(name: str) -> str:
-    """The OMOP table that a file holds, in lower case; "" for any other file."""
-    path = Path(name)
-    return path.stem.lower() if path.suffix.lower() in _SUFFIXES else ""
+def _by_table(names: Iterable[str]) -> dict[str, str]:
+    """Table in lower case → the name of its file; other files are left out."""
+    paths = {name: Path(name) for name in names}
+    return {
+        path.stem.lower(): name
+        for name, path in paths.items()
+        if path.suffix.lower() in _SUFFIXES and not path.name.startswith("._")
+    }
 
 
 def _table_files(place: Path) -> dict[str, Path]:
     """Table → file of a folder, or of the one sub-folder that holds the person table."""
     for folder in (place, *sorted(p for p in place.iterdir() if p.is_dir())):
-        files = {_table_name(f.name): f for f in sorted(folder.iterdir()) if not f.is_dir()}
-        files.pop("", None)
+        files = _by_table(sorted(f.name for f in folder.iterdir() if not f.is_dir()))
         if "person" in files and files.keys() & _TABLES.keys():
-            return files
+            return {table: folder / name for table, name in files.items()}
     return {}
-
-
-def _members(names: Iterable[str]) -> dict[str, str]:
-    """Table → the name of its file in a zip."""
-    members = {
-        _table_name(Path(name).name): name for name in names if not Path(name).name.startswith("._")
-    }
-    members.pop("", None)
-    return members
 
 
 def _zip_at(place: Path) -> Path | None:
@@ -217,7 +283,7 @@ def _zip_at(place: Path) -> Path | None:
         return None
     try:
         with UntrustedZip(archives[0], archives[0].name) as archive:
-            return archives[0] if "person" in _members(archive.names) else None
+            return archives[0] if "person" in _by_table(archive.names) else None
     except (DataError, OSError):
         return None  # no zip, or a damaged one
 
@@ -292,7 +358,7 @@ def _read_zip(base: _Database, path: Path, log: LoadLog) -> list[str]:
         UntrustedZip(path, path.name) as archive,
         TemporaryDirectory(prefix="midchart-") as folder,
     ):
-        members = _members(archive.names)
+        members = _by_table(archive.names)
         wanted = {t: m for t, m in members.items() if t in _NEEDED}
         archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
         files: dict[str, Path] = {}
@@ -342,114 +408,31 @@ def _number(text: str) -> str:
     return f"{value:.6g}" if not value or 1e-4 <= abs(value) < 1e6 else text.removesuffix(".0")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Turns the rows of one person into entries."""
-
-    concepts: Mapping[str, tuple[str, str]]
-    providers: Mapping[str, str]
-
-    def concept(self, row: Row, column: str) -> tuple[str, str]:
-        """Code and name of a concept column: standard concept, source concept, source value."""
-        for name in (f"{column}_concept_id", f"{column}_source_concept_id"):
-            if row.get(name) in self.concepts:
-                return self.concepts[row[name]]
-        source = row.get(f"{column}_source_value", "").strip()
-        number = row.get(f"{column}_concept_id", "")
-        code = "" if number == "0" else number
-        return source or (f"OMOP/{code}" if code else ""), source
-
-    def text(self, row: Row, parts: Sequence[str]) -> str:
-        """The parts of what a row says, joined by semicolons."""
-        texts: list[str] = []
-        for part in parts:
-            label, _, column = part.rpartition(": ")
-            value = _number(row.get(column, "").strip()) or self.concept(row, column)[1]
-            if value and value != "0":
-                texts.append(f"{label} {value}" if label else value)
-        return "; ".join(texts)
-
-    def value(self, row: Row) -> tuple[str, str]:
-        """Text and unit of a measurement's or observation's value, with its limits."""
-        number = _number(row.get("value_as_number", ""))
-        operator = self.concept(row, "operator")[1]
-        value = f"{operator} {number}".strip() if number else ""
-        value = value or row.get("value_as_string", "") or self.concept(row, "value_as")[1]
-        value = value or row.get("value_source_value", "")
-        unit = self.concept(row, "unit")[1] if value else ""
-        low, high = _number(row.get("range_low", "")), _number(row.get("range_high", ""))
-        if low or high:
-            return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
-        return value, unit
-
-    def entries(self, name: str, row: Row) -> Iterator[Entry]:
-        """The entry of a row, and one for its end where that is later."""
-        table = _TABLES[name]
-        dated = table.prefix + ("_exposure" if name.endswith("_exposure") else "")
-        time = _moment(row, dated, ("_start", ""))
-        code, title = self.concept(row, "cause" if name == "death" else table.prefix)
-        text, unit, note, author = self.text(row, table.parts), "", "", ""
-        if name == "note":
-            note, author = (
-                row.get("note_id", ""),
-                self.providers.get(row.get("provider_id", ""), ""),
-            )
-            named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
-            title, text = row.get("note_title", "") or named or "Note", row.get("note_text", "")
-        elif name == "death":
-            title, text = "Death", f"cause {title}" if title else "recorded"
-        elif name in ("measurement", "observation"):
-            value, unit = self.value(row)
-            text, unit = (
-                (f"{value} {unit}; {text}", "") if text and value else (value or text, unit)
-            )
-        visit = row.get("visit_occurrence_id", "")
-        title = title or f"{table.kind} without a name"
-        end = _moment(row, dated, ("_end",)) if table.interval else None
-        lasting = end is not None and (time is None or end.date() > time.date())
-        text = text or ("start" if lasting else "" if name == "note" else "recorded")
-        started = entry(
-            time,
-            table.kind,
-            code=code,
-            name=title,
-            text=text,
-            unit=unit,
-            note_id=note,
-            visit_id=visit,
-            author=author,
-        )
-        yield started
-        if lasting:
-            yield (end, *started[1:4], "end", "", "", *started[7:])
-
-
 def _moment(row: Row, prefix: str, infixes: Sequence[str]) -> datetime | None:
     columns = (f"{prefix}{infix}_{what}" for infix in infixes for what in ("datetime", "date"))
     return next((t for c in columns if (t := parse_time(row.get(c))) is not None), None)
 
 
-def _facts(rows: _Rows, person: Row) -> dict[str, str]:
+def _facts(base: _Database, person: Row) -> dict[str, str]:
     facts = {
         "birth year": person.get("year_of_birth", ""),
-        **{name: rows.concept(person, name)[1] for name in ("gender", "race", "ethnicity")},
+        **{name: base.concept(person, name)[1] for name in ("gender", "race", "ethnicity")},
     }
     return {name: value for name, value in facts.items() if value and value != "0"}
 
 
 def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
-    rows = _Rows(base.concepts, base.providers)
     raw: list[Entry] = []
     blank = 0
     for table in _TABLES:
         for row in base.rows(table, id) if table in base.columns else ():
-            entries = list(rows.entries(table, row))
+            entries = list(base.entries(table, row))
             blank += table == "note" and not entries[0][4].strip()
             raw += entries
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
     person = next(iter(base.rows("person", id)), {})
     warnings = [f"{source}: {blank} notes of person {id} hold no text"] if blank else []
-    return build_record(id, raw, _facts(rows, person), source), warnings
+    return build_record(id, raw, _facts(base, person), source), warnings
 
 
 @LOADERS.register("omop")

@@ -10,6 +10,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from core.storage.query import quoted
+
 
 def connect(
     file: Path | None = None, memory: str = "1GB", spill: Path | None = None
@@ -41,12 +43,6 @@ def describe_error(error: duckdb.Error) -> str:
     return f"DuckDB could not read it ({kind} error)"
 
 
-def sql_text(value: str | Path) -> str:
-    """A string as SQL."""
-    return "'" + str(value).replace("'", "''") + "'"
-
-
 def sql_files(files: Sequence[Path]) -> str:
     """Paths as an SQL list that DuckDB takes for these files, not for patterns."""
-    escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in str(file)) for file in files)
-    return "[" + ", ".join(sql_text(file) for file in escaped) + "]"
+    return "[" + ", ".join(map(quoted, files)) + "]"

@@ -40,7 +40,7 @@ def add_line(
 
     Raises WorkFailed where it cannot be written completely.
     """
-    data = _encoded(line)
+    data = encode(line)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -66,7 +66,12 @@ def add_line(
         os.close(handle)
 
 
-def _encoded(line: Mapping[str, Any]) -> bytes:
+def encode(line: Mapping[str, Any]) -> bytes:
+    """A record as one line. Raises ValueError for a number that JSON does not have.
+
+    Lone surrogates, which a wrongly decoded file can hold, become ``?``: no reader of UTF-8
+    would take them.
+    """
     text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "replace") + b"\n"
 
@@ -132,7 +137,7 @@ def _link(file: int, path: Path, line: Mapping[str, Any]) -> bytes:
     head = _head(path)
     if (head and last not in head) or (chained and not head):
         last = head[-1] if head else ""
-    data = _encoded({**line, PREVIOUS: last})
+    data = encode({**line, PREVIOUS: last})
     handle = os.open(path.with_suffix(".head"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         text = f"{last}\n{_sha256(data)}\n".encode()

@@ -12,12 +12,13 @@ import atexit
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
 from core.errors import DataError
 
+T = TypeVar("T")
 Schema = Mapping[str, str]
 """Column → DuckDB type; every schema has a ``key``."""
 
@@ -56,10 +57,14 @@ def close() -> None:
             _connections.pop().close()
 
 
+def sql_text(value: str | Path) -> str:
+    """A string as SQL."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
 def quoted(path: Path) -> str:
     """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
-    text = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-    return "'" + text.replace("'", "''") + "'"
+    return sql_text("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
 
 
 def _struct(schema: Schema) -> str:
@@ -122,21 +127,32 @@ def query(
 
     ``sql`` is called for the text, again when a file moved between the look and the read.
     """
+
+    def read() -> list[dict[str, Any]]:
+        with cursor() as connection:
+            return rows_of(connection.execute(sql(), list(parameters)))
+
+    return attempted(read, name)
+
+
+def rows_of(done: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The rows of an executed question as dictionaries."""
+    names = [column[0] for column in done.description or []]
+    return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+
+
+def attempted(read: Callable[[], T], name: str = ROWS) -> T:
+    """The result of ``read``, tried again where a file moved meanwhile.
+
+    Raises DataError for DuckDB's error, without its text, which may quote rows.
+    """
     for attempt in range(_ATTEMPTS):
         try:
-            with cursor() as connection:
-                done = connection.execute(sql(), list(parameters))
-                names = [column[0] for column in done.description or []]
-                return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
-        except duckdb.IOException as error:
-            if attempt == _ATTEMPTS - 1:
-                raise damaged_rows(error, name) from None
+            return read()
         except duckdb.Error as error:
-            raise damaged_rows(error, name) from None
+            if isinstance(error, duckdb.IOException) and attempt < _ATTEMPTS - 1:
+                continue
+            kind = type(error).__name__.removesuffix("Exception")
+            reason = f"cannot be read ({kind} error)"
+            raise DataError(name, None, reason, RESTORE_ROWS) from None
     raise AssertionError("unreachable")
-
-
-def damaged_rows(error: duckdb.Error, name: str = ROWS) -> DataError:
-    """DuckDB's error about a run's files in one line, without its text, which may quote rows."""
-    kind = type(error).__name__.removesuffix("Exception")
-    return DataError(name, None, f"cannot be read ({kind} error)", RESTORE_ROWS)

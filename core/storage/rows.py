@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -10,20 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from core.errors import UnknownName, WorkFailed
-from core.parsing import read_json
 from core.storage.damage import Conditions, check_rows, refuse_damage, set_aside
 from core.storage.files import sync_folder
+from core.storage.jsonl import encode
 from core.storage.query import (
     Schema,
+    attempted,
     cursor,
-    damaged_rows,
     json_source,
     query,
     quoted,
+    rows_of,
     source,
+    sql_text,
 )
 
 # Append-only JSON lines: one row, one line, one write.
@@ -32,16 +31,6 @@ from core.storage.query import (
 SYNC_EVERY_S = 1.0
 """At most so much work is lost to a power cut; a killed process loses none."""
 CHUNK = 1 << 20
-
-
-def encode(row: Mapping[str, Any]) -> bytes:
-    """A row as one line. Raises ValueError for a number that JSON does not have.
-
-    Lone surrogates, which a wrongly decoded file can hold, become ``?``: no reader of UTF-8
-    would take them.
-    """
-    line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return line.encode("utf-8", "replace") + b"\n"
 
 
 def repair(path: Path) -> int:
@@ -62,16 +51,6 @@ def repair(path: Path) -> int:
             file.truncate(end)
             os.fsync(file.fileno())
         return size - end
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole rows of a file, in order; nothing where there is no file."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield read_json(line, path.name)
 
 
 class LineWriter:
@@ -130,7 +109,7 @@ def compact(folder: Path, table: str, schema: Schema, conditions: Conditions) ->
         fresh.unlink(missing_ok=True)
         with cursor() as connection:
             connection.execute(
-                f"COPY {json_source(journal, schema)} TO {_target(fresh)} "
+                f"COPY {json_source(journal, schema)} TO {sql_text(fresh)} "
                 "(FORMAT parquet, COMPRESSION zstd)"
             )
         with fresh.open("rb") as file:
@@ -159,11 +138,6 @@ def reopen(folder: Path, table: str) -> None:
     sync_folder(folder)
     parquet.unlink()
     sync_folder(folder)
-
-
-def _target(path: Path) -> str:
-    """A path to write to, which DuckDB takes literally."""
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 class RowStore:
@@ -268,8 +242,6 @@ class RowStore:
 Ask = Callable[[str], list[dict[str, Any]]]
 """A question in SQL → its rows as dictionaries."""
 
-ATTEMPTS = 5
-
 
 @contextmanager
 def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
@@ -279,20 +251,10 @@ def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
     again when a file moved between the look and the read.
     """
     with cursor() as connection:
-        for attempt in range(ATTEMPTS):
-            try:
-                for statement in statements():
-                    connection.execute(statement)
-                break
-            except duckdb.IOException as error:
-                if attempt == ATTEMPTS - 1:
-                    raise damaged_rows(error) from None
-            except duckdb.Error as error:
-                raise damaged_rows(error) from None
 
-        def ask(sql: str) -> list[dict[str, Any]]:
-            done = connection.execute(sql)
-            names = [column[0] for column in done.description or []]
-            return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+        def make() -> None:
+            for statement in statements():
+                connection.execute(statement)
 
-        yield ask
+        attempted(make)
+        yield lambda sql: rows_of(connection.execute(sql))

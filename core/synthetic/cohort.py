@@ -20,14 +20,22 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from core.errors import InputError
-from core.synthetic.common import TAG, chance, data_use, is_synthetic, spawned, write_texts
+from core.synthetic.common import (
+    TAG,
+    chance,
+    data_use,
+    is_synthetic,
+    pick,
+    spawned,
+    worded,
+    write_texts,
+)
 from core.synthetic.events import build_events, make_encounters
 from core.synthetic.letters import NOTES, Dress
-from core.synthetic.model import Encounter, Item, Patient
+from core.synthetic.model import Encounter, Fact, Item, Patient
 from core.synthetic.notes import Writer
 from core.synthetic.patient import make_patient
 from core.synthetic.questions import Asked, ask, decile_of
-from core.synthetic.responses import declared_effect, respond
 from core.synthetic.trajectory import draw_base
 from core.text import count_tokens
 
@@ -55,6 +63,88 @@ clinician-reviewed-model-responses.tsv     six simulated response sets
 simulated_effect.json                      the positional effect that was put in
 midchart.toml                              how this data may be used
 """
+
+
+# Responses of six simulated models whose accuracy depends on position by a declared formula, with
+# which the estimate of the position analysis can be compared.
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A simulated model: accuracy ``base`` at the edges, its loss ``dip`` in the middle, and its
+    gain ``tilt`` from the start of the record to its end."""
+
+    name: str
+    base: float
+    dip: float
+    tilt: float
+
+    def accuracy(self, x: float) -> float:
+        """Probability of a correct answer for gold at order position ``x`` in [0, 1].
+
+        ``base − dip · 4x(1 − x) + tilt · (x − 1/2)``, kept within [.02, .98].
+        """
+        return min(max(self.base - self.dip * 4 * x * (1 - x) + self.tilt * (x - 0.5), 0.02), 0.98)
+
+
+MODELS = (
+    Simulated("sim-model-a", 0.82, 0.30, 0.05),
+    Simulated("sim-model-b", 0.74, 0.25, 0.15),
+    Simulated("sim-model-c", 0.66, 0.20, 0.20),
+    Simulated("sim-model-d", 0.70, 0.0, 0.0),
+    Simulated("sim-model-e", 0.55, 0.35, 0.10),
+    Simulated("sim-model-f", 0.60, 0.10, -0.20),
+)
+
+FORMULA = "accuracy(x) = clip(base - dip*4*x*(1-x) + tilt*(x-0.5), 0.02, 0.98)"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A simulated response and whether it is correct."""
+
+    model: str
+    text: str
+    correct: bool
+
+
+def respond(
+    rng: np.random.Generator, fact: Fact, position: float, others: list[str]
+) -> list[Response]:
+    """One response of each simulated model.
+
+    ``position``: order position of the decisive statement in [0, 1]; ``others``: answers to other
+    questions of the record.
+    """
+    responses: list[Response] = []
+    for model in MODELS:
+        if float(rng.random()) < model.accuracy(position):
+            text = worded(rng, "response_correct", answer=fact.answer)
+            responses.append(Response(model.name, text, True))
+            continue
+        wrong = [x for x in fact.wrong if x and x != fact.answer]
+        draw = float(rng.random())
+        if draw < 0.55 and wrong:
+            text = pick(rng, wrong)
+        elif draw < 0.75 and others:
+            text = pick(rng, others)
+        else:
+            text = worded(rng, "response_refused")
+        responses.append(Response(model.name, text, False))
+    return responses
+
+
+def declared_effect() -> dict[str, object]:
+    """The declared positional effect (``simulated_effect.json``)."""
+    return {
+        "simulated": True,
+        "position": "event order of the first evidence span / (events - 1)",
+        "formula": FORMULA,
+        "models": {m.name: {"base": m.base, "dip": m.dip, "tilt": m.tilt} for m in MODELS},
+        "expected_by_decile": {
+            m.name: [round(m.accuracy((d + 0.5) / 10), 4) for d in range(10)] for m in MODELS
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ def worded(rng: np.random.Generator, name: str, /, **words: object) -> str:
     return pick(rng, wordings()[name]).format_map(words)
 
 
+def capitalised(text: str) -> str:
+    """``text`` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
 def is_synthetic(folder: Path) -> bool:
     """Whether a folder's data-use tag says that no real person is described in it."""
     tag = folder / TAG

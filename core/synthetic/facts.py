@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled, worded, wordings
+from core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
 from core.synthetic.medicine import (
     PERSON_SLOTS,
     AnalyteKey,
@@ -191,10 +191,6 @@ def suits(p: Patient, need: str, when: datetime) -> bool:
     return True
 
 
-def _sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _note(item: Item) -> Note:
     assert item.note is not None
     return item.note
@@ -237,8 +233,8 @@ def _single(t: Single, scene: Scene, task: str) -> Fact | None:
     if not asks or not suits(scene.p, t.need, scene.target.when):
         return None
     words = _draw_slots(scene, t.slots)
-    text = _sentence_case(pick(scene.rng, t.says).format_map(words))
-    answer = _sentence_case(t.answer.format_map(words))
+    text = capitalised(pick(scene.rng, t.says).format_map(words))
+    answer = capitalised(t.answer.format_map(words))
     question = pick(scene.rng, asks).format_map(words)
     recent = "most recent" in question or "current" in question
     if task == "R" and not recent and not answer.lower().startswith(("yes", "no")):
@@ -251,7 +247,7 @@ def _single(t: Single, scene: Scene, task: str) -> Fact | None:
         answer,
         [Statement(text, _note(scene.target), t.section)],
         tuple(k.format_map(words) for k in t.keys),
-        [_sentence_case(t.answer.format_map(_varied(scene, t, words))) for _ in range(4)],
+        [capitalised(t.answer.format_map(_varied(scene, t, words))) for _ in range(4)],
         [(t.section, n.format_map(_varied(scene, t, words))) for n in t.noise],
         t.specialty,
     )
@@ -418,7 +414,7 @@ def drug_facts(
             "start": f"{step.drug} was begun: {why}.",
         }[step.action]
         if task == "R":
-            answer = "Yes. " + _sentence_case(answer)
+            answer = "Yes. " + capitalised(answer)
         noise = [
             (place, wordings()[f"drug_noise_{place}"][0].format_map({**w.p.words, **words}))
             for place in ("hpi", "meds_text")

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled, worded, wordings
+from core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
 from core.synthetic.medicine import (
     READING_SLOTS,
     analyte_keys,
@@ -181,7 +181,7 @@ def _step_text(w: Writer, step: Step) -> str:
     return w.worded(
         f"drug_{step.action}",
         name=name,
-        lead=name[0].upper() + name[1:],
+        lead=capitalised(name),
         why=step.why.format_map(w.p.words),
         new=dose(step.drug, step.dose),
         old=dose(step.drug, step.before),
@@ -240,7 +240,7 @@ def _social(w: Writer) -> list[str]:
 def _family(w: Writer) -> list[str]:
     """Relatives' illnesses, some of them the patient's own."""
     rows = shuffled(w.rng, w.p.family, 3)
-    return [*(row[0].upper() + row[1:] + "." for row in rows), w.worded("family_denied")]
+    return [*(f"{capitalised(row)}." for row in rows), w.worded("family_denied")]
 
 
 def _true_of(w: Writer, when: datetime, sentences: list[str]) -> list[str]:
@@ -331,7 +331,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
         company = "a relative" if chance(rng, 0.5) else "no one"
         hpi.append(w.worded("clinic_history", company=company))
     blocks = [
-        section("cc", "Chief Complaint", [reason[0].upper() + reason[1:] + "."]),
+        section("cc", "Chief Complaint", [capitalised(reason) + "."]),
         section("hpi", w.worded("title_history"), hpi),
     ]
     if long:
@@ -593,7 +593,7 @@ def _background(w: Writer, when: datetime) -> list[str]:
     for key in active(w.p, when)[:5]:
         disease, year = diseases()[key], w.p.diseases[key].year
         course = worded(w.rng, "course", year=year, specialty=disease.specialty)
-        sentences.append(f"{disease.short[0].upper() + disease.short[1:]}: {course}")
+        sentences.append(f"{capitalised(disease.short)}: {course}")
         at = w.list_when if w.list_when is not None and chance(w.rng, 0.5) else when
         taken = [c.drug for c in w.p.courses if c.disease == key and c.dose_at(at) is not None]
         if taken:

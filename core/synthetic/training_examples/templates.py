@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled
+from core.synthetic.common import capitalised, chance, pick, shuffled
 from core.synthetic.training_examples.model import FactDraft
 from core.synthetic.training_examples.tables import (
     Sort,
@@ -30,7 +30,6 @@ from core.synthetic.training_examples.text_noise import (
     keyword_query,
     keywords,
     perturb_statement,
-    upper,
 )
 
 Days = tuple[date, ...]
@@ -52,8 +51,8 @@ _SIDES: tuple[Literal["highest", "lowest"], ...] = ("highest", "lowest")
 
 
 def _say(form: str, p: Person, thing: str, **slots: str) -> str:
-    text = form.format(thing=thing, Thing=upper(thing), **slots, **p.words)
-    return upper(text.replace(" .", ".").replace(" ,", ","))
+    text = form.format(thing=thing, Thing=capitalised(thing), **slots, **p.words)
+    return capitalised(text.replace(" .", ".").replace(" ,", ","))
 
 
 def _ask(
@@ -75,8 +74,8 @@ def take_test(rng: np.random.Generator, p: Person, invented: float) -> Test:
     if real is not None:
         return real
     name, table = invented_test(rng), names()
-    coded = f"{upper(name)} {pick(rng, table.properties)} {pick(rng, table.specimens)}"
-    return Test(coded if chance(rng, 0.8) else upper(name), (name,), pick(rng, table.units))
+    coded = f"{capitalised(name)} {pick(rng, table.properties)} {pick(rng, table.specimens)}"
+    return Test(coded if chance(rng, 0.8) else capitalised(name), (name,), pick(rng, table.units))
 
 
 def take_drug(rng: np.random.Generator, p: Person, invented: float) -> tuple[str, str]:
@@ -241,7 +240,7 @@ def _present_on_day(rng: np.random.Generator, p: Person, days: Days, invented: f
 def _message(rng: np.random.Generator, p: Person, days: Days, invented: float) -> FactDraft:
     """Fragments without meaning under an invented name, which can only be copied."""
     form, name = pick(rng, wordings()["message"]), invented_word(rng)
-    says = upper(form.format(thing=name, v=fragments(rng, 3, 14)))
+    says = capitalised(form.format(thing=name, v=fragments(rng, 3, 14)))
     asks = tuple(pick(rng, wordings()["message_asks"]).format(thing=name) for _ in range(ASKS))
     return FactDraft("message", says, asks)
 
@@ -260,7 +259,7 @@ def _echo(rng: np.random.Generator, p: Person, days: Days, invented: float) -> F
 
 
 def _keyword_question(rng: np.random.Generator, words: Sequence[str]) -> str:
-    return upper(pick(rng, wordings()["echo_asks"]).format(cue=keyword_query(rng, words)))
+    return capitalised(pick(rng, wordings()["echo_asks"]).format(cue=keyword_query(rng, words)))
 
 
 READINGS: dict[str, Draw] = {
@@ -336,23 +335,23 @@ def stated_fact(
     """A topic's fact: the latest of several where it comes ``again``, else one of the patient and
     perhaps a similar one of a relative."""
     words = _slots(rng, p, topic, days[0], invented)
-    says = perturb_statement(rng, upper(pick(rng, topic.says).format_map(words)))
+    says = perturb_statement(rng, capitalised(pick(rng, topic.says).format_map(words)))
     others: list[str] = []
     for day in days[1:]:
         other = pick(rng, topic.says).format_map(_slots(rng, p, topic, day, invented))
         if topic.again:
-            others.append(upper(other))
+            others.append(capitalised(other))
         elif not others and chance(rng, 0.4):
             relative = f"{p.words['His']} {pick(rng, names().kin)}"
             others.append(f"{relative}: {other[:1].lower()}{other[1:]}")
-    asks = tuple(upper(ask.format_map(words)) for ask in (*topic.asks, *topic.polar))
+    asks = tuple(capitalised(ask.format_map(words)) for ask in (*topic.asks, *topic.polar))
     same_drug = _same_drug(rng, p, topic, (words["drug"], words["brand"]), days[0], invented)
     if not others and not same_drug:
         # By its keywords it could be confused with a relative's fact, or one of another day.
         own_words = keywords(says) or [says]
         asks += tuple(_keyword_question(rng, own_words) for _ in range(len(asks) // 8))
     distractors = tuple(other for other in others if other != says)
-    near = tuple(upper(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
+    near = tuple(capitalised(pick(rng, topic.near).format_map(words)) for _ in topic.near[:1])
     return FactDraft(
         topic.key, says, asks, distractors, topic.again, not topic.again, near, same_drug
     )
@@ -375,7 +374,7 @@ def _same_drug(
     if chance(rng, CHANGED):
         other = pick(rng, [t for t in topics() if t.of_drug and t.key != topic.key])
         text = pick(rng, other.says).format_map(_slots(rng, p, other, day, invented, pair))
-        lines.append(perturb_statement(rng, upper(text)))
+        lines.append(perturb_statement(rng, capitalised(text)))
     return tuple(lines)
 
 
@@ -385,7 +384,7 @@ def _same_drug(
 def filler(rng: np.random.Generator, p: Person) -> str:
     """A line of prose, a heading, an examination, results, a drug, a problem, a line on the subject
     of a fact, or gibberish."""
-    return upper(pick(rng, _FILLERS)(rng, p))
+    return capitalised(pick(rng, _FILLERS)(rng, p))
 
 
 def _heading(rng: np.random.Generator, p: Person) -> str:

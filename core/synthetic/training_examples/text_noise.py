@@ -14,17 +14,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled
+from core.synthetic.common import capitalised, chance, pick, shuffled
 from core.synthetic.training_examples.tables import lexicon, names
 
 T = TypeVar("T")
 _DIGIT = re.compile(r"\d")
 _LONG = re.compile(r"[A-Za-z][A-Za-z-]{3,}")
-
-
-def upper(text: str) -> str:
-    """``text`` with a capital first letter."""
-    return text[:1].upper() + text[1:]
 
 
 def _stem(rng: np.random.Generator, syllables: int) -> str:
@@ -120,7 +115,7 @@ def vary_question(rng: np.random.Generator, question: str) -> str:
     elif len(words) > 6 and draw < 0.45 and not _DIGIT.search(question):
         begin = int(rng.integers(0, min(longest, len(words) - 4) + 1))
         words = words[begin : max(longest + 1, begin + 4)]
-    question = upper(" ".join(word for word in words if word))
+    question = capitalised(" ".join(word for word in words if word))
     return pick(rng, names().question_frames).format(question) if chance(rng, 0.15) else question
 
 
@@ -132,7 +127,7 @@ def perturb_statement(rng: np.random.Generator, line: str) -> str:
     i = int(rng.integers(len(words)))
     if words[i].isalpha() and len(words[i]) < 6:
         words[i] = pick(rng, lexicon()) if chance(rng, 0.3) else ""
-    return upper(" ".join(word for word in words if word))
+    return capitalised(" ".join(word for word in words if word))
 
 
 def keywords(line: str) -> list[str]:
@@ -173,4 +168,4 @@ def gibberish(rng: np.random.Generator, least: int, most: int) -> str:
             words.append(invented_word(rng))
         word = pick(rng, lexicon())
         words.append(word + ("," if chance(rng, 0.1) else ""))
-    return upper(" ".join(words).rstrip(",")) + pick(rng, (".", ".", ".", "", ":"))
+    return capitalised(" ".join(words).rstrip(",")) + pick(rng, (".", ".", ".", "", ":"))

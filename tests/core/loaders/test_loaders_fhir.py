@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from core.errors import DataError, InputError
 from core.loaders.check import check_cohort
-from core.loaders.fhir import Fhir
+from core.loaders.fhir import Fhir, invalid_resources
 from core.loaders.fhir_events import READ, ResourceReader, html_text, moment
-from core.loaders.fhir_schema import invalid_resources
 from core.loaders.open import open_cohort
 from core.text import event_text
 from core.types import Cohort

@@ -10,7 +10,8 @@ import pytest
 
 from core.errors import WorkFailed
 from core.storage.damage import damage_warnings, row_check, set_aside
-from core.storage.rows import RowStore, compact, encode, lines
+from core.storage.jsonl import read_lines
+from core.storage.rows import RowStore, compact, encode
 
 SCHEMA = {
     "key": "VARCHAR",
@@ -74,7 +75,7 @@ def test_a_damaged_line_is_moved_and_the_others_remain(tmp_path: Path, name: str
     table.reopen()
     assert list(table.table("rows")) == [row(i) for i in range(3)]
     assert path.read_bytes() == b"".join(encode(row(i)) for i in range(3))
-    (entry,) = lines(tmp_path / "rows.damaged.jsonl")
+    (entry,) = read_lines(tmp_path / "rows.damaged.jsonl")
     content = entry["text"].encode() if "text" in entry else base64.b64decode(entry["base64"])
     assert (entry["line"], content) == (3, DAMAGE[name])
     (warning,) = damage_warnings(tmp_path)

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UnknownName, WorkFailed
+from core.storage.jsonl import read_lines
 from core.storage.lock import Lock, is_locked
 from core.storage.query import cursor, query, source
-from core.storage.rows import LineWriter, RowStore, compact, encode, lines, reopen, repair
+from core.storage.rows import LineWriter, RowStore, compact, encode, reopen, repair
 
 SCHEMA = {
     "key": "VARCHAR",
@@ -69,7 +70,7 @@ def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float 
     rows_store.compact()
     assert list(rows_store.table("rows")) == [wanted]
     reopen(folder, "rows")
-    assert list(lines(folder / "rows.jsonl")) == [wanted]
+    assert list(read_lines(folder / "rows.jsonl")) == [wanted]
 
 
 def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path):
@@ -201,7 +202,7 @@ def test_reads_are_complete_after_a_kill_anywhere_in_compaction(tmp_path: Path, 
     # And back: renaming the journal, removing the Parquet.
     assert _steps(tmp_path, lambda: reopen(tmp_path, "rows"), monkeypatch) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["rows.jsonl"]
-    assert list(lines(tmp_path / "rows.jsonl")) == [row(i) for i in range(5)]
+    assert list(read_lines(tmp_path / "rows.jsonl")) == [row(i) for i in range(5)]
 
 
 def test_readers_never_see_rows_doubled_or_missing_while_files_move(tmp_path: Path):

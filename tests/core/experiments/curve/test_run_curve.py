@@ -17,7 +17,7 @@ from core.runs.directory import make_run
 from core.runs.job import Job
 from core.runs.planner import plan
 from core.runs.spec import read_spec
-from core.synthetic.responses import MODELS as SIMULATED
+from core.synthetic.cohort import MODELS as SIMULATED
 from tests.support.run_helpers import (
     continue_run,
     finished_run,
