@@ -13,10 +13,12 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from core import api
 from core.errors import InputError, MidchartError, WorkFailed, require_posix
 from core.format import duration
 from core.storage.files import protect_new_files
@@ -52,6 +54,11 @@ def facts(call: Namespace, values: Mapping[str, Any], hidden: Iterable[str] = ()
     for name, value in values.items():
         if name not in hidden:
             print(f"{name}: {cell(value)}")
+
+
+def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
+    """Print rows: as JSON, or their ``columns``."""
+    json_line(rows) if call.json else table(rows, columns)
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -128,23 +135,17 @@ def command(name: str, help: str, *arguments: Argument) -> Callable[[Command], C
     return enter
 
 
-def _whole_number(text: str) -> int:
+def _whole_number(text: str, least: int = 0) -> int:
     try:
-        if not text.isascii():
-            raise ValueError
-        value = int(text)
+        value = int(text.encode("ascii"))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is below 0")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{value} is below {least}")
     return value
 
 
-def _positive(text: str) -> int:
-    value = _whole_number(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
+_positive = partial(_whole_number, least=1)
 
 
 DATA = arg("data", metavar="DATA")
@@ -174,8 +175,6 @@ ON = "where to execute: here, ray (Ray on this machine) or ray://HOST:PORT (a cl
     arg("--seed", type=_whole_number, default=42),
 )
 def demo(call: Namespace) -> None:
-    from core import api
-
     if call.laboratory and call.letters:
         raise InputError("demo: --laboratory and --letters each make one cohort; name one of them")
     size, progress = (call.patients, call.events_per_patient), meter("demo")
@@ -190,8 +189,6 @@ def demo(call: Namespace) -> None:
 
 @command("examples", "open the finished runs that are included, read-only")
 def examples(call: Namespace) -> None:
-    from core import api
-
     facts(call, api.open_examples())
 
 
@@ -204,8 +201,6 @@ def examples(call: Namespace) -> None:
     flag("--validate", "validate FHIR resources (docs/optional/fhir.txt)"),
 )
 def check(call: Namespace) -> None:
-    from core import api
-
     protocol = api.parse(call.protocol)
     checked = api.check(call.data, meter("check"), protocol, call.locator, call.validate)
     facts(call, checked, ("skipped", "invalid", "warnings", "positions"))
@@ -237,8 +232,6 @@ def check(call: Namespace) -> None:
     PROTOCOL,
 )
 def select(call: Namespace) -> None:
-    from core import api
-
     protocol = api.parse(call.protocol)
     selection = api.select_report(call.data, call.record, call.question, call.arm, call.k, protocol)
     if call.json:
@@ -269,8 +262,6 @@ def select(call: Namespace) -> None:
     flag("--plus", "QCCS plus, not the paper's gate"),
 )
 def train_gate(call: Namespace) -> None:
-    from core import api
-
     make, what = (api.make_plus, "steps") if call.plus else (api.make_gate, "epochs")
     trained = make(call.data, call.out, call.protocol, meter(f"train-gate, {what}"))
     facts(call, trained, ("curve", "losses"))
@@ -284,8 +275,6 @@ def train_gate(call: Namespace) -> None:
     PROTOCOL,
 )
 def calibrate(call: Namespace) -> None:
-    from core import api
-
     coverage = api.make_calibration(
         call.data, call.out, call.protocol, meter("calibrate, questions")
     )
@@ -303,8 +292,6 @@ def calibrate(call: Namespace) -> None:
     flag("--probe", "with --estimate: measure the first patient's items, for 2 to 30 s"),
 )
 def run(call: Namespace) -> None:
-    from core import api
-
     if call.probe and not call.estimate:
         raise InputError("--probe goes with --estimate")
     if call.probe:
@@ -369,8 +356,6 @@ def _estimate(estimate: dict[str, Any]) -> None:
     QUEUED,
 )
 def ask(call: Namespace) -> None:
-    from core import api
-
     saved = {one.name: one.questions for one in api.question_sets(call.data)}
     questions, name = saved.get(call.questions), call.questions
     if questions is None:
@@ -399,8 +384,6 @@ def ask(call: Namespace) -> None:
     arg("--reader", default="", metavar="LABEL", help="default: the run's first reader"),
 )
 def answers(call: Namespace) -> None:
-    from core import api
-
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
@@ -424,14 +407,10 @@ def answers(call: Namespace) -> None:
     arg("--budget", type=float, metavar="USD", help="a new budget for the judges that have one"),
 )
 def resume(call: Namespace) -> None:
-    from core import api
-
     _finish(api.resume(call.run, call.budget, call.queued, call.on), call)
 
 
 def _finish(run: str, call: Namespace) -> None:
-    from core import api
-
     if not call.detach:
         api.wait(run, meter(run))
     now = api.status(run)
@@ -454,8 +433,6 @@ def _finish(run: str, call: Namespace) -> None:
     DETACH,
 )
 def replicate(call: Namespace) -> None:
-    from core import api
-
     fields = {"arms": call.arms, "judges": call.judges, "part": call.part}
     changes = {name: values for name, values in fields.items() if values}
     runs = api.replicate(call.data, call.reader, changes)
@@ -475,8 +452,6 @@ def replicate(call: Namespace) -> None:
     arg("--out", metavar="FILE", help="default: data/benchmarks/NAME.json"),
 )
 def benchmark(call: Namespace) -> None:
-    from core import api
-
     file = api.benchmark(call.spec, call.out, meter)
     result = api.read_benchmark(file)
     if call.json:
@@ -500,8 +475,6 @@ def benchmark(call: Namespace) -> None:
     arg("--reason", required=True, metavar="TEXT"),
 )
 def data_use(call: Namespace) -> None:
-    from core import api
-
     tag = api.set_data_use(call.data, call.field, call.value == "yes", call.reason)
     facts(call, dataclasses.asdict(tag))
 
@@ -512,8 +485,6 @@ def data_use(call: Namespace) -> None:
     flag("--verify", "check that no line was changed, added or removed"),
 )
 def audit(call: Namespace) -> None:
-    from core import api
-
     verified = api.verify_audit() if call.verify else None
     broken = verified and verified["broken"]
     if call.json:
@@ -545,8 +516,6 @@ def audit(call: Namespace) -> None:
     ),
 )
 def label(call: Namespace) -> None:
-    from core import api
-
     tags = [] if call.no_tags else call.tags
     facts(call, {"run": call.run, **api.label_run(call.run, call.name, tags, call.archived)})
 
@@ -558,8 +527,6 @@ def label(call: Namespace) -> None:
     flag("--all", "stop every active run and empty the queue"),
 )
 def cancel(call: Namespace) -> None:
-    from core import api
-
     if bool(call.run) == call.all:
         raise InputError("cancel: name a run, or --all")
     if call.all:
@@ -573,8 +540,6 @@ def cancel(call: Namespace) -> None:
 
 @command("status", "state and progress of runs", arg("run", metavar="RUN", nargs="?"))
 def status(call: Namespace) -> None:
-    from core import api
-
     now = api.status(call.run)
     if call.json:
         json_line(now)
@@ -582,9 +547,7 @@ def status(call: Namespace) -> None:
     columns = ("run", "name", "kind", "status", "place", "slot", "planned", "done", "failed")
     rows = now if isinstance(now, list) else [now]
     table(rows, columns)
-    for row in rows:
-        for warning in row["warnings"]:
-            print(f"warning: {row['run']}: {warning}", file=sys.stderr)
+    _warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
 
 
 @command(
@@ -600,8 +563,6 @@ def status(call: Namespace) -> None:
     ),
 )
 def report(call: Namespace) -> None:
-    from core import api
-
     if not call.json:
         _warn(filter(None, [api.rows_warning(call.run)]))
     if call.csv:
@@ -630,8 +591,6 @@ def report(call: Namespace) -> None:
     CSV,
 )
 def compare(call: Namespace) -> None:
-    from core import api
-
     comparison = api.compare_runs(call.runs)
     names = ["spec", "results"]
     if call.questions:
@@ -685,8 +644,6 @@ def compare(call: Namespace) -> None:
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
 )
 def export(call: Namespace) -> None:
-    from core import api
-
     written: dict[str, Any] = {"run": call.run}
     if call.html:
         written["html"] = str(api.export_html(call.run, call.html))
@@ -712,8 +669,6 @@ def export(call: Namespace) -> None:
     arg("file", metavar="FILE.zip|DIR"),
 )
 def import_(call: Namespace) -> None:
-    from core import api
-
     facts(call, api.import_run(call.file))
 
 
@@ -736,15 +691,10 @@ def import_(call: Namespace) -> None:
     arg("--patients", type=_positive, default=20, help="patients to evaluate (default: 20)"),
 )
 def train_reader(call: Namespace) -> None:
-    from core import api
-
     if call.examine:
         chosen = {} if call.seed is None else {"seed": call.seed}
         metrics = api.evaluate_reader(call.patients, **chosen)
-        if call.json:
-            json_line(metrics)
-        else:
-            table(metrics, ("part", "what", "n", "right", "share", "low", "high"))
+        listing(call, metrics, "part", "what", "n", "right", "share", "low", "high")
         return
 
     def progress(step: Any, steps: int, seconds_left: float) -> None:
@@ -766,8 +716,6 @@ def train_reader(call: Namespace) -> None:
     arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"),
 )
 def schema(call: Namespace) -> None:
-    from core import api
-
     json_schema = api.spec_schema(call.kind)
     json_line(json_schema) if call.json else print(
         json.dumps(json_schema, ensure_ascii=False, indent=2)
@@ -776,13 +724,7 @@ def schema(call: Namespace) -> None:
 
 @command("models", "installed and missing model weights, and their folders")
 def models(call: Namespace) -> None:
-    from core import api
-
-    rows = api.models()
-    if call.json:
-        json_line(rows)
-        return
-    table(rows, ("name", "here", "size_mb", "used_by", "where"))
+    listing(call, api.models(), "name", "here", "size_mb", "used_by", "where")
 
 
 @command(
@@ -794,10 +736,7 @@ def bench(call: Namespace) -> None:
     from core.bench import bench as run_bench
 
     timings = run_bench(call.names, lambda line: print(line, file=sys.stderr))
-    if call.json:
-        json_line(timings)
-    else:
-        table(timings, ("name", "size", "reference_ms", "fast_ms", "ratio", "ask"))
+    listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 
 def _parser() -> _Parser:

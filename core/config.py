@@ -10,7 +10,6 @@ Streamlit's secrets file (``.streamlit/secrets.toml`` of this folder, then of th
 from __future__ import annotations
 
 import os
-import pwd
 from functools import cache
 from pathlib import Path
 
@@ -69,6 +68,8 @@ def audit_file() -> Path:
 @cache
 def user() -> str:
     """Name of the account for the audit log, or its number where it has none."""
+    import pwd  # not on Windows, where the command line explains itself
+
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
