@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from core.egress.audit import lines as audit_lines
     from core.egress.audit import verify as verify_audit
     from core.experiments.answers.agreement import review_agreement
+    from core.experiments.curve.tables import published_curve, published_summary
     from core.experiments.needles.tables import needle_items
     from core.experiments.replication.comparison import (
         arms_and_judges,
@@ -90,8 +91,6 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
-        prepare_laboratory,
-        prepare_letters,
         set_data_use,
         unconfirmed_permissions,
         unread,
@@ -110,8 +109,6 @@ if TYPE_CHECKING:
         curve_choices,
         curve_locations,
         forecast_sequences,
-        published_curve,
-        published_summary,
     )
     from core.services.exports import (
         download,
@@ -166,7 +163,6 @@ if TYPE_CHECKING:
         evaluate_reader,
         make_calibration,
         make_gate,
-        make_plus,
         train_reader,
     )
     from core.storage.csv import inert

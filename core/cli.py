@@ -177,14 +177,9 @@ ON = "where to execute: here, ray (Ray on this machine) or ray://HOST:PORT (a cl
 def demo(call: Namespace) -> None:
     if call.laboratory and call.letters:
         raise InputError("demo: --laboratory and --letters each make one cohort; name one of them")
-    size, progress = (call.patients, call.events_per_patient), meter("demo")
-    if call.laboratory:
-        counts = api.prepare_laboratory(call.out, call.laboratory, *size, call.seed, progress)
-    elif call.letters:
-        counts = api.prepare_letters(call.out, *size, call.seed, progress)
-    else:
-        counts = api.prepare_demo(call.out, size[0] or 40, size[1] or 300, call.seed, progress)
-    facts(call, counts)
+    kind = call.laboratory or ("letters" if call.letters else "clinical")
+    size = (call.patients, call.events_per_patient)
+    facts(call, api.prepare_demo(call.out, *size, call.seed, meter("demo"), kind))
 
 
 @command("examples", "open the finished runs that are included, read-only")
@@ -262,8 +257,8 @@ def select(call: Namespace) -> None:
     flag("--plus", "QCCS plus, not the paper's gate"),
 )
 def train_gate(call: Namespace) -> None:
-    make, what = (api.make_plus, "steps") if call.plus else (api.make_gate, "epochs")
-    trained = make(call.data, call.out, call.protocol, meter(f"train-gate, {what}"))
+    progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
+    trained = api.make_gate(call.data, call.out, call.protocol, progress, call.plus)
     facts(call, trained, ("curve", "losses"))
 
 

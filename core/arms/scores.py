@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from core.arms.candidates import candidates
 from core.errors import InputError, MidchartError
 from core.interfaces import Arm
 from core.protocol import Protocol
-from core.types import Explanation, Instruction, Record, Sentence
+from core.types import Instruction, Record, Sentence
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,17 +64,6 @@ def scored_arms() -> dict[str, bool]:
         for name, arm in arms.items()
         if isinstance(arm, type) and issubclass(arm, ScoredArm)
     }
-
-
-def explained(
-    arm: Any, record: Record, instruction: Instruction, sentence_id: str
-) -> Explanation | None:
-    """Attribution of a sentence's score by ``arm``; None where the arm has none.
-
-    Raises UnknownName for a sentence that the arm does not rank.
-    """
-    explain = getattr(arm, "explain", None)
-    return None if explain is None else explain(record, instruction, sentence_id)
 
 
 def score_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -153,76 +153,49 @@ def check(
     return check_cohort(open_data(data), progress, protocol, locator, validate)
 
 
+DEMOS: Mapping[str, tuple[str, int, int]] = {
+    "clinical": ("demo", 40, 300),
+    "letters": ("demo-letters", 10, 1800),
+    "ehrshot": ("demo-laboratory", 300, 400),
+    "meds": ("demo-laboratory", 300, 400),
+}
+"""Kind of synthetic cohort → its folder in ``data/cohorts``, patients and events a patient."""
+
+
 def prepare_demo(
     out: str | Path | None = None,
-    patients: int = 40,
-    events_per_patient: int = 300,
+    patients: int | None = None,
+    events_per_patient: int | None = None,
     seed: int = 42,
     progress: Callable[[int, int], None] | None = None,
+    kind: Literal["clinical", "letters", "ehrshot", "meds"] = "clinical",
 ) -> dict[str, Any]:
-    """Make the synthetic clinical cohort at ``out`` (default ``data/cohorts/demo``).
+    """Make a synthetic cohort at ``out``, by default in its place and size (:data:`DEMOS`).
 
-    Some of its notes are hard-wrapped letters and a quarter of its questions are longer than 100
-    characters. In the default place the cohorts ``demo-letters`` and ``demo-laboratory`` are made
-    too; their counts are ``letters`` and ``laboratory`` of the result. Raises InputError where it
-    cannot be written.
+    ``kind`` "clinical": some notes are hard-wrapped letters, and a quarter of the questions are
+    longer than 100 characters; in its default place the cohorts of letters and of laboratory values
+    are made too, whose counts are ``letters`` and ``laboratory`` of the result. "letters": each
+    record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
+    "ehrshot", "meds": the laboratory cohort in this layout. Raises InputError where it cannot be
+    written.
     """
-    from core.synthetic.cohort import make_clinical
-    from core.synthetic.letters import MIXED
-
-    folder = user_path(out) if out is not None else settings.cohorts_folder() / "demo"
+    name, usual_patients, usual_events = DEMOS[kind]
+    folder = settings.cohorts_folder() / name if out is None else user_path(out)
+    size = (patients or usual_patients, events_per_patient or usual_events)
     with writing(folder):
-        counts = make_clinical(folder, patients, events_per_patient, seed, progress, MIXED)
-    if out is None:
-        counts["letters"] = prepare_letters(seed=seed)
-        counts["laboratory"] = prepare_laboratory(seed=seed)
+        if kind in ("ehrshot", "meds"):
+            from core.synthetic.laboratory import make_laboratory
+
+            return make_laboratory(folder, kind, *size, seed, progress)
+        from core.synthetic.cohort import make_clinical
+        from core.synthetic.letters import LETTERS, MIXED
+
+        style = LETTERS if kind == "letters" else MIXED
+        counts = make_clinical(folder, *size, seed, progress, style)
+    if out is None and kind == "clinical":
+        counts["letters"] = prepare_demo(seed=seed, kind="letters")
+        counts["laboratory"] = prepare_demo(seed=seed, kind="ehrshot")
     return counts
-
-
-LETTER_PATIENTS = 10
-LETTER_EVENTS = 1800
-"""Size of the lives that the letters are about, which makes some 30,000 tokens a record."""
-
-
-def prepare_letters(
-    out: str | Path | None = None,
-    patients: int | None = None,
-    events_per_patient: int | None = None,
-    seed: int = 42,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Make the synthetic cohort of letters at ``out`` (default ``data/cohorts/demo-letters``).
-
-    Each record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
-    Sizes that are None are the cohort's own. Raises InputError where it cannot be written.
-    """
-    from core.synthetic.cohort import make_clinical
-    from core.synthetic.letters import LETTERS
-
-    folder = user_path(out) if out is not None else settings.cohorts_folder() / "demo-letters"
-    size = (patients or LETTER_PATIENTS, events_per_patient or LETTER_EVENTS)
-    with writing(folder):
-        return make_clinical(folder, *size, seed, progress, LETTERS)
-
-
-def prepare_laboratory(
-    out: str | Path | None = None,
-    layout: Literal["ehrshot", "meds"] = "ehrshot",
-    patients: int | None = None,
-    events_per_patient: int | None = None,
-    seed: int = 42,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Make the synthetic laboratory cohort at ``out`` (default ``data/cohorts/demo-laboratory``).
-
-    Sizes that are None are the small cohort's own. Raises InputError where it cannot be written.
-    """
-    from core.synthetic.laboratory import EVENTS, PATIENTS, make_laboratory
-
-    folder = user_path(out) if out is not None else settings.cohorts_folder() / "demo-laboratory"
-    size = (patients or PATIENTS, events_per_patient or EVENTS)
-    with writing(folder):
-        return make_laboratory(folder, layout, *size, seed, progress)
 
 
 def unread(data: str | Path) -> str:

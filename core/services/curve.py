@@ -22,8 +22,6 @@ from core.experiments.curve.tables import (
     bin_rows,
     compute_curve,
     curve_columns,
-    published_curve,
-    published_summary,
     summary_row,
     verdict,
 )
@@ -37,15 +35,6 @@ from core.runs.tables import location_table
 from core.services.cohorts import open_data
 from core.stats.positions import BINS, bins_of
 from core.types import Cohort
-
-__all__ = [
-    "curve",
-    "curve_bin",
-    "curve_choices",
-    "curve_locations",
-    "published_curve",
-    "published_summary",
-]
 
 AUTO = "auto"
 """The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""

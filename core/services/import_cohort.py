@@ -166,77 +166,65 @@ def import_cohort(
     root = settings.cohorts_folder()
     root.mkdir(parents=True, exist_ok=True)
     with _staging(root) as staging:
-        return _imported(name, files, root, staging, tag, reason, progress)
-
-
-def _imported(
-    name: str,
-    files: Path | Iterable[Source],
-    root: Path,
-    staging: Path,
-    tag: Mapping[str, bool],
-    reason: str,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    try:
-        sources = _sources(files)
-        total = sum(s.stat().st_size for _, s in sources if isinstance(s, Path))
-        copy = _Copy(staging, total, progress)
-        for source_name, source in sources:
-            if source_name.lower().endswith(".zip"):
-                copy.add_zip(source_name, source)
-            elif isinstance(source, Path):
-                with source.open("rb") as opened:
-                    copy.add(source_name, opened)
-            else:
-                copy.add(source_name, source)
-        if not copy.files:
-            raise DataError(name, None, "holds no file", "choose the files of a cohort")
-        place = _cohort_in(staging)
-        stated = read_manifest(place, Manifest(name), LoadLog())
-        (place / FILE).unlink(missing_ok=True)
-        cohort = open_cohort(place)
-        report = check_cohort(cohort)
-        source = stated.source or cohort.manifest.source
-        manifest = dataclasses.replace(
-            cohort.manifest,
-            name=name,
-            source=source,
-            licence=stated.licence,
-            imported=datetime.now(UTC).isoformat(timespec="seconds"),
-            **tag,
-        )
-        with exclusive(settings.cache_folder() / LOCK):
-            cohort_name(name)  # another import may have taken it meanwhile
-            for field, value in tag.items():
-                if value:
-                    audit.tag_changed(
-                        cohort=name,
-                        folder=root / name,
-                        field=field,
-                        before=False,
-                        after=value,
-                        reason=reason,
-                    )
-            audit.imported(
-                cohort=name,
-                folder=root / name,
-                format=cohort.format,
-                files=copy.files,
-                size=copy.bytes,
-                tag=tag,
+        try:
+            sources = _sources(files)
+            total = sum(s.stat().st_size for _, s in sources if isinstance(s, Path))
+            copy = _Copy(staging, total, progress)
+            for source_name, source in sources:
+                if source_name.lower().endswith(".zip"):
+                    copy.add_zip(source_name, source)
+                elif isinstance(source, Path):
+                    with source.open("rb") as opened:
+                        copy.add(source_name, opened)
+                else:
+                    copy.add(source_name, source)
+            if not copy.files:
+                raise DataError(name, None, "holds no file", "choose the files of a cohort")
+            place = _cohort_in(staging)
+            stated = read_manifest(place, Manifest(name), LoadLog())
+            (place / FILE).unlink(missing_ok=True)
+            cohort = open_cohort(place)
+            report = check_cohort(cohort)
+            source = stated.source or cohort.manifest.source
+            manifest = dataclasses.replace(
+                cohort.manifest,
+                name=name,
+                source=source,
+                licence=stated.licence,
+                imported=datetime.now(UTC).isoformat(timespec="seconds"),
+                **tag,
             )
-            write_manifest(place, manifest)
-            place.rename(root / name)
-            sync_folder(root)
-    except DataError as error:
-        if not error.file.startswith(str(staging)):
-            raise
-        raise DataError(name, error.line, error.reason, error.remedy) from None
-    except OSError as error:
-        reason = f"cannot be copied ({error.strerror or type(error).__name__})"
-        raise DataError(name, None, reason, "check the files and the free space") from None
-    return report | {"name": name, "path": str(root / name)}
+            with exclusive(settings.cache_folder() / LOCK):
+                cohort_name(name)  # another import may have taken it meanwhile
+                for field, value in tag.items():
+                    if value:
+                        audit.tag_changed(
+                            cohort=name,
+                            folder=root / name,
+                            field=field,
+                            before=False,
+                            after=value,
+                            reason=reason,
+                        )
+                audit.imported(
+                    cohort=name,
+                    folder=root / name,
+                    format=cohort.format,
+                    files=copy.files,
+                    size=copy.bytes,
+                    tag=tag,
+                )
+                write_manifest(place, manifest)
+                place.rename(root / name)
+                sync_folder(root)
+        except DataError as error:
+            if not error.file.startswith(str(staging)):
+                raise
+            raise DataError(name, error.line, error.reason, error.remedy) from None
+        except OSError as error:
+            reason = f"cannot be copied ({error.strerror or type(error).__name__})"
+            raise DataError(name, None, reason, "check the files and the free space") from None
+        return report | {"name": name, "path": str(root / name)}
 
 
 def _cohort_in(folder: Path) -> Path:

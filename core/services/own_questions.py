@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
@@ -36,17 +36,20 @@ from core.text.prompt import NOT_DOCUMENTED
 from core.types import Span
 
 
-def _folder(data: str | Path) -> Path:
+def folder_of(data: str | Path) -> Path:
+    """The folder of a cohort, by path or name."""
     return cohort_folder(open_data(data).path)
 
 
-def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> None:
+def add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
+    """Append what a person did to a file of questions; ``by``: as in :func:`annotator`."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     line = {"action": action, "id": id, "by": annotator(by), "time": time, **content}
-    path = _folder(data) / FILE
-    if not path.exists():
-        path.touch(mode=0o600)
-    add_line(path, line, durable=True)
+    add_line(file, line, durable=True)
+
+
+def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> None:
+    add_action(folder_of(data) / FILE, action, id, by, **content)
 
 
 def annotator(by: str) -> str:
@@ -61,12 +64,12 @@ def annotator(by: str) -> str:
 
 def own_questions(data: str | Path) -> list[KeptQuestion]:
     """The questions that people keep with a cohort, oldest first. Raises InputErrors."""
-    return list(kept_questions(_folder(data)).values())
+    return list(kept_questions(folder_of(data)).values())
 
 
 def own_question(data: str | Path, id: str) -> KeptQuestion:
     """One kept question by its id; raises UnknownName."""
-    questions = kept_questions(_folder(data))
+    questions = kept_questions(folder_of(data))
     if id not in questions:
         raise UnknownName("question", id, questions)
     return questions[id]
@@ -191,12 +194,7 @@ def marking_agreement(data: str | Path, protocol: Protocol | None = None) -> lis
 
 
 def _measures(table: list[list[int]]) -> dict[str, float | None]:
-    measures: Mapping[str, Callable[[Any], Any]] = {
-        "raw": raw_of,
-        "kappa": kappa_of,
-        "ac1": ac1_of,
-        "positive": positive_of,
-    }
+    measures = {"raw": raw_of, "kappa": kappa_of, "ac1": ac1_of, "positive": positive_of}
     values = {name: float(measure(table)) for name, measure in measures.items()}
     return {name: None if np.isnan(value) else value for name, value in values.items()}
 

@@ -40,9 +40,8 @@ FUNCTIONS = {
         withdraw_question withdraw_question_set""",
     "researcher": """
         benchmark cancel cancel_runs enqueue evaluate_reader export_bytes export_html export_run
-        import_run label_run make_calibration make_gate make_plus open_examples open_shipped
-        prepare_demo prepare_laboratory prepare_letters probe replicate
-        resume share_cards start train_reader wait write_tables""",
+        import_run label_run make_calibration make_gate open_examples open_shipped
+        prepare_demo probe replicate resume share_cards start train_reader wait write_tables""",
     "owner": "audit_lines import_cohort remove_cohort remove_run set_data_use verify_audit",
 }
 """Role → the functions that it may call in addition to those of the roles above it;

@@ -6,14 +6,12 @@ import csv
 import io
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, UnknownName
 from core.judges.refusal import is_refusal
 from core.loaders.gold import gold_under
-from core.loaders.open import cohort_folder
 from core.loaders.question_sets import (
     FILE,
     LONGEST_NAME,
@@ -21,18 +19,15 @@ from core.loaders.question_sets import (
     asked_of_all,
     checked_questions,
 )
-from core.loaders.question_sets import (
-    question_sets as sets_in,
-)
+from core.loaders.question_sets import question_sets as sets_in
 from core.runs.directory import find_run
 from core.runs.items import CUT, EVIDENCE_OUTCOME
 from core.runs.plan import Plan
 from core.runs.status import status
 from core.runs.tables import literal
 from core.services.cohorts import open_data
-from core.services.own_questions import annotator, own_questions
+from core.services.own_questions import add_action, folder_of, own_questions
 from core.storage.csv import inert
-from core.storage.jsonl import add_line
 from core.storage.rows import RowStore
 from core.text import sentences
 from core.text.evidence import gold_sentence_ids
@@ -43,13 +38,9 @@ ANSWERED, ABSTAINED, FAILED, MISSING = "answered", "not documented", "failed", "
 DROPPED, IN_PROMPT = "dropped", "in the prompt"
 
 
-def _folder(data: str | Path) -> Path:
-    return cohort_folder(open_data(data).path)
-
-
 def question_sets(data: str | Path) -> list[QuestionSet]:
     """The question sets saved with a cohort, oldest first. Raises InputErrors."""
-    return list(sets_in(_folder(data)).values())
+    return list(sets_in(folder_of(data)).values())
 
 
 def save_question_set(data: str | Path, name: str, questions: Sequence[str], by: str = "") -> str:
@@ -58,29 +49,24 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
     ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
     long name or one that is there, and as :func:`core.loaders.question_sets.checked_questions`.
     """
-    folder, title = _folder(data), " ".join(name.split())
+    folder, title = folder_of(data), " ".join(name.split())
     if not 1 <= len(title) <= LONGEST_NAME:
         raise InputError(f"the name of a question set has 1 to {LONGEST_NAME} characters")
     if any(one.name == title for one in sets_in(folder).values()):
         raise InputError("the cohort has a question set of this name; choose another name")
     id = f"set-{secrets.token_hex(6)}"
-    line = {"action": "set", "id": id, "name": title, "questions": checked_questions(questions)}
-    _add(folder, line, by)
+    checked = checked_questions(questions)
+    add_action(folder / FILE, "set", id, by, name=title, questions=checked)
     return id
 
 
 def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
     """Take a question set out of the list; its lines and its runs stay. Raises UnknownName."""
-    folder = _folder(data)
+    folder = folder_of(data)
     known = sets_in(folder)
     if id not in known:
         raise UnknownName("question set", id, known)
-    _add(folder, {"action": "withdrawn", "id": id}, by)
-
-
-def _add(folder: Path, line: Mapping[str, Any], by: str) -> None:
-    time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    add_line(folder / FILE, {**line, "by": annotator(by), "time": time}, durable=True)
+    add_action(folder / FILE, "withdrawn", id, by)
 
 
 def question_set_spec(

@@ -111,9 +111,8 @@ def explain(
 
     Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
     """
-    from core.arms.scores import explained
-
-    return explained(build_arm(None, arm, protocol), record, instruction, sentence_id)
+    explainer = getattr(build_arm(None, arm, protocol), "explain", None)
+    return None if explainer is None else explainer(record, instruction, sentence_id)
 
 
 def ask(

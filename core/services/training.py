@@ -22,8 +22,11 @@ from core.storage.files import writing
 from core.training import TimeLeft
 from core.types import Cohort
 
-REPORTED = ("pairs", "unread_records", "curve", "test_auroc", "recipe")
-"""Fields of a gate's card in the result of a training."""
+REPORTED = (
+    ("pairs", "unread_records", "curve", "test_auroc", "recipe"),
+    ("questions", "unread_records", "losses", "test", "recipe"),
+)
+"""Facts of a gate, and of QCCS plus, in the result of a training."""
 
 
 def make_gate(
@@ -31,57 +34,34 @@ def make_gate(
     out: str | Path | None = None,
     protocol: str | Mapping[str, Any] = "corrected",
     progress: Callable[[int, int], None] | None = None,
+    plus: bool = False,
 ) -> dict[str, Any]:
-    """Train a QCCS gate on a cohort; returns its folder and its evaluation (``train-gate --json``).
+    """Train a QCCS gate, or QCCS ``plus``, on a cohort's training patients.
 
-    Without ``out`` it is saved in the cache, in a folder of this cohort and protocol. Raises
-    DataUseError where the cohort's tag forbids training, InputError where it has too few patients
-    or no reference answers, or where the folder cannot be written.
+    Returns its folder and its evaluation (``train-gate --json``). Without ``out`` it is saved in
+    the cache, in a folder of this cohort and protocol. Raises DataUseError where the cohort's tag
+    forbids training, InputError where it has too few patients, no reference answers or (``plus``)
+    no located evidence, or where the folder cannot be written.
     """
-    cohort = open_data(data)
-    chosen = parse(protocol)
-    folder = _place(cohort, chosen, PROTOCOL_FIELDS) if out is None else user_path(out)
+    cohort, chosen = open_data(data), parse(protocol)
+    fields, kind = (PLUS_FIELDS, "-plus") if plus else (PROTOCOL_FIELDS, "")
+    folder = _place(cohort, chosen, fields, kind) if out is None else user_path(out)
 
-    def report_epoch(epoch: Epoch, epochs: int) -> bool:
+    def report(part: Epoch | PlusStep, parts: int) -> bool:
         if progress is not None:
-            progress(epoch.epoch, epochs)
+            progress(part.epoch if isinstance(part, Epoch) else part.step, parts)
         return True
 
+    result: dict[str, Any] = {"folder": str(folder.resolve())}
     with writing(folder):
-        gate = train_gate(cohort, chosen, folder, report_epoch)
-    return {
-        "folder": str(folder.resolve()),
-        "hash": gate.config.hashing.name,
-        "n": gate.config.hashing.n,
-        "temperature": gate.temperature,
-        "split": {part: len(getattr(gate.split, part)) for part in ("train", "validation", "test")},
-        **{name: gate.facts[name] for name in REPORTED},
-    }
-
-
-def make_plus(
-    data: str | Path,
-    out: str | Path | None = None,
-    protocol: str | Mapping[str, Any] = "corrected",
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Train QCCS plus on a cohort's training patients (``train-gate --plus --json``).
-
-    Raises as :func:`make_gate` does, and InputError where no evidence was located.
-    """
-    cohort = open_data(data)
-    chosen = parse(protocol)
-    folder = _place(cohort, chosen, PLUS_FIELDS, "-plus") if out is None else user_path(out)
-
-    def report_step(step: PlusStep, steps: int) -> bool:
-        if progress is not None:
-            progress(step.step, steps)
-        return True
-
-    with writing(folder):
-        plus = train_plus_gate(cohort, chosen, folder, report_step)
-    names = ("questions", "unread_records", "losses", "test", "recipe")
-    return {"folder": str(folder.resolve()), **{name: plus.facts[name] for name in names}}
+        if plus:
+            learned = train_plus_gate(cohort, chosen, folder, report).facts
+        else:
+            gate = train_gate(cohort, chosen, folder, report)
+            learned, hashing = gate.facts, gate.config.hashing
+            result |= {"hash": hashing.name, "n": hashing.n, "temperature": gate.temperature}
+            result["split"] = {part: len(ids) for part, ids in asdict(gate.split).items()}
+    return result | {name: learned[name] for name in REPORTED[plus]}
 
 
 def make_calibration(
@@ -133,28 +113,22 @@ def train_reader(
     before the one that came with the program. The state is saved next to it; ``resume`` continues
     from there. ``steps``, ``seed``, ``threads`` change the recipe. ``progress`` is called with the
     latest steps, how many there are to be, and an estimate of the seconds left. The process keeps
-    the memory it took, for good (:func:`core.small_reader.memory.keep_memory`). Returns the
-    folder, the
-    weights' SHA-256 and where the training ended. Raises InputError where a checkpoint exists and
-    ``resume`` is not set, and what the trainer raises.
+    the memory it took, for good (:func:`core.small_reader.memory.keep_memory`). Returns the folder,
+    the weights' SHA-256 and where the training ended. Raises InputError where a checkpoint exists
+    and ``resume`` is not set, and what the trainer raises.
     """
     keep_memory()
     from core.small_reader.shipping import ship
     from core.small_reader.training import SAVE_EVERY, ReaderTrainer
 
-    default_folder = settings.models_folder() / weights.SMALL
-    folder = user_path(out) if out is not None else default_folder
+    folder = settings.models_folder() / weights.SMALL if out is None else user_path(out)
     state = folder / CHECKPOINT
     if state.exists() and not resume:
         raise InputError(
             f"{state}: an unfinished training exists; continue with --resume, or delete it"
         )
-    usually = Recipe(threads=threads)
-    recipe = replace(
-        usually,
-        steps=usually.steps if steps is None else steps,
-        seed=usually.seed if seed is None else seed,
-    )
+    chosen = {"steps": steps, "seed": seed, "threads": threads}
+    recipe = replace(Recipe(), **{k: value for k, value in chosen.items() if value is not None})
     trainer, time_left = ReaderTrainer(recipe), TimeLeft()
 
     def report(step: Step, steps: int) -> bool:
@@ -178,7 +152,6 @@ def evaluate_reader(patients: int = 20, seed: int = 9_003) -> list[dict[str, Any
 
     The cohorts 9001 and 9002 were used to choose what the reader declines; this one was not used.
     """
-    from core.protocol import parse
     from core.readers.small import Small
     from core.small_reader.evaluation import evaluate
 

@@ -18,6 +18,7 @@ from core.experiments.gate.evaluation import Evaluation
 from core.gate import cohort_training as training
 from core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
 from core.gate.config import Epoch, PlusRecipe, Recipe
+from core.gate.examples import Split
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.runs.directory import make_run
@@ -29,8 +30,6 @@ from core.runs.worker import do_run
 from core.services import training as services
 from core.training import Aborted
 from tests.support import gate_cohort
-
-SPLIT_OF = ("train", "validation", "test")
 
 
 @pytest.fixture
@@ -76,7 +75,8 @@ def test_a_run_leaves_out_unreadable_records_and_reports_it(folder: Path):
     assert (status(run.id)["done"], status(run.id)["failed"]) == (2, 0)
     counted = {row["part"]: row["patients"] for row in report(run.id)["tables"]["split"]}
     assert counted == {
-        part: len(getattr(split, part)) - (part in ("train", "test")) for part in SPLIT_OF
+        part: len(getattr(split, part)) - (part in ("train", "test"))
+        for part in ("train", "validation", "test")
     }
     events = map(json.loads, run.events.read_text().splitlines())
     noted = [event["text"] for event in events if event["event"] == "note"]
@@ -174,28 +174,28 @@ def test_an_unwritable_folder_is_reported_in_one_line_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("make", "suffix", "fields"),
+    ("plus", "fields"),
     [
-        ("make_gate", "", ("pairs", "unread_records", "curve", "test_auroc", "recipe")),
-        ("make_plus", "-plus", ("questions", "unread_records", "losses", "test", "recipe")),
+        (False, ("pairs", "unread_records", "curve", "test_auroc", "recipe")),
+        (True, ("questions", "unread_records", "losses", "test", "recipe")),
     ],
 )
 def test_each_protocol_has_its_own_cache_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, make: str, suffix: str, fields: tuple[str, ...]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, plus: bool, fields: tuple[str, ...]
 ):
     trained = SimpleNamespace(
         facts=dict.fromkeys(fields, "trained"),
         config=SimpleNamespace(hashing=SimpleNamespace(name="fixed", n=64)),
         temperature=1.0,
-        split=SimpleNamespace(**dict.fromkeys(SPLIT_OF, ())),
+        split=Split((), (), ()),
     )
     monkeypatch.setattr(services, "train_gate", lambda *_: trained)
     monkeypatch.setattr(services, "train_plus_gate", lambda *_: trained)
     tables = ({}, {"order": "relevance"}, {"preset": "published"}, {"seed": 7}, {"seed": 8})
-    results = [getattr(api, make)(folder, protocol=table) for table in tables]
+    results = [api.make_gate(folder, protocol=table, plus=plus) for table in tables]
     assert all(result[field] == "trained" for result in results for field in fields)
     first, same, *others = [Path(result["folder"]) for result in results]
     key = api.cohort_key(api.open_data(folder))
     # An option that changes nothing of what a gate learns does not change the place.
-    assert first == same == settings.cache_folder() / "gates" / f"{key}{suffix}"
+    assert first == same == settings.cache_folder() / "gates" / f"{key}{'-plus' if plus else ''}"
     assert len({first, *others}) == 4

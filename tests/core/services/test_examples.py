@@ -18,7 +18,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("MIDCHART_DATA", str(folder / "data"))
         patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
         api.prepare_demo()
-        api.prepare_laboratory()
+        api.prepare_demo(kind="ehrshot")
         assert api.open_examples()["already_here"] == 0
         yield folder
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import api
-from core.services.cohorts import LETTER_EVENTS, LETTER_PATIENTS
+from core.services.cohorts import DEMOS
 from core.synthetic.cohort import make_clinical, make_one
 from core.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress
 from core.synthetic.notes import wrap
@@ -24,7 +24,10 @@ from tests.core.synthetic.test_synthetic import _R, _S
 from tests.support.run_helpers import ROOT
 from tests.support.synthetic_files import digest, evidence_spans, tsv_rows, xml_events
 
-SIZES = {"demo": (40, 300, MIXED), "demo-letters": (LETTER_PATIENTS, LETTER_EVENTS, LETTERS)}
+SIZES = {
+    "demo": (*DEMOS["clinical"][1:], MIXED),
+    "demo-letters": (*DEMOS["letters"][1:], LETTERS),
+}
 
 
 @pytest.fixture(scope="module", params=SIZES)
@@ -131,7 +134,7 @@ def test_letters_are_wrapped_at_seventy_two_to_eighty_columns(cohort, records) -
 def test_records_of_letters_are_few_and_long() -> None:
     sizes: list[int] = []
     for index in range(1000, 1002):
-        patient = make_one(index, LETTER_EVENTS, dress=LETTERS)
+        patient = make_one(index, DEMOS["letters"][2], dress=LETTERS)
         assert {item.name for item in patient.events} == {LETTER}
         assert 6 <= len(patient.events) <= 18
         sizes.append(sum(count_tokens(item.text) for item in patient.events))
