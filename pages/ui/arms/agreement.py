@@ -10,7 +10,7 @@ import streamlit as st
 
 from core import api
 from pages.ui import navigation, state
-from pages.ui.arms import behind, questions
+from pages.ui.arms import questions
 from pages.ui.arms.behind import ANY
 from pages.ui.arms.comparison import Comparison
 from pages.ui.shared import chart, formats, results, tables
@@ -89,8 +89,7 @@ def _pair(
     ends = [end - 0.05 for row in rows for end in (row.low, row.value) if not missing(end)]
     span = (min([-0.02, *ends]), 1.03)
     title = f"{MEASURES[measure]}, {name}"
-    opened = behind.points("agreement_by_arm", lambda label: {"arm": label}, _open)
-    chart.show_forest(rows, title, "agreement_by_arm", opened, span=span, suffix="")
+    chart.show_forest(rows, title, "agreement_by_arm", _open, span=span, suffix="")
     frame = pd.concat([pd.DataFrame([pair]).assign(title="all arms"), arms])
     first, second = (api.title("judge", pair[which]) for which in ("first", "second"))
     shown = pd.DataFrame(
@@ -110,14 +109,10 @@ def _pair(
         zip(shown.columns[3:7], ("correct", "first", "second", "incorrect"), strict=True)
     )
     labels = [ANY, *arms["label"]]
-    file = f"{comparison.run['run']}-agreement"
-
-    def filters(row: int, column: str) -> behind.Behind:
-        return {"arm": labels[row], "both": of_column.get(column, ANY)}
-
     tables.table(
-        shown, file, f"Agreement of {name}: all arms together and arm by arm", download=arms,
-        **behind.cells(file, filters, _open),
+        shown, f"{comparison.run['run']}-agreement",
+        f"Agreement of {name}: all arms together and arm by arm", download=arms,
+        opens=lambda row, column: _open(labels[row], of_column.get(column, ANY)),
     )  # fmt: skip
     st.caption("Click a number or a marker to list its answers below.")
     st.caption(
@@ -154,10 +149,10 @@ def _self_agreement(comparison: Comparison) -> None:
     comparison.table(shown, "self", title, download=frame)
 
 
-def _open(cell: behind.Behind) -> None:
+def _open(arm: str, both: str = ANY) -> None:
     """Show the answers of a cell of the table above: its arm, and the verdicts of both judges."""
-    st.session_state["both"] = cell.get("both", ANY)
-    st.session_state["both_arm"] = cell["arm"]
+    st.session_state["both"] = both
+    st.session_state["both_arm"] = arm
     st.session_state["parted"] = questions.LIST
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
-
-from pages.ui.shared import chart
 
 ANY = "any"
 FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")
@@ -24,7 +22,7 @@ CRITERIA = {
 CLICK = "Click a number or a marker to read the questions behind it."
 
 
-def open_questions(filters: Behind) -> None:
+def open_questions(**filters: Any) -> None:
     """Show the questions that match the filters, and set no other one."""
     for name in (*FILTERS, "versus"):
         st.session_state[f"q_{name}"] = filters.get(name, ANY)
@@ -42,34 +40,3 @@ def evidence(criterion: str, hit: bool) -> dict[str, str]:
 def position(band: str) -> dict[str, str]:
     """The filter of a position band; none for all."""
     return {} if band == "overall" else {"position": band}
-
-
-def cells(
-    table: str,
-    behind: Callable[[int, str], Behind | None],
-    show: Callable[[Behind], None] = open_questions,
-) -> dict[str, Any]:
-    """Options of a table whose cells (row, column) open questions; None: this cell opens none.
-
-    ``show`` gets the result of ``behind``."""
-
-    def select() -> None:
-        for row, column in st.session_state[f"table_{table}"]["selection"]["cells"]:
-            filters = behind(row, column)
-            if filters is not None:
-                show(filters)
-
-    return {"on_select": select, "selection_mode": "single-cell"}
-
-
-def points(
-    key: str, behind: Callable[..., Behind], show: Callable[[Behind], None] = open_questions
-) -> dict[str, Any]:
-    """Options of a figure whose markers open questions; ``behind`` gets a marker's custom data."""
-
-    def select() -> None:
-        chosen = chart.selected_data(st.session_state[key].get("selection"))
-        if chosen:
-            show(behind(*chosen))
-
-    return {"on_select": select, "selection_mode": "points"}

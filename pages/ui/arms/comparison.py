@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core import api
 from pages.ui import state
 from pages.ui.arms import text
-from pages.ui.arms.behind import Behind, cells
+from pages.ui.arms.behind import Behind, open_questions
 from pages.ui.runs import panel
 from pages.ui.shared import conclusion, formats, results, tables
 from pages.ui.shared.pickers import pick_component, pick_linked
@@ -71,16 +71,19 @@ class Comparison:
         shown: pd.DataFrame,
         name: str,
         alt: str,
-        behind: Callable[[int, str], Behind | None] | None = None,
+        behind: Callable[[int, str], Behind] | None = None,
         **options: Any,
     ) -> Any:
         """A table whose file is named after the run; options are those of ``tables.table``.
 
         ``behind``: the questions that a click on a cell (row, column) opens.
         """
+
+        def opens(row: int, column: str) -> None:
+            open_questions(**behind(row, column))
+
         file = f"{self.run['run']}-{name}"
-        opened = cells(file, behind) if behind else {}
-        return tables.table(shown, file, alt, **opened, **options)
+        return tables.table(shown, file, alt, opens=opens if behind else None, **options)
 
 
 def choose(run: dict[str, Any], report: dict[str, Any]) -> Comparison:

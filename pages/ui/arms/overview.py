@@ -114,7 +114,7 @@ def overall(comparison: Comparison) -> None:
             chart.share_rows(known, *measure.columns),
             measure.title,
             "forest",
-            behind.points("forest", lambda label: {"arm": label, **behind.position(band)}),
+            lambda label: behind.open_questions(arm=label, **behind.position(band)),
         )
     with right:
         percents = ("%", *results.RECALL_COLUMNS.values())
@@ -169,9 +169,7 @@ def bands(comparison: Comparison) -> None:
             f"Lines: {measure.title} by position band, "
             f"{', '.join(results.titles('arm', drawn).values())}.",
             "bands",
-            **behind.points(
-                "bands", lambda _, label, band: {"arm": label, **behind.position(band)}
-            ),
+            opens=lambda _, label, band: behind.open_questions(arm=label, **behind.position(band)),
         )
     comparison.table(
         results.wide(measure.frame, "band", *measure.columns),
@@ -207,9 +205,8 @@ def hits(comparison: Comparison) -> None:
         charts.hit_and_miss(rows, *ends, f"% correct, {comparison.judge_title}"),
         f"Accuracy of {rows['label'].nunique()} arms with and without the evidence.",
         "hits",
-        **behind.points(
-            "hits",
-            lambda _, label, hit: {"arm": label, **behind.evidence(criterion, bool(hit))},
+        opens=lambda _, label, hit: behind.open_questions(
+            arm=label, **behind.evidence(criterion, bool(hit))
         ),
     )
     columns = ["title", "difference", "difference_low", "difference_high"]
@@ -257,7 +254,7 @@ def question_types(comparison: Comparison) -> None:
         chart.share_rows(rows, "accuracy", *PATIENT),
         title,
         "kinds",
-        behind.points("kinds", lambda label: {"arm": label, name: value}),
+        lambda label: behind.open_questions(arm=label, **{name: value}),
     )
     labels = results.choices(frame, "label")
     comparison.table(
@@ -313,7 +310,7 @@ def sweep(comparison: Comparison) -> None:
             charts.by_k(frames, "accuracy", *PATIENT, title),
             f"Line chart: {title} by k; overall, evidence in the middle, evidence at the edge.",
             "sweep",
-            **behind.points("sweep", lambda _, label: {"arm": label}),
+            opens=lambda _, label: behind.open_questions(arm=label),
         )
         bands = pd.concat([rows[rows["band"] == band] for band in frames])
         labels = results.choices(bands, "label")
@@ -337,7 +334,7 @@ def sweep(comparison: Comparison) -> None:
         charts.by_k(frames, "recall", *PATIENT, f"hit, {name}"),
         f"Line chart: evidence recall of {name} by k, {len(frames)} criteria.",
         "recall_sweep",
-        **behind.points("recall_sweep", lambda _, label: {"arm": label}),
+        opens=lambda _, label: behind.open_questions(arm=label),
     )
     labels = results.choices(rows, "label")
     comparison.table(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from core import api
-from pages.ui.arms import behind, text
+from pages.ui.arms import text
+from pages.ui.arms.behind import open_questions
 from pages.ui.arms.comparison import METHODS, Comparison, known_first
 from pages.ui.shared import chart, formats, results
 from pages.ui.shared.marks import plain
@@ -33,13 +34,15 @@ def pairs(comparison: Comparison) -> None:
     methods = known_first(rows, ["patient", "difference"])
     method = pick("95 % interval", methods, "pair_interval", METHODS)
     forest = chart.difference_rows(rows, f"{method}_low", f"{method}_high")
-    span = chart.symmetric_span(forest)
-    title = f"percentage points above (right) or below (left) {baseline}"
-    chart.show(
-        chart.forest(forest, title, span, "", zero=True),
-        chart.forest_alt(forest, f"differences in accuracy from {baseline}"),
+    chart.show_forest(
+        forest,
+        f"percentage points above (right) or below (left) {baseline}",
         "differences",
-        **behind.points("differences", lambda label: {"arm": label, "versus": "both"}),
+        lambda label: open_questions(arm=label, versus="both"),
+        f"differences in accuracy from {baseline}",
+        span=chart.symmetric_span(forest),
+        suffix="",
+        zero=True,
     )
     labels = list(rows["label"])
     comparison.table(

@@ -288,19 +288,13 @@ def choose_question(
             st.caption(f"{at + 1:,} of {len(order):,}", width="content")
             return chosen
     st.caption(caption)
-
-    def select() -> None:
-        for row, _ in st.session_state[f"table_{name}"]["selection"]["cells"]:
-            _open(key, instructions[row])
-
     tables.table(
         frame,
         name,
         alt,
         columns={"question": st.column_config.TextColumn(**column)},
         height="content" if len(frame) <= 15 else 560,
-        on_select=select,
-        selection_mode="single-cell",
+        opens=lambda row, _: _open(key, instructions[row]),
     )
     return None
 
@@ -437,7 +431,7 @@ def _failure_types(comparison: Comparison, frame: pd.DataFrame) -> None:
         f"Shares of incorrect answers by failure type, {frame['label'].nunique()} arms by "
         f"{len(types)} types.",
         "failure_kinds",
-        **behind.points("failure_kinds", lambda arm, kind: {"arm": arm, "failure": kind}),
+        opens=lambda arm, kind: behind.open_questions(arm=arm, failure=kind),
     )
     labels = results.choices(frame, "label")
     shares = formats.shares(frame, "share", "patient_low", "patient_high")

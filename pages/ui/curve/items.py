@@ -22,7 +22,7 @@ NUMBERS = ("length", "depth", "distractors")
 WORDS = {"length": "{:,} tokens", "depth": "depth {} %", "distractors": "{} distractors"}
 
 
-def show(cell: Mapping[str, Any]) -> None:
+def show(**cell: Any) -> None:
     """Show the items of a cell, from the next drawing of the page on."""
     st.session_state[CELL] = {
         name: int(value) if name in NUMBERS else value
@@ -45,7 +45,7 @@ def section(run: dict[str, Any], by: Mapping[str, str]) -> None:
     words += [f"fact: {cell['fact']}"] if "fact" in cell else []
     where = ", ".join([api.title("arm", wanted["label"]), *words])
     st.write(plain(where))
-    st.button("Close", key="needle_close", icon=":material/close:", on_click=show, args=({},))
+    st.button("Close", key="needle_close", icon=":material/close:", on_click=show)
     rows = pd.DataFrame(api.needle_items(run["run"], **wanted))
     if rows.empty:
         st.info("No item of this run is in this cell.")

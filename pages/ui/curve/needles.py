@@ -4,7 +4,6 @@ so only its position changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,14 +12,13 @@ import streamlit as st
 
 from core import api
 from pages.ui import state
-from pages.ui.arms import behind
 from pages.ui.curve import charts, items, text
 from pages.ui.curve.observed import no_questions
 from pages.ui.runs import panel, picker, presets
 from pages.ui.shared import chart, conclusion, empty, formats, results, tables
 from pages.ui.shared.formats import intervals, p_value, percent, shares
 from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick, token
+from pages.ui.shared.pickers import pick, segments, token
 
 KIND = "needles"
 SPECS = {"fact": "needles.toml", "note": "real_position.toml"}
@@ -122,9 +120,8 @@ def _results(run: dict[str, Any], report: Report, frame: pd.DataFrame) -> None:
             for column, family in (("label", "arm"), ("reader", "reader"), ("judge", "judge"))
             for names in [results.choices(frame, column)]
         }
-        depth = st.segmented_control(
-            "Depth by", list(DEPTHS), default=PLANNED, required=True, key="needle_depth",
-            bind="query-params", format_func=DEPTHS.__getitem__,
+        depth = segments(
+            "Depth by", DEPTHS, "needle_depth",
             help=worded(report, "Depth of the fact: as planned, or as measured in the record by "
                 "tokens, events or time."),
         )  # fmt: skip
@@ -167,13 +164,11 @@ def _heatmaps(
             least, most = cells["n"].min(), cells["n"].max()
             each = f"{least}" if least == most else f"{least}–{most}"
             st.markdown(f"**{title}** n = {cells['n'].sum():,}, {each} a cell")
-            key = f"needle_heatmap_{count}"
-            cell = partial(_cell, depth, distractors=count)
             chart.show(
                 charts.heatmap(cells),
                 charts.heatmap_alt(cells, f"{who}, {title}"),
-                key,
-                **behind.points(key, cell, items.show),
+                f"needle_heatmap_{count}",
+                opens=partial(_open_cell, depth, distractors=count),
             )
     st.caption(
         f"{plain(who)}. Each cell: % correct; its n and 95 % interval "
@@ -195,34 +190,26 @@ def _heatmaps(
             "failed": rows["failed"],
         }
     )
-    name = f"{report['run']}-heatmap"
     table = table.sort_values(["distractors", "length", "depth, %"])
     cells = table[["length", "depth, %", "distractors"]].to_numpy().tolist()
     with st.expander("The heatmap as a table"):
         tables.table(
             table,
-            name,
+            f"{report['run']}-heatmap",
             "Each cell: depth, length, distractors, n, correct, share with interval, kept in "
             "prompt",
             download=frame,
             height=460,
-            **behind.cells(name, _lookup([_cell(depth, *one) for one in cells]), items.show),
+            opens=lambda row, _: _open_cell(depth, *cells[row]),
         )
 
 
-def _lookup(cells: list[dict[str, Any]]) -> Callable[[int, str], dict[str, Any]]:
-    """The cell of a table's row, whichever of its numbers is clicked."""
-    return lambda row, _: cells[row]
-
-
-def _cell(
+def _open_cell(
     by: str, length: int | None = None, depth: int | None = None, distractors: int | None = None
-) -> dict[str, Any]:
-    """The items of a cell; of a measured depth those of its length and distractors, as items are
-    known by their planned depth."""
-    return {"length": length, "distractors": distractors} | (
-        {"depth": depth} if by == PLANNED else {}
-    )
+) -> None:
+    """Show the items of a cell; of a measured depth those of its length and distractors, as items
+    are known by their planned depth."""
+    items.show(length=length, distractors=distractors, depth=depth if by == PLANNED else None)
 
 
 def _margins(report: Report, by: dict[str, str], depth: str) -> None:
@@ -251,23 +238,22 @@ def _margins(report: Report, by: dict[str, str], depth: str) -> None:
         )
         with column:
             st.markdown(f"**By {axis}** n = {rows['n'].sum():,}")
-            key, file = f"needle_{name}", f"{report['run']}-{name}"
 
-            def cell(value: int, _: int, count: int, axis: str = axis) -> dict[str, Any]:
-                return _cell(depth, **{axis: value}, distractors=count)
+            def opens(value: int, _: int, count: int, axis: str = axis) -> None:
+                _open_cell(depth, **{axis: value}, distractors=count)
 
-            of_row = [cell(*row) for row in rows[[axis, "n", "distractors"]].to_numpy().tolist()]
+            of_row = rows[[axis, "n", "distractors"]].to_numpy().tolist()
             chart.show(
                 charts.marginal(rows, axis, worded(report, title)),
                 f"Lines: share correct by {axis}, one line per number of distractors. {points}",
-                key,
-                **behind.points(key, cell, items.show),
+                f"needle_{name}",
+                opens=opens,
             )
             with st.expander("As a table"):
-                alt = f"Share correct by {axis}, with interval and n"
                 tables.table(
-                    table, file, alt, download=frame,
-                    **behind.cells(file, _lookup(of_row), items.show),
+                    table, f"{report['run']}-{name}",
+                    f"Share correct by {axis}, with interval and n", download=frame,
+                    opens=lambda row, _, of_row=of_row, opens=opens: opens(*of_row[row]),
                 )  # fmt: skip
     st.caption(
         "Bars: 95 % interval by patient; for fewer than 5 patients Wilson's, which treats items as "
@@ -292,9 +278,10 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
     if len(known):
         forest = chart.difference_rows(known, "ci_low", "ci_high")
         span = chart.symmetric_span(forest, 9)
-        title = "middle − edge, points"
-        opened = behind.points("needle_contrast", lambda label: {"label": label}, items.show)
-        chart.show_forest(forest, title, "needle_contrast", opened, span=span, suffix="", zero=True)
+        chart.show_forest(
+            forest, "middle − edge, points", "needle_contrast",
+            lambda label: items.show(label=label), span=span, suffix="", zero=True,
+        )  # fmt: skip
     differences = zip(rows["difference"], rows["ci_low"], rows["ci_high"], strict=True)
     bounds = zip(rows["bound_low"], rows["bound_high"], strict=True)
     table = pd.DataFrame(
@@ -322,8 +309,9 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
         table.insert(6, "detectable", [formats.points(one) for one in null["among_all"]])
     alt = "Each arm: % correct at middle depths and at the edges, difference, p, n"
     name, labels = f"{report['run']}-contrast", list(rows["label"])
-    opened = behind.cells(name, _lookup([{"label": label} for label in labels]), items.show)
-    tables.table(table, name, alt, download=frame, **opened)
+    tables.table(
+        table, name, alt, download=frame, opens=lambda row, _: items.show(label=labels[row])
+    )
     st.caption(
         f"n: {pair}s of a record at one length, each tested at middle depths (30–70 %) and at the "
         "others. p by permutation within patients, Holm over the arms and readers of a judge. A "
@@ -353,13 +341,11 @@ def _fact_types(report: Report, by: dict[str, str]) -> None:
                 }
             )
             alt = "Share correct by type of fact"
-            name = f"{report['run']}-facts"
-            of_row = [
-                {"fact": fact, "distractors": int(count)}
-                for fact, count in zip(rows["fact"], rows["distractors"], strict=True)
-            ]
-            opened = behind.cells(name, _lookup(of_row), items.show)
-            tables.table(table, name, alt, download=frame, **opened)
+            of_row = rows[["fact", "distractors"]].to_dict("records")
+            tables.table(
+                table, f"{report['run']}-facts", alt, download=frame,
+                opens=lambda row, _: items.show(**of_row[row]),
+            )  # fmt: skip
         cuts = results.frame_of(report, "cuts")
         if len(cuts):
             cuts = cuts.assign(record=[token(report["run"], str(one)) for one in cuts["record"]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
@@ -19,7 +18,7 @@ from pages.ui.curve.data import Choice, Tables
 from pages.ui.shared import chart, conclusion, empty, formats, marks, tables
 from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import pick_linked, token
+from pages.ui.shared.pickers import pick_linked, segments, token
 
 ALL = ""
 """The group that is all answers."""
@@ -110,21 +109,6 @@ def _no_responses(name: str) -> None:
 
 def _pick_options() -> Choice:
     """The pickers of score, position, bins, evidence and stratum, in the URL by their names."""
-
-    def pick(
-        label: str, options: dict[Any, str], key: str, first: Any, help: str | None = None
-    ) -> Any:
-        return st.segmented_control(
-            label,
-            list(options),
-            default=first,
-            required=True,
-            key=key,
-            format_func=options.__getitem__,
-            bind="query-params",
-            help=help,
-        )
-
     score = st.selectbox(
         "Score", list(text.SCORES), format_func=text.SCORES.__getitem__, key="score",
         bind="query-params", width=230,
@@ -132,24 +116,24 @@ def _pick_options() -> Choice:
     )  # fmt: skip
     return Choice(
         score,
-        pick(
-            "Position", {text.AUTO: "Automatic", **text.POSITIONS}, "position", text.AUTO,
-            "Order: index among all events of the record. Time: elapsed share of its time span. "
-            "Tokens: share of its tokens before the evidence. The three are never combined. "
+        segments(
+            "Position", {text.AUTO: "Automatic", **text.POSITIONS}, "position",
+            help="Order: index among all events of the record. Time: elapsed share of its time "
+            "span. Tokens: share of its tokens before the evidence. The three are never combined. "
             "Automatic: tokens where the median record has few events, else order.",
         ),
-        pick(
-            "Parts", text.BINS, "bins", 10,
-            "Bin edges are fixed parts of the record, not quantiles of the answers: the first "
+        segments(
+            "Parts", text.BINS, "bins",
+            help="Bin edges are fixed parts of the record, not quantiles of the answers: the first "
             "tenth is 0–10 %.",
         ),
-        pick(
-            "Evidence", text.SNIPPETS, "snippets", "best",
-            "Best piece: the position of an answer is that of the best-matching piece of its "
+        segments(
+            "Evidence", text.SNIPPETS, "snippets",
+            help="Best piece: the position of an answer is that of the best-matching piece of its "
             "evidence. Every piece: the answer counts once at each located piece, so n counts "
             "positions.",
         ),
-        pick("Groups by", text.STRATA, "by", "model"),
+        segments("Groups by", text.STRATA, "by"),
     )  # fmt: skip
 
 
@@ -163,9 +147,8 @@ def _pick_least(scores: Sequence[float]) -> int:
         excluded = sum(score < hundredths / 100 for score in scores)
         return text.LEAST[hundredths] + (f" (−{excluded:,})" if excluded else "")
 
-    return st.segmented_control(
-        "Location score", list(text.LEAST), default=0, required=True, key="least",
-        format_func=title, bind="query-params",
+    return segments(
+        "Location score", {hundredths: title(hundredths) for hundredths in text.LEAST}, "least",
         help="Match of a question's evidence with its location: 1 is verbatim. A minimum score "
             "excludes questions located with a lower score; in brackets: how many of the "
             f"{len(scores):,} questions located by their text.",

@@ -18,6 +18,7 @@ from pages.ui.curve.text import POSITIONS
 from pages.ui.data import permissions
 from pages.ui.shared import chart, tables
 from pages.ui.shared.marks import plain, visible
+from pages.ui.shared.pickers import segments
 
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (PROTOCOL, Units)."""
@@ -147,15 +148,7 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             icon=":material/search_off:",
         )
         return
-    by = st.segmented_control(
-        "Position by",
-        list(POSITIONS),
-        default="order",
-        required=True,
-        key="position",
-        bind="query-params",
-        format_func=POSITIONS.__getitem__,
-    )
+    by = segments("Position by", POSITIONS, "position")
     values = [row[by] for row in located if row[by] is not None]
     counts = np.bincount(deciles(values), minlength=10)
     figure = go.Figure(

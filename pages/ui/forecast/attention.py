@@ -21,7 +21,6 @@ from plotly.subplots import make_subplots
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.arms import behind
 from pages.ui.forecast.text import task_name
 from pages.ui.shared import chart, tables
 from pages.ui.shared.marks import plain, safe
@@ -253,20 +252,15 @@ def _sequences(run: dict[str, Any], held_out: Any, names: Sequence[str]) -> None
                 **ranks,
             }
         )
-        file = f"{run['run']}-sequences"
         percent = st.column_config.NumberColumn(format="%.1f")
         tables.table(
             frame,
-            file,
+            f"{run['run']}-sequences",
             "Each held-out sequence: outcome, and the percentile of its score by variant",
             columns=dict.fromkeys(ranks, percent),
-            **behind.cells(file, lambda row, _: {"sequence": row}, _open_row),
+            opens=lambda row, _: _open_sequence(row),
         )
         st.caption("Percentile of the score among all held-out sequences. Click a row to open it.")
-
-
-def _open_row(row: Mapping[str, Any]) -> None:
-    _open_sequence(row["sequence"])
 
 
 def _panel(model: Any, scores: Any, layer: int, head: str) -> Panel:

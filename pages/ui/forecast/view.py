@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.arms import behind
 from pages.ui.forecast import charts, text
 from pages.ui.forecast.text import AREAS, CONSTANT, REFERENCE, counts_text, task_name
 from pages.ui.runs import presets
@@ -122,39 +121,46 @@ def verdict(report: dict[str, Any], task: str) -> None:
 # Views
 
 
-def _sequences_of(run: dict[str, Any], task: str, frame: pd.DataFrame, file: str) -> dict[str, Any]:
-    """Options of a table by which its rows open the held-out sequences of their variant.
+def _sequences_of(
+    run: dict[str, Any], task: str, frame: pd.DataFrame
+) -> Callable[[int, str], None] | None:
+    """What a click on a row's numbers opens: the held-out sequences of its variant.
 
     An imported run has no trained models, so it stores no sequences, as a line says.
     """
     if run["imported"]:
         st.caption("This run stores no single sequences, so these numbers open none.")
-        return {}
+        return None
     st.caption("Click a number to see the held-out sequences of its attention.")
     names = list(frame["variant"])
-    show = _opens(run, task, names)
-    return behind.cells(file, lambda row, _: {"variant": names[row]}, show)
+    return lambda row, _: _open_sequences(run, names, names[row], task)
 
 
-def _opens(
-    run: dict[str, Any], task: str, trained: list[str]
-) -> Callable[[Mapping[str, str]], None]:
-    """Shows the held-out sequences of a task by a variant, or where the run has no trained models
+def _fits(
+    run: dict[str, Any],
+    task: str,
+    frame: pd.DataFrame,
+    table: str,
+    alt: str,
+    download: pd.DataFrame | None = None,
+) -> None:
+    """A table with a row for each fit, whose numbers open the held-out sequences."""
+    opens = _sequences_of(run, task, frame)
+    tables.table(results.shown(frame), _name(run, table), alt, download=download, opens=opens)
+
+
+def _open_sequences(run: dict[str, Any], trained: Sequence[str], variant: str, task: str) -> None:
+    """Show the held-out sequences of a task by a variant, or where the run has no trained models
     the variant's curves."""
-
-    def show(of: Mapping[str, str]) -> None:
-        variant, of_task = of["variant"], of.get("task", task)
-        st.session_state["task"] = of_task
-        try:
-            state.held_out(run, of_task, None)
-        except MidchartError:
-            st.session_state["view"], st.session_state["curve"] = "Curves", [variant]
-            return
-        st.session_state["view"], st.session_state["sequences"] = "Attention map", True
-        if variant in trained:
-            st.session_state["attended"] = [variant]
-
-    return show
+    st.session_state["task"] = task
+    try:
+        state.held_out(run, task, None)
+    except MidchartError:
+        st.session_state["view"], st.session_state["curve"] = "Curves", [variant]
+        return
+    st.session_state["view"], st.session_state["sequences"] = "Attention map", True
+    if variant in trained:
+        st.session_state["attended"] = [variant]
 
 
 def comparison(
@@ -162,7 +168,7 @@ def comparison(
 ) -> None:
     """Both areas of every variant and baseline with the paper's, then the paired differences."""
     trained = _trained(report, task)
-    opened = _opens(run, task, trained)
+    opens = partial(_open_sequences, run, trained, task=task)
     published = results.frame_of(report, "published")
     prevalence = float(summary["prevalence"].iloc[0])
     chances = {"auroc": (0.5, "chance"), "auprc": (prevalence, "prevalence")}
@@ -170,12 +176,11 @@ def comparison(
         with place:
             rows = text.area_rows(summary, area, trained)
             papers = text.paper_values(published, area, task)
-            key = f"forest_{area}"
             chart.show(
                 charts.forest(rows, papers, area.upper(), *chance),
                 chart.forest_alt(rows, f"{area.upper()} of {task_name(task)}"),
-                key,
-                **behind.points(key, lambda one: {"variant": one}, opened),
+                f"forest_{area}",
+                opens=opens,
             )
     counts = plain(counts_text(summary))
     st.caption(
@@ -191,7 +196,7 @@ def comparison(
             variants.difference_forest(rows),
             chart.forest_alt(rows, f"differences from {api.title('variant', REFERENCE)} in points"),
             "forest_differences",
-            **behind.points("forest_differences", lambda one: {"variant": one}, opened),
+            opens=opens,
         )
         st.caption(
             f"{counts}. The same resampled patients for both, so differences are paired; p "
@@ -208,16 +213,15 @@ def _all_tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
         "run has no trained models."
     )
     summary = results.frame_of(report, "summary")
-    behind_row = summary[["task", "variant"]].to_dict("records")
-    opened = _opens(run, task, _trained(report, task))
-    file = _name(run, "summary")
+    of_row = summary[["variant", "task"]].to_dict("records")
+    trained = _trained(report, task)
     tables.table(
         text.summary_table(summary),
-        file,
+        _name(run, "summary"),
         "Every task and variant: AUROC and AUPRC with intervals, difference, n and prevalence",
         columns={"seconds": st.column_config.NumberColumn("seconds per fit", format="%.1f")},
         download=summary,
-        **behind.cells(file, lambda row, _: behind_row[row], opened),
+        opens=lambda row, _: _open_sequences(run, trained, **of_row[row]),
     )
     with st.expander("As text"):
         names = results.choices(summary, "variant")
@@ -287,12 +291,8 @@ def curves(run: dict[str, Any], report: dict[str, Any], task: str, roc: pd.DataF
                 f"curve_{key}",
             )
             with st.expander("Table"):
-                shown, file = frame[frame["variant"].isin(looks)], _name(run, key)
-                alt, opened = (
-                    f"Points of the {area.upper()} curves",
-                    _sequences_of(run, task, shown, file),
-                )
-                tables.table(results.shown(shown), file, alt, download=frame, **opened)
+                shown = frame[frame["variant"].isin(looks)]
+                _fits(run, task, shown, key, f"Points of the {area.upper()} curves", frame)
     st.caption(
         f"{plain(counts_text(summary))}. Strong: selected seed; faint: other seeds. Legend: mean "
         f"over seeds with 95 % interval by patient. Dotted: chance."
@@ -315,8 +315,8 @@ def _calibration(
     rows = frame[frame["variant"].isin(looks) & shown]
     alt = f"Calibration of {', '.join(results.titles('variant', looks).values())}, {STAGES[stage]}"
     titles, file = results.titles("variant", looks), _name(run, "calibration")
-    opened = _sequences_of(run, task, rows, file)
-    variants.calibration(rows, "variant", looks, titles, alt, file, frame, **opened)
+    opens = _sequences_of(run, task, rows)
+    variants.calibration(rows, "variant", looks, titles, alt, file, frame, opens=opens)
     n = int(rows.groupby("variant")["n"].sum().max()) if len(rows) else 0
     st.caption(
         f"n = {n:,} held-out labels per variant. The loss has a positive weight, which raises "
@@ -363,14 +363,8 @@ def training(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.D
         f"evaluated. Faint: other seeds. A single training has no interval; the seeds show the "
         f"spread."
     )
-    shown, file = frame[frame["variant"].isin(looks)].drop(columns="task"), _name(run, "epochs")
-    tables.table(
-        results.shown(shown),
-        file,
-        "Losses, tuning scores and gradient norms by epoch",
-        download=frame,
-        **_sequences_of(run, task, shown, file),
-    )
+    shown = frame[frame["variant"].isin(looks)].drop(columns="task")
+    _fits(run, task, shown, "epochs", "Losses, tuning scores and gradient norms by epoch", frame)
 
 
 def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
@@ -384,9 +378,7 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
         f"{plain(counts_text(frame))}. Bars: SD over events, no interval. Cross: collapsed, "
         f"a mean from {low} to {high} (grey) or an SD of at most {text.COLLAPSE_SD}."
     )
-    file = _name(run, "gate")
-    opened = _sequences_of(run, task, frame, file)
-    tables.table(results.shown(frame), file, "Mean, SD and collapse of each gate", **opened)
+    _fits(run, task, frame, "gate", "Mean, SD and collapse of each gate")
     epochs = rows_of(report, "epochs", task)
     epochs = epochs[epochs["variant"].isin(frame["variant"])] if len(epochs) else epochs
     if epochs.empty:
@@ -399,9 +391,7 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
         "learns. Faint: other seeds."
     )
     columns = ["variant", "title", "seed", "epoch", *GRADIENTS, "gate_mean", "gate_sd"]
-    shown, file = results.shown(epochs[columns]), _name(run, "gradients")
-    opened = _sequences_of(run, task, epochs, file)
-    tables.table(shown, file, "Gradient norms and gate by epoch", **opened)
+    _fits(run, task, epochs[columns], "gradients", "Gradient norms and gate by epoch")
 
 
 def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
@@ -421,6 +411,4 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.D
         f"non-padding positions (counts, not estimates). Bars: lowest to highest seed. The CLS "
         f"row is the one used for the forecast."
     )
-    shown, file = results.shown(frame), _name(run, "sparsity")
-    opened = _sequences_of(run, task, frame, file)
-    tables.table(shown, file, "Shares of zero and negative weights by fit", **opened)
+    _fits(run, task, frame, "sparsity", "Shares of zero and negative weights by fit")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from pages.ui import state
-from pages.ui.arms import behind
 from pages.ui.gate import charts, text
 from pages.ui.gate.text import MEASURES, part_text
 from pages.ui.runs import panel, presets
@@ -57,14 +55,9 @@ def _pick_variant(report: dict[str, Any], frame: pd.DataFrame) -> tuple[str, str
     return variant, names.get(variant, variant)
 
 
-def _scores_of(variant: Mapping[str, str]) -> None:
+def _scores_of(variant: str, *_: Any) -> None:
     """Show the scores of a variant's pairs, which its numbers summarise."""
-    st.session_state["variant"], st.session_state["view"] = variant["variant"], "Scores"
-
-
-def _opens(key: str) -> dict[str, Any]:
-    """Options of a figure whose markers open the scores behind them."""
-    return behind.points(key, lambda variant, *_: {"variant": variant}, _scores_of)
+    st.session_state["variant"], st.session_state["view"] = variant, "Scores"
 
 
 def ablation(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:
@@ -87,13 +80,13 @@ def ablation(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -
         st.write(plain(text.question_text(others)))
     st.header("Every variant", anchor=False)
     shown = frame.assign(variant=[text.variant_name(row) for row in frame.to_dict("records")])
-    file, ids = f"{run['run']}-ablation", list(frame["variant"])
+    ids = list(frame["variant"])
     tables.table(
         _measure_table(shown, "variant"),
-        file,
+        f"{run['run']}-ablation",
         "Every variant: AUROC, recall, score gap, n and seconds of training",
         download=frame,
-        **behind.cells(file, lambda row, _: {"variant": ids[row]}, _scores_of),
+        opens=lambda row, _: _scores_of(ids[row]),
     )
     st.caption(
         "Click a number or a marker to see how its pairs' scores are distributed; a gate run "
@@ -135,8 +128,7 @@ def _head_panels(report: dict[str, Any], rows: pd.DataFrame, name: str) -> None:
                     f"{best['dim']} dimensions"
                 )
             figure = charts.head_panel(of_head, value, low, high, scale, span, name)
-            key = f"ablation_{head}"
-            chart.show(figure, alt, key, **_opens(key))
+            chart.show(figure, alt, f"ablation_{head}", opens=_scores_of)
     column = "evidence_n" if name == "Evidence" and "evidence_n" in rows else "n"
     n = f"n = {int(rows[column].min()):,} questions of test patients"
     interval = "bars: 95 % interval by patient" if low else "no interval is given for it"
@@ -190,9 +182,8 @@ def _forests(frame: pd.DataFrame, name: str, shown: tuple[str, ...], key: str) -
             span = variants.padded(ends, 0.02 * measure.scale)
             figure = chart.forest(rows, axis, span, " %" if measure.share else "")
             chart.dotted(figure, x=rows[0].value)
-            place_key = f"{key}_{title}"
-            opened = _opens(place_key) if "variant" in frame else {}
-            chart.show(figure, chart.forest_alt(rows, axis), place_key, **opened)
+            opens = _scores_of if "variant" in frame else None
+            chart.show(figure, chart.forest_alt(rows, axis), f"{key}_{title}", opens=opens)
 
 
 def training(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:

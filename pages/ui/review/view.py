@@ -220,10 +220,8 @@ def _agreement(frame: pd.DataFrame) -> None:
             ends = (scale * formats.number(row[name]) for name in names)
             text = f"{_text(row, measure)} n {int(row['n']):,}"
             forest.append(ForestRow(row["pair"], *ends, text, row["kind"] == "reviewer"))
-    chart.show(
-        chart.forest(forest, MEASURES[measure], span, suffix, zero=not share),
-        chart.forest_alt(forest, MEASURES[measure]),
-        "review_agreement",
+    chart.show_forest(
+        forest, MEASURES[measure], "review_agreement", span=span, suffix=suffix, zero=not share
     )
     st.caption(
         "n: cards that both judged correct or incorrect, each counted once. Intervals by "

@@ -16,7 +16,7 @@ from pages.ui.runs import picker
 from pages.ui.shared import chart, formats, results, tables
 from pages.ui.shared.formats import number, percent, signed_interval
 from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick_linked, token
+from pages.ui.shared.pickers import pick_linked, segments, token
 
 INTERVALS = {"patient": "by patient", "difference": "Newcombe, questions independent"}
 AXIS = "points against the baseline"
@@ -166,15 +166,7 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         by_run.setdefault(row["run"], []).append(row)
     for run, of_run in by_run.items():
         st.markdown(sentence(of_run, titles[run], baseline))
-    method = st.segmented_control(
-        "95 % interval",
-        list(INTERVALS),
-        default="patient",
-        required=True,
-        format_func=INTERVALS.__getitem__,
-        key="run_interval",
-        bind="query-params",
-    )
+    method = segments("95 % interval", INTERVALS, "run_interval")
     several = [name for name in ("reader", "judge") if len({row[name] for row in known}) > 1]
     forests = {
         run: [_forest_row(row, method, several) for row in of_run] for run, of_run in by_run.items()
@@ -183,11 +175,9 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     for run, forest in forests.items():
         if len(forests) > 1:
             st.markdown(f"**{plain(titles[run])}**")
-        chart.show(
-            chart.forest(forest, AXIS, span, "", zero=True),
-            chart.forest_alt(forest, f"differences of {titles[run]} from {baseline}"),
-            f"run_differences_{run}",
-        )
+        about = f"differences of {titles[run]} from {baseline}"
+        chart.show_forest(forest, AXIS, f"run_differences_{run}", about=about, span=span, suffix="",
+                          zero=True)  # fmt: skip
 
 
 def _forest_row(row: Row, method: str, several: Sequence[str]) -> chart.ForestRow:

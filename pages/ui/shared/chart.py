@@ -8,7 +8,7 @@ labelled directly, so nothing rests on colour alone (WCAG 1.4.1).
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan
@@ -190,11 +190,26 @@ def style(figure: go.Figure) -> go.Figure:
     return figure
 
 
-def show(figure: go.Figure, alt: str, key: str, styled: bool = False, **options: Any) -> Any:
+def show(
+    figure: go.Figure,
+    alt: str,
+    key: str,
+    styled: bool = False,
+    opens: Callable[..., object] | None = None,
+    **options: Any,
+) -> Any:
     """Draw a figure in Midchart's style; ``alt`` says in words what it shows.
 
-    ``styled``: the figure has the style of the viewer's theme already.
+    ``styled``: the figure has the style of the viewer's theme already. ``opens``: what a click on a
+    marker does; it gets the marker's custom data.
     """
+
+    def select() -> None:
+        if chosen := selected_data(st.session_state[key].get("selection")):
+            opens(*chosen)
+
+    if opens:
+        options |= {"on_select": select, "selection_mode": "points"}
     figure = figure if styled else style(figure)
     selection = st.plotly_chart(
         figure,
@@ -571,11 +586,13 @@ def show_forest(
     rows: Sequence[ForestRow],
     title: str,
     key: str,
-    select: Mapping[str, Any] | None = None,
+    opens: Callable[[str], object] | None = None,
+    about: str = "",
     **options: Any,
 ) -> None:
-    """Draw a forest plot; ``options`` are those of :func:`forest`, ``select`` what a click does."""
-    show(forest(rows, title, **options), forest_alt(rows, title), key, **(select or {}))
+    """Draw a forest plot; ``options`` are those of :func:`forest`, ``opens`` what a click on the
+    marker of a label does. ``about``: what the text for screen readers names, if not the title."""
+    show(forest(rows, title, **options), forest_alt(rows, about or title), key, opens=opens)
 
 
 # Heatmaps

@@ -62,6 +62,15 @@ def pick(
     )  # fmt: skip
 
 
+def segments(label: str, titles: Mapping[Any, str], key: str, **extra: Any) -> Any:
+    """One of a page's own options (``titles``) as buttons side by side, the first by default; its
+    title is in the URL."""
+    return st.segmented_control(
+        label, list(titles), default=next(iter(titles)), required=True, key=key,
+        format_func=titles.__getitem__, bind="query-params", **extra,
+    )  # fmt: skip
+
+
 def pick_component(family: str, labels: Sequence[str]) -> str:
     """One of a run's arms, readers or judges by its title; its label is in the URL."""
     titles = {label: api.title(family, label) for label in labels}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -65,18 +65,26 @@ def table(
     alt: str,
     columns: dict[str, Any] | None = None,
     download: pd.DataFrame | None = None,
+    opens: Callable[[int, str], object] | None = None,
     **options: Any,
 ) -> Any:
     """Show a frame with CSV, Parquet and LaTeX downloads under it.
 
     ``name`` is the file name without its ending and the widgets' key; ``alt`` says in words what
     the table holds; ``columns`` is Streamlit's column configuration; ``download`` the frame to be
-    downloaded where it has more than is shown.
+    downloaded where it has more than is shown; ``opens`` what a click on a cell (row, column) does.
     """
+
+    def select() -> None:
+        for row, column in st.session_state[f"table_{name}"]["selection"]["cells"]:
+            opens(row, column)
+
+    if opens:
+        options |= {"on_select": select, "selection_mode": "single-cell"}
     configured = configuration(frame, columns or {})
     height = "content" if len(frame) <= IN_FULL else TALL
-    opens = options.get("selection_mode", "")  # page.js makes its cells or rows open by keyboard
-    with st.container(key=f"opens_{opens.rpartition('-')[2]}_{name}" if opens else None):
+    mode = options.get("selection_mode", "")  # page.js makes its cells or rows open by keyboard
+    with st.container(key=f"opens_{mode.rpartition('-')[2]}_{name}" if mode else None):
         shown = st.dataframe(
             visible_frame(frame),
             hide_index=True,

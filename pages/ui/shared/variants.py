@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -75,11 +74,11 @@ def calibration(
     alt: str,
     name: str,
     download: pd.DataFrame,
-    **opened: Any,
+    opens: Callable[[int, str], object] | None = None,
 ) -> None:
     """A reliability curve (:func:`reliability`) and its numbers side by side.
 
-    ``opened``: the table's options by which its numbers open what is behind them.
+    ``opens``: what a click on a cell of the numbers does.
     """
     heads = {
         "mean_score": "predicted",
@@ -97,7 +96,7 @@ def calibration(
             "Predicted probability and observed event rate by bin",
             {k: st.column_config.NumberColumn(head, format="%.3f") for k, head in heads.items()},
             download,
-            **opened,
+            opens,
         )
 
 
