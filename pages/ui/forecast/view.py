@@ -281,7 +281,7 @@ def curves(run: dict[str, Any], report: dict[str, Any], task: str, roc: pd.DataF
     for place, (area, frame) in zip(st.columns(2, gap="medium"), frames.items(), strict=True):
         key, x, y, chance = axes[area]
         titles = {
-            name: f"{title} {formats.estimate(*(by_variant[name][c] for c in AREAS[area]))}"
+            name: f"{title}, {formats.estimate(*(by_variant[name][c] for c in AREAS[area]))}"
             for name, title in results.titles("variant", looks).items()
         }
         with place:

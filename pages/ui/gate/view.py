@@ -157,7 +157,8 @@ def forest_rows(frame: pd.DataFrame, name: str, measure: text.Measure) -> list[F
             measure.scale * formats.number(row.get(column))
             for column in (measure.column, measure.low, measure.high)
         )
-        label = f"{measure.text(row)} n {int(row['n']):,}"
+        n = row["evidence_n" if measure is MEASURES["Evidence"] else "n"]
+        label = f"{measure.text(row)} n {int(n):,}"
         rows.append(
             ForestRow(
                 row[name], *ends, label, symbol="diamond" if rows else "square",

@@ -297,7 +297,8 @@ def _table(
         if column == "past":
             columns[column] = st.column_config.CheckboxColumn("longer than trained")
         elif column in SHARES:
-            columns[column] = number(title, format="percent")
+            shown = shown.assign(**{column: 100 * shown[column]})
+            columns[column] = number(f"{title} (%)", format="%.1f")
         elif column.startswith(("value", "difference", "all_")) or column == "loss":
             columns[column] = number(title, format="%.3f")
         else:

@@ -124,13 +124,13 @@ def waterfall(
     shown = [
         {
             "step": row["title"],
+            "answers": _answers(row),
             "% correct": formats.share(row["accuracy"], row["patient_low"], row["patient_high"]),
             "n": row["n"],
             "change, points": formats.difference(row["difference"], row["low"], row["high"]),
             "p": row["p"],
             "texts changed": charts.change_text(row) or "–",
             "effect": row["did"] or "–",
-            "answers": _answers(row),
         }
         for row in rows
     ]
@@ -160,12 +160,12 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
     shown = [
         {
             "fault": row["title"],
+            "answers": _answers(row),
             "texts changed": charts.alone_text(row),
             "correct with the fault only": row["right_here"],
             "correct without it only": row["right_there"],
             "n": row["n"],
             "effect": row["did"],
-            "answers": _answers(row),
         }
         for row in rows
     ]

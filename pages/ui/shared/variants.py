@@ -91,7 +91,7 @@ def calibration(
         chart.show(reliability(rows, column, looks, titles), alt, "reliability")
     with right:
         tables.table(
-            rows[[column, "bin", "n", *heads]],
+            rows[[column, "bin", "n", *heads]].replace({column: dict(titles)}),
             name,
             "Predicted probability and observed event rate by bin",
             {k: st.column_config.NumberColumn(head, format="%.3f") for k, head in heads.items()},
