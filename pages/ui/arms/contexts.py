@@ -38,8 +38,8 @@ CSS = """
 .mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
 .mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
 .mc-rest>summary{cursor:pointer;opacity:.78;font-size:.8rem;margin:.2rem 0}
-.mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
- margin:.2rem 0 .5rem}
+dl.mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
+ margin:.2rem 0 .5rem;padding:0}
 .mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
 """
 

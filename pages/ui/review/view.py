@@ -25,13 +25,13 @@ EXAMPLE = "example-card"
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
 MOST_EVIDENCE = 12
 CSS = """
-.mc-review{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.5rem 1rem;
+dl.mc-review{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.5rem 1rem;
  font-size:1rem;line-height:1.5;margin:.2rem 0 .6rem;padding:0}
 .mc-review dt{opacity:.72;font-size:.86rem;padding-top:.12rem}
 .mc-review dd{margin:0;overflow-wrap:anywhere;unicode-bidi:plaintext;white-space:pre-wrap}
 .mc-review dd.mc-said{border:2px solid var(--mc-line);border-radius:4px;padding:.35rem .6rem}
 .mc-review dd ul{margin:0;padding-inline-start:1.1rem}
-@media (max-width:480px){.mc-review{grid-template-columns:1fr;gap:.1rem}
+@media (max-width:480px){dl.mc-review{grid-template-columns:1fr;gap:.1rem}
  .mc-review dd{margin-bottom:.5rem}}
 """
 

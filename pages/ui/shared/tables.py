@@ -108,7 +108,7 @@ def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
         config = {"label": config} if isinstance(config, str) else dict(config)
         if at == 0 and len(frame.columns) > MOST_UNFROZEN:
             longest = frame[name].astype(str).str.len().max() if len(frame) else 0
-            config = {"pinned": True, "width": int(min(220, 40 + 7 * longest)), **config}
+            config = {"pinned": True, "width": int(min(190, 36 + 7 * longest)), **config}
         if text := glossary.meaning(name):
             config.setdefault("help", text)
         if config:
