@@ -5,12 +5,10 @@ import streamlit as st
 from pages.ui import guard, state
 from pages.ui.arms import (
     agreement,
-    behind,
     benchmark,
     comparison,
     costs,
     overview,
-    pairs,
     questions,
 )
 from pages.ui.runs import panel, picker, presets
@@ -21,7 +19,7 @@ guard.page("Arms")
 VIEWS = {
     "Overall": overview.overall,
     "By position": overview.bands,
-    "Pairs": pairs.pairs,
+    "Pairs": overview.pairs,
     "Question types": overview.question_types,
     "Evidence": overview.hits,
     "By k": overview.sweep,
@@ -64,7 +62,7 @@ with guard.readable("This run cannot be read"):
         comparison.headline(shown)
         view = guard.grouped_view(GROUPS if shown.judge else WITHOUT_JUDGE)
         if view not in ("Judges", "Questions"):
-            st.caption(behind.CLICK)
+            st.caption(comparison.CLICK)
         VIEWS[view](shown)
         comparison.notes(shown)
     elif items["failed"] and not state.active(run):

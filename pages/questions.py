@@ -3,7 +3,7 @@
 import streamlit as st
 
 from pages.ui import guard, state
-from pages.ui.questions import sets, table
+from pages.ui.questions import view
 from pages.ui.runs import presets
 
 guard.page("Questions")
@@ -17,10 +17,10 @@ with left:
     name = state.pick_cohort()
 with guard.readable("This cohort cannot be read"):
     with right:
-        chosen = sets.choose(name)
-    sets.forms(name, chosen)
+        chosen = view.choose(name)
+    view.forms(name, chosen)
     if chosen is None:
         presets.included("answers", folder="question_set")
     else:
-        sets.ask(name, chosen)
-        table.section(name, chosen)
+        view.ask(name, chosen)
+        view.section(name, chosen)

@@ -9,7 +9,7 @@ import pytest
 from core import api
 from core.judges.failure import FAILURE_KINDS
 from pages.ui import state
-from pages.ui.arms import behind, questions
+from pages.ui.arms import comparison, questions
 from pages.ui.shared import chart, results
 from tests.support.pages import frame_with, open_page, page_text
 
@@ -237,8 +237,8 @@ def test_outcomes_are_read_without_text(run):
 @pytest.mark.parametrize(
     ("table", "filters"),
     [
-        ("accuracy", lambda row: behind.position(row["band"])),
-        ("hit_miss", lambda row: behind.evidence(row["criterion"], row["hit"])),
+        ("accuracy", lambda row: comparison.of_position(row["band"])),
+        ("hit_miss", lambda row: comparison.of_evidence(row["criterion"], row["hit"])),
         ("task_type", lambda row: {"type": row["task_type"]}),
         ("failure_kinds", lambda row: {"failure": row["kind"]}),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from core import api
 from core.errors import InputError
-from pages.ui.inhibition import charts, text, view
+from pages.ui.inhibition import view
 from pages.ui.shared import chart
 from tests.support.inhibition_rows import make_rows
 from tests.support.pages import open_page, plain_text
@@ -61,7 +61,7 @@ def test_each_view_has_a_chart_a_placement_its_numbers_and_n(empty, monkeypatch,
     assert len(charts_here) == 2 and all(chart.proto.alt for chart in charts_here)
     assert app.dataframe and app.get("download_button") and "n = " in plain_text(app)
     assert "flatter: differential" in plain_text(app)
-    assert all(title in plain_text(app) for title in text.PLACEMENTS.values())
+    assert all(title in plain_text(app) for title in view.PLACEMENTS.values())
 
 
 def test_records_come_from_the_address(empty, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_band_lies_between_its_bounds_and_names_are_inert():
         {"variant": "<b>x</b>", "place": x, "accuracy": 0.5, "ci_low": 0.4, "ci_high": 0.7, "n": 9}
         for x in (0.0, 50.0, 100.0)
     ])  # fmt: skip
-    figure = charts.curves(rows, "place", "depth", {"<b>x</b>": chart.Look("#12436D", "circle",
+    figure = view.curves_figure(rows, "place", "depth", {"<b>x</b>": chart.Look("#12436D", "circle",
                                                                            "solid")})  # fmt: skip
     band, line = figure.data
     assert list(band.y) == [70, 70, 70, 40, 40, 40] and list(line.y) == [50, 50, 50]

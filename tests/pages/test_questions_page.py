@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui.questions import table
+from pages.ui.questions import view
 from tests.support.pages import frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
 
@@ -20,7 +20,7 @@ QUESTIONS = ("Does the patient smoke?", "Which drug was stopped? <b>x</b>")
 def cohort(workspace: Path) -> Path:
     folder = workspace / "data" / "cohorts" / "ward"
     folder.mkdir(parents=True)
-    for i in range(table.PAGE + 3):
+    for i in range(view.PAGE + 3):
         (folder / f"p{i:02d}.txt").write_text(f"Seen {i}.\nDoes smoke {i} a day.\nLives alone.")
     return folder
 
@@ -51,11 +51,11 @@ def test_a_set_is_saved_from_the_form_and_asked(cohort: Path) -> None:
     assert "answers wrongly when the evidence is absent in" in plain_text(app)
     app.button("set_ask").click().run()
     (run,) = api.status(None)
-    assert run["planned"] == 2 * (table.PAGE + 3)
+    assert run["planned"] == 2 * (view.PAGE + 3)
     api.wait(run["run"])
     app.run()
     assert not app.exception
-    assert len(wide(app)) == table.PAGE
+    assert len(wide(app)) == view.PAGE
     app.button("set_remove").click().run()
     assert api.question_sets(cohort) == []
 
@@ -76,7 +76,7 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     assert "No patient matches" in plain_text(app)
     counts = frame_with(app, "answered")
     assert list(counts["question"]) == list(QUESTIONS)
-    assert list(counts["answered"]) == [table.PAGE + 3] * 2
+    assert list(counts["answered"]) == [view.PAGE + 3] * 2
 
 
 def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: Path) -> None:
@@ -120,7 +120,7 @@ def test_marked_evidence_is_shown_in_its_cell_and_filters_patients(cohort: Path)
     ],
 )
 def test_a_cell_says_its_answer_or_why_there_is_none(cell: dict[str, str], text: str) -> None:
-    assert table.cell_text(cell) == text
+    assert view.cell_text(cell) == text
 
 
 def test_a_cell_opens_the_patient_at_its_source(
@@ -128,10 +128,10 @@ def test_a_cell_opens_the_patient_at_its_source(
 ) -> None:
     session: dict[str, object] = {}
     pages: list[tuple[str, str]] = []
-    monkeypatch.setattr(table.st, "session_state", session)
-    monkeypatch.setattr(table.guard, "go", lambda page, cohort: pages.append((page, cohort)))
+    monkeypatch.setattr(view.st, "session_state", session)
+    monkeypatch.setattr(view.guard, "go", lambda page, cohort: pages.append((page, cohort)))
     run = {"run": "r1", "status": "done"}
-    table.open_source("ward", run, "p02", QUESTIONS[0], 0, "hybrid k=3", "extractive")
+    view.open_source("ward", run, "p02", QUESTIONS[0], 0, "hybrid k=3", "extractive")
     record = api.open_data("ward").records["p02"]
     typed = api.typed_question(record, QUESTIONS[0])
     assert pages == [("patient", "ward")]
@@ -141,6 +141,6 @@ def test_a_cell_opens_the_patient_at_its_source(
     assert session["patient_reader"] == ("r1", "extractive")
     assert session["patient_open"] == (record.digest, typed.id, 0)
     id = api.keep_question(cohort, "p02", QUESTIONS[0])
-    table.open_source("ward", run, "p02", QUESTIONS[0], None, "bm25", "extractive")
+    view.open_source("ward", run, "p02", QUESTIONS[0], None, "bm25", "extractive")
     assert session["patient_reader"] == ("", "extractive")
     assert session["patient_question"] == id

@@ -11,8 +11,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.arms import questions
-from pages.ui.arms.behind import ANY
-from pages.ui.arms.comparison import Comparison
+from pages.ui.arms.comparison import ANY, Comparison
 from pages.ui.shared import chart, formats, results, tables
 from pages.ui.shared.chart import ForestRow
 from pages.ui.shared.formats import missing, number

@@ -17,10 +17,44 @@ from streamlit.delta_generator import DeltaGenerator
 from core import api
 from pages.ui import state
 from pages.ui.arms import text
-from pages.ui.arms.behind import Behind, open_questions
 from pages.ui.runs import panel
 from pages.ui.shared import conclusion, formats, results, tables
 from pages.ui.shared.pickers import pick_component, pick_linked
+
+ANY = "any"
+FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")
+"""Filters of the view Questions, each in the session and the URL as ``q_NAME``."""
+Behind = Mapping[str, Any]
+"""Filter → value."""
+CRITERIA = {
+    "in prompt": "evidence_in_prompt",
+    "evidence-id": "evidence",
+    "lexical": "lexical",
+    "semantic": "semantic",
+}
+"""Criterion of a report → the column of a hit."""
+CLICK = "Click a number or a marker to read the questions behind it."
+
+
+def open_questions(**filters: Any) -> None:
+    """Show the questions that match the filters, and set no other one."""
+    for name in (*FILTERS, "versus"):
+        st.session_state[f"q_{name}"] = filters.get(name, ANY)
+    st.session_state["differ"] = False
+    st.session_state["asked"] = ""
+    st.session_state["view"] = "Questions"
+
+
+def of_evidence(criterion: str, hit: bool) -> dict[str, str]:
+    """The filter of hit or miss by a criterion of the report; none for one with a threshold."""
+    column = CRITERIA.get(criterion)
+    return {"evidence": f"{column}-{'yes' if hit else 'no'}"} if column else {}
+
+
+def of_position(band: str) -> dict[str, str]:
+    """The filter of a position band; none for all."""
+    return {} if band == "overall" else {"position": band}
+
 
 PROTOCOL_DIFFERS = "the protocol differs"
 """How a run's warning begins that is shown with the headline."""

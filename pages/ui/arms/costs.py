@@ -8,8 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui.arms.behind import Behind
-from pages.ui.arms.comparison import Comparison
+from pages.ui.arms.comparison import Behind, Comparison
 from pages.ui.shared import formats, results
 
 FORMATS = {

@@ -1,4 +1,4 @@
-"""Arms overall, by position band, with and without the evidence, by question type and by k."""
+"""Arms overall, by position, with and without the evidence, by question type, by k, in pairs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core import api
-from pages.ui.arms import behind, charts
-from pages.ui.arms.comparison import METHODS, Comparison, known_first
+from pages.ui.arms import charts, text
+from pages.ui.arms.comparison import (
+    METHODS,
+    Behind,
+    Comparison,
+    known_first,
+    of_evidence,
+    of_position,
+    open_questions,
+)
 from pages.ui.shared import chart, formats, results
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick, pick_linked, token
@@ -114,19 +122,19 @@ def overall(comparison: Comparison) -> None:
             chart.share_rows(known, *measure.columns),
             measure.title,
             "forest",
-            lambda label: behind.open_questions(arm=label, **behind.position(band)),
+            lambda label: open_questions(arm=label, **of_position(band)),
         )
     with right:
         percents = ("%", *results.RECALL_COLUMNS.values())
         shown = results.share_table(rows, *measure.columns)
         labels = list(rows.loc[shown.index, "label"])
 
-        def filters(row: int, column: str) -> behind.Behind:
-            more = behind.evidence(measure.criterion, True) if column == "%" else {}
+        def filters(row: int, column: str) -> Behind:
+            more = of_evidence(measure.criterion, True) if column == "%" else {}
             outcome = {"refusals": "refusal", "unparsed": "unparsed", "failed": "failed"}
             if column in outcome:
                 more = {"outcome": outcome[column]}
-            return {"arm": labels[row], **behind.position(band), **more}
+            return {"arm": labels[row], **of_position(band), **more}
 
         comparison.table(
             shown,
@@ -169,14 +177,14 @@ def bands(comparison: Comparison) -> None:
             f"Lines: {measure.title} by position band, "
             f"{', '.join(results.titles('arm', drawn).values())}.",
             "bands",
-            opens=lambda _, label, band: behind.open_questions(arm=label, **behind.position(band)),
+            opens=lambda _, label, band: open_questions(arm=label, **of_position(band)),
         )
     comparison.table(
         results.wide(measure.frame, "band", *measure.columns),
         f"{measure.name}-bands",
         f"{measure.title}: arms by position band, each with interval and n",
         download=measure.frame,
-        behind=lambda row, column: {"arm": labels[row], **behind.position(_head(column))},
+        behind=lambda row, column: {"arm": labels[row], **of_position(_head(column))},
     )
     st.caption(
         "Each cell: per cent [95 % interval]; n in the column header. Middle is 30–70 % of "
@@ -205,9 +213,7 @@ def hits(comparison: Comparison) -> None:
         charts.hit_and_miss(rows, *ends, f"% correct, {comparison.judge_title}"),
         f"Accuracy of {rows['label'].nunique()} arms with and without the evidence.",
         "hits",
-        opens=lambda _, label, hit: behind.open_questions(
-            arm=label, **behind.evidence(criterion, bool(hit))
-        ),
+        opens=lambda _, label, hit: open_questions(arm=label, **of_evidence(criterion, bool(hit))),
     )
     columns = ["title", "difference", "difference_low", "difference_high"]
     effect = comparison.frame("hit_effect", criterion=criterion)[columns]
@@ -216,9 +222,9 @@ def hits(comparison: Comparison) -> None:
     labels = results.choices(rows, "label")
     hit_of = dict(zip(rows["evidence"], rows["hit"], strict=True))
 
-    def filters(row: int, column: str) -> behind.Behind:
+    def filters(row: int, column: str) -> Behind:
         hit = hit_of.get(_head(column))
-        more = {} if hit is None else behind.evidence(criterion, bool(hit))
+        more = {} if hit is None else of_evidence(criterion, bool(hit))
         return {"arm": labels[row], **more}
 
     shown["difference (points)"] = shown["arm"].map(differences).fillna("–")
@@ -254,7 +260,7 @@ def question_types(comparison: Comparison) -> None:
         chart.share_rows(rows, "accuracy", *PATIENT),
         title,
         "kinds",
-        lambda label: behind.open_questions(arm=label, **{name: value}),
+        lambda label: open_questions(arm=label, **{name: value}),
     )
     labels = results.choices(frame, "label")
     comparison.table(
@@ -310,7 +316,7 @@ def sweep(comparison: Comparison) -> None:
             charts.by_k(frames, "accuracy", *PATIENT, title),
             f"Line chart: {title} by k; overall, evidence in the middle, evidence at the edge.",
             "sweep",
-            opens=lambda _, label: behind.open_questions(arm=label),
+            opens=lambda _, label: open_questions(arm=label),
         )
         bands = pd.concat([rows[rows["band"] == band] for band in frames])
         labels = results.choices(bands, "label")
@@ -319,7 +325,7 @@ def sweep(comparison: Comparison) -> None:
             f"{arm}-k",
             f"Accuracy of {name} by k and band",
             download=rows,
-            behind=lambda row, column: {"arm": labels[row], **behind.position(_head(column))},
+            behind=lambda row, column: {"arm": labels[row], **of_position(_head(column))},
         )
     rows = results.where(recall, arm=arm)
     if rows.empty:
@@ -334,7 +340,7 @@ def sweep(comparison: Comparison) -> None:
         charts.by_k(frames, "recall", *PATIENT, f"hit, {name}"),
         f"Line chart: evidence recall of {name} by k, {len(frames)} criteria.",
         "recall_sweep",
-        opens=lambda _, label: behind.open_questions(arm=label),
+        opens=lambda _, label: open_questions(arm=label),
     )
     labels = results.choices(rows, "label")
     comparison.table(
@@ -342,7 +348,7 @@ def sweep(comparison: Comparison) -> None:
         f"{arm}-k-kept",
         f"Evidence of {name} by k",
         download=rows,
-        behind=lambda row, column: {"arm": labels[row], **behind.evidence(_head(column), True)},
+        behind=lambda row, column: {"arm": labels[row], **of_evidence(_head(column), True)},
     )
     st.caption(f"Dashes: chance. {results.CHANCE_HELP}")
 
@@ -356,3 +362,107 @@ def _by_k(frame: pd.DataFrame, column: str, values: Sequence[str]) -> dict[str, 
     """The rows of each value in the order of k, one per k."""
     frame = frame.sort_values("k").drop_duplicates([column, "k"])
     return {value: frame[frame[column] == value] for value in values}
+
+
+VERSUS = {
+    "only this correct": "this",
+    "only baseline correct": "baseline",
+    "unscored": "unscored",
+}
+"""Column → which of its questions a click opens; others: all that were judged for both arms."""
+DIFFERENCES = {"difference (points)": st.column_config.NumberColumn(format="%+.1f")}
+
+
+def pairs(comparison: Comparison) -> None:
+    """The paired differences as a forest plot and a table; then the tests made."""
+    rows = comparison.frame("paired")
+    rows = rows[rows["n"] > 0] if len(rows) else rows
+    if rows.empty:
+        st.info(
+            "Paired comparisons require two arms with judged answers; this run does not have them."
+        )
+        return
+    baseline = api.title("arm", comparison.baseline)
+    methods = known_first(rows, ["patient", "difference"])
+    method = pick("95 % interval", methods, "pair_interval", METHODS)
+    forest = chart.difference_rows(rows, f"{method}_low", f"{method}_high")
+    chart.show_forest(
+        forest,
+        f"percentage points above (right) or below (left) {baseline}",
+        "differences",
+        lambda label: open_questions(arm=label, versus="both"),
+        f"differences in accuracy from {baseline}",
+        span=chart.symmetric_span(forest),
+        suffix="",
+        zero=True,
+    )
+    labels = list(rows["label"])
+    comparison.table(
+        results.paired_table(rows),
+        "paired",
+        f"Paired differences against {baseline}: McNemar's exact test with Holm's adjustment",
+        columns=DIFFERENCES,
+        download=rows,
+        behind=lambda row, column: {"arm": labels[row], "versus": VERSUS.get(column, "both")},
+    )
+    st.caption(
+        "Questions judged for both arms. p: McNemar's exact test on the discordant questions. "
+        "Holm's adjustment covers all comparisons of this reader and judge; BH "
+        "(Benjamini–Hochberg) controls the false discovery rate. By patient: patient-level "
+        "bootstrap; the p values treat questions as independent, so a difference whose interval by "
+        "patient includes 0 is not claimed. No interval by patient below 5 patients."
+    )
+    _readers(comparison)
+    _tests(comparison)
+
+
+def _readers(comparison: Comparison) -> None:
+    """Each further reader against the first, arm by arm."""
+    frame = results.where(results.frame_of(comparison.tables, "readers"), judge=comparison.judge)
+    for reader in results.choices(frame, "reader"):
+        rows = frame[frame["reader"] == reader]
+        labels = list(rows["label"])
+        first, second = (api.title("reader", name) for name in (rows["baseline"].iloc[0], reader))
+        st.header("Reader comparison by arm", anchor=False)
+        st.caption(plain(f"{second} vs {first} by arm; above 0 favours {second}."))
+        comparison.table(
+            results.paired_table(rows),
+            f"{reader}-readers",
+            f"Paired differences of {second} vs {first} by arm",
+            columns=DIFFERENCES,
+            download=rows,
+            behind=lambda row, _, labels=labels: {"arm": labels[row]},
+        )
+
+
+def _tests(comparison: Comparison) -> None:
+    """The tests made, how many are significant, and the detectable difference."""
+    families = comparison.tables.get("multiplicity") or []
+    st.header("Tests performed", anchor=False)
+    st.write(text.tests_made(families))
+    if families and comparison.baseline != families[0].get("baseline", comparison.baseline):
+        st.caption(
+            "Counted for the run's first arm as baseline; each further baseline adds its own tests."
+        )
+    for row in comparison.frame("detectable").head(1).to_dict("records"):
+        st.write(
+            f"At n = {row['n']:,} and with {formats.percent(row['discordant'])} of questions "
+            f"discordant between two arms, one comparison detects a difference of "
+            f"{formats.points(row['alone'])} with power .8, and {row['comparisons']} comparisons "
+            f"one of {formats.points(row['among_all'])}."
+        )
+    with st.expander("All tests, and Cochran's Q over all arms"):
+        if families:
+            frame = results.frame_of(comparison.tables, "multiplicity")
+            title = "Tests made by this report, by family"
+            comparison.table(frame.drop(columns=["table"]), "tests", title, download=frame)
+        omnibus = comparison.frame("omnibus")
+        if len(omnibus):
+            shown = omnibus.rename(columns={"telling": "discordant questions", "statistic": "Q"})
+            comparison.table(
+                shown.assign(p=shown["p"].map(formats.p_number)),
+                "omnibus",
+                "Cochran's Q over all arms",
+                columns={"Q": st.column_config.NumberColumn(format="%.2f")},
+                download=omnibus,
+            )

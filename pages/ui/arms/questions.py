@@ -17,9 +17,8 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import navigation, state
-from pages.ui.arms import behind, charts, contexts
-from pages.ui.arms.behind import ANY, FILTERS, Behind
-from pages.ui.arms.comparison import Comparison
+from pages.ui.arms import charts, contexts
+from pages.ui.arms.comparison import ANY, FILTERS, Behind, Comparison, open_questions
 from pages.ui.shared import chart, formats, marks, results, tables
 from pages.ui.shared.formats import missing
 from pages.ui.shared.marks import plain
@@ -431,7 +430,7 @@ def _failure_types(comparison: Comparison, frame: pd.DataFrame) -> None:
         f"Shares of incorrect answers by failure type, {frame['label'].nunique()} arms by "
         f"{len(types)} types.",
         "failure_kinds",
-        opens=lambda arm, kind: behind.open_questions(arm=arm, failure=kind),
+        opens=lambda arm, kind: open_questions(arm=arm, failure=kind),
     )
     labels = results.choices(frame, "label")
     shares = formats.shares(frame, "share", "patient_low", "patient_high")

@@ -4,6 +4,7 @@ so only its position changes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,14 +12,16 @@ import pandas as pd
 import streamlit as st
 
 from core import api
+from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.curve import charts, items, text
+from pages.ui.arms import questions
+from pages.ui.curve import charts, text
 from pages.ui.curve.observed import no_questions
 from pages.ui.runs import panel, picker, presets
 from pages.ui.shared import chart, conclusion, empty, formats, results, tables
-from pages.ui.shared.formats import intervals, p_value, percent, shares
+from pages.ui.shared.formats import intervals, missing, p_value, percent, shares
 from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick, segments, token
+from pages.ui.shared.pickers import new_in_url, pick, segments, token, write_url
 
 KIND = "needles"
 SPECS = {"fact": "needles.toml", "note": "real_position.toml"}
@@ -139,7 +142,7 @@ def _results(run: dict[str, Any], report: Report, frame: pd.DataFrame) -> None:
             claim, [numbers[:1].upper() + numbers[1:], f"Read by {reader}, judged by {judge}."], top
         )
     _heatmaps(report, frame, results.where(frame, **by), who, depth)
-    items.section(run, by)
+    _items(run, by)
     _margins(report, by, depth)
     _contrast(report, by)
     _fact_types(report, by)
@@ -209,7 +212,7 @@ def _open_cell(
 ) -> None:
     """Show the items of a cell; of a measured depth those of its length and distractors, as items
     are known by their planned depth."""
-    items.show(length=length, distractors=distractors, depth=depth if by == PLANNED else None)
+    show_items(length=length, distractors=distractors, depth=depth if by == PLANNED else None)
 
 
 def _margins(report: Report, by: dict[str, str], depth: str) -> None:
@@ -280,7 +283,7 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
         span = chart.symmetric_span(forest, 9)
         chart.show_forest(
             forest, "middle − edge, points", "needle_contrast",
-            lambda label: items.show(label=label), span=span, suffix="", zero=True,
+            lambda label: show_items(label=label), span=span, suffix="", zero=True,
         )  # fmt: skip
     differences = zip(rows["difference"], rows["ci_low"], rows["ci_high"], strict=True)
     bounds = zip(rows["bound_low"], rows["bound_high"], strict=True)
@@ -310,7 +313,7 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
     alt = "Each arm: % correct at middle depths and at the edges, difference, p, n"
     name, labels = f"{report['run']}-contrast", list(rows["label"])
     tables.table(
-        table, name, alt, download=frame, opens=lambda row, _: items.show(label=labels[row])
+        table, name, alt, download=frame, opens=lambda row, _: show_items(label=labels[row])
     )
     st.caption(
         f"n: {pair}s of a record at one length, each tested at middle depths (30–70 %) and at the "
@@ -344,7 +347,7 @@ def _fact_types(report: Report, by: dict[str, str]) -> None:
             of_row = rows[["fact", "distractors"]].to_dict("records")
             tables.table(
                 table, f"{report['run']}-facts", alt, download=frame,
-                opens=lambda row, _: items.show(**of_row[row]),
+                opens=lambda row, _: show_items(**of_row[row]),
             )  # fmt: skip
         cuts = results.frame_of(report, "cuts")
         if len(cuts):
@@ -353,3 +356,75 @@ def _fact_types(report: Report, by: dict[str, str]) -> None:
             alt = "Each record at each length: events, tokens"
             tables.table(cuts, f"{report['run']}-cuts", alt)
     panel.notes(report["warnings"])
+
+
+CELL, ITEM = "needle_cell", "needle_item"
+NUMBERS = ("length", "depth", "distractors")
+WORDS = {"length": "{:,} tokens", "depth": "depth {} %", "distractors": "{} distractors"}
+
+
+def show_items(**cell: Any) -> None:
+    """Show the items of a cell, from the next drawing of the page on."""
+    st.session_state[CELL] = {
+        name: int(value) if name in NUMBERS else value
+        for name, value in cell.items()
+        if not missing(value)
+    }
+    st.session_state[ITEM] = questions.LIST
+
+
+def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
+    """The items of the chosen cell of this arm, reader and judge; nothing before one is chosen."""
+    _restore_cell(run)
+    cell = st.session_state.get(CELL)
+    if not cell:
+        st.caption("Click a number or a marker to read the items behind it.")
+        return
+    wanted = {**by, **cell}
+    st.header("Items behind this number", anchor=False)
+    words = [WORDS[name].format(cell[name]) for name in NUMBERS if name in cell]
+    words += [f"fact: {cell['fact']}"] if "fact" in cell else []
+    where = ", ".join([api.title("arm", wanted["label"]), *words])
+    st.write(plain(where))
+    st.button("Close", key="needle_close", icon=":material/close:", on_click=show_items)
+    rows = pd.DataFrame(api.needle_items(run["run"], **wanted))
+    if rows.empty:
+        st.info("No item of this run is in this cell.")
+        return
+    try:
+        cohort = state.cohort_of(run)
+    except MidchartError as error:
+        st.error(plain(str(error)), title="The items cannot be read")
+        return
+    instructions = list(rows["instruction"])
+    frame = pd.DataFrame(
+        {
+            "question": questions.question_texts(cohort, instructions),
+            "fact": rows["fact"],
+            **{name: rows[name] for name in NUMBERS},
+            "outcome": [questions.OUTCOMES.get(one, one) for one in rows["outcome"]],
+            "evidence in the prompt": rows["evidence_in_prompt"].map({True: "yes", False: "no"}),
+        }
+    )
+    chosen = questions.choose_question(
+        run["run"], frame, instructions, ("needle_items", ITEM), f"Items: {where}",
+        f"{len(frame):,} items. Click a row to open it.", width="large",
+    )  # fmt: skip
+    if chosen is not None:
+        questions.one(run, cohort, chosen, by["reader"], (wanted["label"],), by["judge"])
+
+
+def _restore_cell(run: dict[str, Any]) -> None:
+    """Take the cell over that the address names, or write the present one into it."""
+    wanted = new_in_url(CELL)
+    if wanted is not None:
+        heatmap = results.frame_of(state.report(run), "heatmap")
+        facts = results.frame_of(state.report(run), "facts")
+        known = {
+            f"{name}:{value}": (name, value)
+            for name in (*NUMBERS, "label")
+            for value in heatmap[name].unique().tolist()
+        } | {f"fact:{fact}": ("fact", fact) for fact in facts.get("fact", ())}
+        st.session_state[CELL] = dict(known[one] for one in wanted if one in known)
+    cell = st.session_state.get(CELL) or {}
+    write_url(CELL, [f"{name}:{value}" for name, value in cell.items()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,11 +10,99 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core import api
-from pages.ui.inhibition import charts, text
 from pages.ui.runs import presets
 from pages.ui.shared import chart, conclusion, empty, results, tables, variants
-from pages.ui.shared.chart import Look
-from pages.ui.shared.marks import plain
+from pages.ui.shared.chart import ForestRow, Look
+from pages.ui.shared.formats import difference, intervals, number, percent
+from pages.ui.shared.marks import plain, safe
+
+REFERENCE = "softmax"
+PLACEMENTS = {
+    "uniform": "Trained with evidence anywhere",
+    "edges": "Trained with evidence near the edges",
+}
+PARTS = {
+    "evidence": "the evidence",
+    "distractors": "distractors",
+    "first": "first token",
+    "rest": "everything else",
+}
+QUANTITIES = {
+    "accuracy_inside": "accuracy, trained lengths",
+    "accuracy_past": "accuracy, longer records",
+    "middle_inside": "middle − edges, trained lengths",
+    "middle_past": "middle − edges, longer records",
+    "distractors": "effect of distractors",
+}
+
+
+def condition(length: int, distractors: int, past: bool = False) -> str:
+    """The records of a condition: length and distractors."""
+    more = "1 distractor" if distractors == 1 else f"{distractors} distractors"
+    return f"{length} lines, {more}" + (" (longer than trained)" if past else "")
+
+
+def split_headline(headline: str) -> tuple[str, str]:
+    """A headline's main claim (on all comparisons), and its other sentences."""
+    parts = [part if part.endswith(".") else f"{part}." for part in headline.split(". ")]
+    at = next((i for i, part in enumerate(parts) if part.startswith("Of ")), 0)
+    return parts[at], " ".join(parts[:at] + parts[at + 1 :])
+
+
+def counts_text(rows: pd.DataFrame) -> str:
+    """Number of answers behind a point."""
+    if rows.empty:
+        return "n = 0"
+    n, seeds, records = (int(rows[name].max()) for name in ("n", "seeds", "records"))
+    decoders = "1 decoder" if seeds == 1 else f"{seeds} decoders of different seeds"
+    return f"n = {n:,} answers a point ({decoders} × {records:,} records)"
+
+
+def difference_rows(rows: pd.DataFrame) -> list[ForestRow]:
+    """Differences from softmax or a control, a row for each quantity, variant and reference."""
+    result: list[ForestRow] = []
+    for row in rows[rows["difference"].notna()].to_dict("records"):
+        ends = (row["difference"], row["difference_low"], row["difference_high"])
+        minus = (
+            ""
+            if row["reference"] == REFERENCE
+            else f" minus {api.title('variant', row['reference'])}"
+        )
+        seeds = f"{int(row['seeds_agree'])}/{int(row['seeds_paired'])}"
+        text = f"{row['title']}{minus} {difference(*ends)}, seeds {seeds}"
+        name = QUANTITIES.get(row["quantity"], row["quantity"])
+        result.append(ForestRow(name, *(100 * number(end) for end in ends), text))
+    return result
+
+
+def curves_alt(rows: pd.DataFrame, x: str, what: str) -> str:
+    """Curves in a sentence: each variant's first, lowest and last point."""
+    parts: list[str] = []
+    for title in results.choices(rows, "title"):
+        accuracy = rows[rows["title"] == title].sort_values(x)["accuracy"]
+        ends = (accuracy.iloc[0], accuracy.min(), accuracy.iloc[-1])
+        first, low, last = (percent(value) for value in ends)
+        parts.append(f"{title} starts at {first}, minimum {low}, ends at {last}")
+    return f"Line chart of {what}: {'; '.join(parts)}." if parts else f"{what}: nothing yet."
+
+
+def attention_alt(rows: pd.DataFrame, what: str) -> str:
+    """Shares of attention in a sentence."""
+    parts = [
+        f"{row['title']} {PARTS[row['part']]} {percent(row['share'])}"
+        for row in rows[rows["part"].isin(PARTS)].to_dict("records")
+    ]
+    return f"Shares of attention, {what}: {'; '.join(parts)}."
+
+
+def size_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Number of parameters of the decoders."""
+    sizes = sorted({int(row["parameters"]) for row in rows})
+    added = dict.fromkeys((row["variant"], int(row["added_parameters"])) for row in rows)
+    more = ", ".join(f"{api.title('variant', name)} {count:,}" for name, count in added if count)
+    text = f"Each decoder has {' or '.join(f'{size:,}' for size in sizes)} parameters"
+    return text + (f"; in addition: {more}." if more else ".")
+
 
 KIND = "inhibition"
 SPECS = {
@@ -80,7 +168,7 @@ def verdict(report: dict[str, Any]) -> None:
         return
     variants_of = results.choices(results.frame_of(report, "inhibition"), "variant")
     headline = results.with_titles("variant", variants_of, str(rows["text"].iloc[0]))
-    claim, more = text.split_headline(headline)
+    claim, more = split_headline(headline)
     conclusion.show(
         claim,
         [
@@ -88,7 +176,7 @@ def verdict(report: dict[str, Any]) -> None:
             "A difference requires that the simultaneous interval excludes 0 and all seeds "
             "agree; for a gated variant, against both of its controls as well. All decoders are "
             "tested on the same records; with the same seed they share initial weights and "
-            "training records. " + text.size_text(report["tables"]["inhibition"]),
+            "training records. " + size_text(report["tables"]["inhibition"]),
         ],
     )
 
@@ -115,7 +203,7 @@ def _by_placement(
     for place, name in zip(st.columns(max(len(placements), 1), gap="medium"), placements,
                            strict=False):  # fmt: skip
         with place:
-            title = text.PLACEMENTS.get(name, name)
+            title = PLACEMENTS.get(name, name)
             st.markdown(f"**{plain(title)}**")
             figure, alt = draw(frame[frame["placement"] == name])
             chart.show(figure, f"{title}. {alt}", f"{key}_{name}")
@@ -127,8 +215,8 @@ def _curves(report: dict[str, Any], rows: pd.DataFrame, x: str, axis: str, what:
     _by_placement(
         rows,
         lambda part: (
-            charts.curves(part, x, axis, looks, **options),
-            text.curves_alt(part, x, what),
+            curves_figure(part, x, axis, looks, **options),
+            curves_alt(part, x, what),
         ),
         key,
     )
@@ -139,8 +227,7 @@ def _pick_condition(frame: pd.DataFrame, key: str) -> pd.DataFrame:
     columns = [name for name in ("length", "distractors", "past") if name in frame]
     rows = frame[columns].drop_duplicates().sort_values(columns).to_dict("records")
     conditions = {
-        text.condition(row["length"], row["distractors"], bool(row.get("past"))): row
-        for row in rows
+        condition(row["length"], row["distractors"], bool(row.get("past"))): row for row in rows
     }
     # The default is the longest records of training: the hardest that were learned.
     usual = frame["distractors"].mode().iloc[0]
@@ -161,7 +248,7 @@ def depth(run: dict[str, Any], report: dict[str, Any]) -> None:
     _curves(report, rows.assign(place=100 * rows["depth"]), "place", "needle depth, % of the "
             "record", "accuracy by depth", "depth", middle=True)  # fmt: skip
     st.caption(
-        f"{plain(text.counts_text(rows))}. {BANDS} Grey: the middle. Same needle and same record "
+        f"{plain(counts_text(rows))}. {BANDS} Grey: the middle. Same needle and same record "
         f"at every depth."
     )
     _table(run, "depth", rows, every, "Accuracy by depth")
@@ -175,7 +262,7 @@ def length(run: dict[str, Any], report: dict[str, Any]) -> None:
     _curves(report, rows, "length", "lines of the record", "accuracy by length", "length",
             trained=longest, ticks=sorted(set(rows["length"].astype(float))))  # fmt: skip
     st.caption(
-        f"{plain(text.counts_text(rows))}, each asked at every depth. {BANDS} Dotted: longest "
+        f"{plain(counts_text(rows))}, each asked at every depth. {BANDS} Dotted: longest "
         f"records in training."
     )
     _table(run, "length", rows, rows, "Accuracy by length of the record")
@@ -189,7 +276,7 @@ def distractors(run: dict[str, Any], report: dict[str, Any]) -> None:
             ticks=sorted(set(rows["distractors"].astype(float))))  # fmt: skip
     lines = int(rows["length"].max()) if len(rows) else 0
     st.caption(
-        f"{plain(text.counts_text(rows))}, each asked at every depth; records of {lines} lines. "
+        f"{plain(counts_text(rows))}, each asked at every depth; records of {lines} lines. "
         f"{BANDS} A distractor is the same drug or test at another date, with another value."
     )
     _table(run, "distractors", rows, rows, "Accuracy by number of distractors")
@@ -208,8 +295,8 @@ def attention(run: dict[str, Any], report: dict[str, Any]) -> None:
     _by_placement(
         rows,
         lambda part: (
-            charts.attention(part, text.PARTS, looks),
-            text.attention_alt(part, f"layer {layer}"),
+            attention_figure(part, PARTS, looks),
+            attention_alt(part, f"layer {layer}"),
         ),
         "attention",
     )
@@ -236,7 +323,7 @@ def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
     else:
 
         def draw(part: pd.DataFrame) -> tuple[go.Figure, str]:
-            forest = text.difference_rows(part)
+            forest = difference_rows(part)
             return (
                 variants.difference_forest(forest),
                 chart.forest_alt(forest, "differences from softmax"),
@@ -305,3 +392,89 @@ def _table(
             columns[column] = title
     tables.table(shown, f"{run['run']}-{name}", alt, columns=columns, download=download)
     st.caption("An inhibition run stores counts and no single answers: these numbers open none.")
+
+
+def curves_figure(
+    rows: pd.DataFrame,
+    x: str,
+    axis: str,
+    looks: Mapping[str, Look],
+    trained: float | None = None,
+    ticks: Sequence[float] = (),
+    middle: bool = False,
+) -> go.Figure:
+    """Accuracy in per cent over ``x``, a line with a band for each variant.
+
+    ``rows`` has ``variant``, ``accuracy``, ``ci_low``, ``ci_high``, ``n`` and ``x``. ``trained``:
+    a dotted line at the longest record in training; ``middle`` shades the middle of the record.
+    """
+    figure = go.Figure()
+    if middle:
+        chart.shade_middle(figure)
+    if trained is not None:
+        chart.dotted(figure, x=trained)
+        figure.add_annotation(x=trained, y=1, yref="paper", yanchor="bottom", showarrow=False,
+                              text="longest in training", xanchor="center",
+                              font={"size": 11, "color": chart.ink().faint})  # fmt: skip
+    for variant, look in looks.items():
+        points = rows[rows["variant"] == variant].sort_values(x)
+        if points.empty:
+            continue
+        title = api.title("variant", variant)
+        known = points.dropna(subset=["ci_low", "ci_high"])
+        low, high = 100 * known["ci_low"], 100 * known["ci_high"]
+        figure.add_trace(chart.band(known[x], low, high, look.colour))
+        figure.add_trace(
+            chart.line(
+                points[x],
+                points["accuracy"],
+                look,
+                scale=100,
+                showlegend=True,
+                cliponaxis=False,
+                customdata=list(
+                    zip(intervals(points, "ci_low", "ci_high"), points["n"], strict=True)
+                ),
+                hovertemplate=f"{safe(title)}: %{{y:.1f}} % %{{customdata[0]}} at %{{x:.0f}}"
+                "<br>n = %{customdata[1]:,}<extra></extra>",
+            ).update(name=variants.legend_name(title))
+        )
+    variants.legend_below(figure, 340, len(looks))
+    figure.update_xaxes(title=axis, zeroline=False)
+    if ticks:
+        figure.update_xaxes(tickvals=list(ticks))
+    figure.update_yaxes(title="% correct", range=[-4, 104], zeroline=False)
+    return figure
+
+
+def attention_figure(
+    rows: pd.DataFrame, parts: Mapping[str, str], looks: Mapping[str, Look]
+) -> go.Figure:
+    """Share of attention by part (name → title), a marker with its interval for each variant."""
+    figure = go.Figure()
+    heights = {part: len(parts) - i for i, part in enumerate(parts)}
+    shifts = chart.shifts(len(looks), -0.62 / max(len(looks), 1))
+    for shift, (variant, look) in zip(shifts, looks.items(), strict=True):
+        of_variant = rows[(rows["variant"] == variant) & rows["part"].isin(parts)]
+        columns = of_variant[["share", "ci_low", "ci_high"]].astype(float)
+        share, low, high = (100 * columns[name] for name in columns)
+        title = api.title("variant", variant)
+        titles = [parts[part] for part in of_variant["part"]]
+        figure.add_trace(
+            chart.estimates(
+                share,
+                [heights[part] + shift for part in of_variant["part"]],
+                low,
+                high,
+                look,
+                showlegend=True,
+                customdata=list(zip(titles, intervals(columns, "ci_low", "ci_high"), strict=True)),
+                hovertemplate=f"{safe(title)}, %{{customdata[0]}}: %{{x:.1f}} % "
+                "%{customdata[1]}<extra></extra>",
+            ).update(name=variants.legend_name(title))
+        )
+    chart.dotted(figure, x=0)
+    chart.row_axis(figure, list(parts.values()))
+    variants.legend_below(figure, 150 + 56 * len(parts), len(looks))
+    figure.update_xaxes(title="share of all attention, %", zeroline=False)
+    return figure
