@@ -53,10 +53,10 @@ def test_with_nothing_here_it_offers_the_run_that_is_shipped_and_both_sizes(empt
     assert begun == [view.spec("Full comparison")] and "data" not in begun[0]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_each_view_has_a_chart_a_placement_its_numbers_and_n(empty, monkeypatch, view):
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_view_has_a_chart_a_placement_its_numbers_and_n(empty, monkeypatch, name):
     shown(monkeypatch, TABLES)
-    app = open_page("inhibition", view=view)
+    app = open_page("inhibition", view=name)
     charts_here = app.get("plotly_chart")
     assert len(charts_here) == 2 and all(chart.proto.alt for chart in charts_here)
     assert app.dataframe and app.get("download_button") and "n = " in plain_text(app)
