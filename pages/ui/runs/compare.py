@@ -14,7 +14,7 @@ from pages.ui import state
 from pages.ui.arms import questions
 from pages.ui.runs import picker
 from pages.ui.shared import chart, formats, results, tables
-from pages.ui.shared.formats import number, percent, signed_interval
+from pages.ui.shared.formats import percent, signed_interval
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick_linked, segments, token
 
@@ -168,9 +168,12 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         st.markdown(sentence(of_run, titles[run], baseline))
     method = segments("95 % interval", INTERVALS, "run_interval")
     several = [name for name in ("reader", "judge") if len({row[name] for row in known}) > 1]
-    forests = {
-        run: [_forest_row(row, method, several) for row in of_run] for run, of_run in by_run.items()
-    }
+    forests: dict[str, list[chart.ForestRow]] = {}
+    for run, of_run in by_run.items():
+        names = [[api.title(name, row[name]) for name in ("arm", *several)] for row in of_run]
+        frame = pd.DataFrame(of_run).assign(title=list(map(" · ".join, names)))
+        frame["label"] = frame["arm"]
+        forests[run] = chart.difference_rows(frame, f"{method}_low", f"{method}_high")
     span = chart.symmetric_span([row for forest in forests.values() for row in forest])
     for run, forest in forests.items():
         if len(forests) > 1:
@@ -178,18 +181,6 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         about = f"differences of {titles[run]} from {baseline}"
         chart.show_forest(forest, AXIS, f"run_differences_{run}", about=about, span=span, suffix="",
                           zero=True)  # fmt: skip
-
-
-def _forest_row(row: Row, method: str, several: Sequence[str]) -> chart.ForestRow:
-    """``several``: the columns that name a row in addition to its arm."""
-    ends = [row["difference"], row[f"{method}_low"], row[f"{method}_high"]]
-    text = f"{formats.difference(*ends)} n {int(row['n']):,}, {formats.p_value(row['p_holm'])}"
-    name = " · ".join(
-        [api.title("arm", row["arm"]), *(api.title(name, row[name]) for name in several)]
-    )
-    points = (100 * number(end) for end in ends)
-    text += chart.not_claimed(row)
-    return chart.ForestRow(name, *points, text, chart.is_control(row["arm"]))
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
