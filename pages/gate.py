@@ -4,7 +4,6 @@ import streamlit as st
 
 from pages.ui import guard, navigation, state
 from pages.ui.gate import text, view
-from pages.ui.gate.checkpoints import checkpoints
 from pages.ui.runs import panel, picker
 from pages.ui.shared import conclusion, empty, results
 
@@ -21,7 +20,7 @@ CHECKPOINT = "Checkpoints"
 
 if not state.runs((view.KIND,)):
     if guard.view(("Runs", CHECKPOINT)) == CHECKPOINT:
-        checkpoints()
+        view.checkpoints()
     else:
         view.no_run()
     st.stop()
@@ -31,7 +30,7 @@ with guard.readable("This run cannot be read"):
     conclusion.show(first, [*below, f"{text.part_text(report, 'test')}."])
     chosen = guard.view([*VIEWS, CHECKPOINT])
     if chosen == CHECKPOINT:
-        checkpoints()
+        view.checkpoints()
         st.stop()
     frame = results.frame_of(report, chosen.lower())
     if not report["items"]["done"]:

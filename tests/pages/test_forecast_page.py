@@ -7,7 +7,7 @@ import pytest
 
 from core import api
 from core.synthetic.laboratory import make_laboratory
-from pages.ui.forecast import charts, text, view
+from pages.ui.forecast import text, view
 from pages.ui.shared import chart, results
 from tests.support import forecast_report
 from tests.support.pages import open_page, plain_text
@@ -122,7 +122,7 @@ def test_the_papers_marks_stand_in_their_rows_and_chance_is_drawn():
     lines = text.area_rows(summary, "auroc", trained)
     published = pd.DataFrame(forecast_report.tables()["published"])
     papers = text.paper_values(published, "auroc", TASK)
-    figure = charts.forest(lines, papers, "AUROC", 0.5, "chance")
+    figure = view.forest(lines, papers, "AUROC", 0.5, "chance")
     trace = next(t for t in figure.data if t.name == "paper's value")
     rows = [len(lines) - [line.label for line in lines].index(p.name) - 0.3 for p in papers]
     assert list(trace.y) == rows and set(trace.x) == {0.764}
@@ -138,7 +138,7 @@ def test_the_chosen_seed_is_strong_and_the_others_faint():
     roc = roc[roc["task"] == TASK]
     looks = chart.distinct_looks(["softmax", "logistic_counts"])
     named = {name: name for name in looks}
-    figure = charts.curve(roc, "false_positive_rate", "sensitivity", looks, named, 2, None)
+    figure = view.curve(roc, "false_positive_rate", "sensitivity", looks, named, 2, None)
     diagonal, first, second, base = figure.data
     assert (diagonal.hoverinfo, first.opacity, second.opacity, base.opacity) == ("skip", 0.5, 1, 1)
     assert [t.showlegend for t in (first, second, base)] == [False, True, True]
@@ -147,5 +147,5 @@ def test_the_chosen_seed_is_strong_and_the_others_faint():
 def test_hostile_names_stay_text_in_figures():
     looks = chart.distinct_looks(["<b>x</b>"])
     rows = pd.DataFrame([{"variant": "<b>x</b>", "seed": 1, "a": 0.0, "b": 1.0}])
-    figure = charts.curve(rows, "a", "b", looks, {"<b>x</b>": "<b>x</b>"}, 1, None)
+    figure = view.curve(rows, "a", "b", looks, {"<b>x</b>": "<b>x</b>"}, 1, None)
     assert "<b>" not in figure.data[1].name + figure.data[1].hovertemplate

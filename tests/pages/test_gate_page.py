@@ -13,7 +13,7 @@ import streamlit as st
 from core import api
 from core.gate.checkpoint import save_gate
 from pages.ui import state
-from pages.ui.gate import charts, text, view
+from pages.ui.gate import text, view
 from pages.ui.shared import variants
 from tests.support import gate_report
 from tests.support.gates import random_gate
@@ -142,7 +142,7 @@ def test_a_panel_holds_every_point_of_a_head_within_its_range():
     assert len(rows) == 27
     span = variants.padded(rows[["auroc", "ci_low", "ci_high"]].to_numpy().ravel(), 0.02)
     deep = rows[rows["head"] == "deep"]
-    figure = charts.head_panel(deep, "auroc", "ci_low", "ci_high", 1, span)
+    figure = view.head_panel(deep, "auroc", "ci_low", "ci_high", 1, span)
     assert [t.name for t in figure.data] == ["2-grams", "3-grams", "4-grams"]
     assert len({t.marker.symbol for t in figure.data}) == 3
     for trace in figure.data:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from core import api
-from pages.ui.forecast.charts import PaperValue
 from pages.ui.shared import results
 from pages.ui.shared.chart import ForestRow
 from pages.ui.shared.formats import NONE, difference, estimate, number, p_value, percent
@@ -24,6 +24,15 @@ AREAS = {
 }
 """Columns of each area in the table ``summary``."""
 DIFFERENCE = ("difference", "difference_low", "difference_high")
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """A value of the paper, drawn in the row of that label."""
+
+    name: str
+    value: float
+    text: str
 
 
 def task_name(task: str) -> str:

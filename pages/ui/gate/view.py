@@ -1,23 +1,26 @@
-"""The Gate page's views of a gate run, each with chart, text and table."""
+"""The Gate page: views of a gate run, each with chart, text and table; the checkpoints in use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui import state
-from pages.ui.gate import charts, text
+from pages.ui.gate import text
 from pages.ui.gate.text import MEASURES, part_text
 from pages.ui.runs import panel, presets
 from pages.ui.shared import chart, empty, formats, results, tables, variants
-from pages.ui.shared.chart import ForestRow
+from pages.ui.shared.chart import ForestRow, Look
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick, pick_linked
 
 KIND = "gate"
 SPEC = "gate.toml"
+APART = 0.14
+"""Distance of the lines of neighbouring n-gram lengths, in dimensions."""
 NO_PAIRS = "A gate run stores counts and no single pairs, so these numbers open none."
 
 
@@ -127,7 +130,7 @@ def _head_panels(report: dict[str, Any], rows: pd.DataFrame, name: str) -> None:
                     f"; highest {scale * best[value]:.3g} with {best['ngram']}-grams, "
                     f"{best['dim']} dimensions"
                 )
-            figure = charts.head_panel(of_head, value, low, high, scale, span, name)
+            figure = head_panel(of_head, value, low, high, scale, span, name)
             chart.show(figure, alt, f"ablation_{head}", opens=_scores_of)
     column = "evidence_n" if name == "Evidence" and "evidence_n" in rows else "n"
     n = f"n = {int(rows[column].min()):,} questions of test patients"
@@ -195,14 +198,14 @@ def training(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -
     left, right = st.columns(2, gap="medium")
     with left:
         chart.show(
-            charts.losses(rows),
+            losses(rows),
             f"Loss by epoch; at the end training {last['loss']:.3f}, validation "
             f"{last['validation_loss']:.3f}",
             "gate_losses",
         )
     with right:
         chart.show(
-            charts.aurocs(frame, variant),
+            aurocs(frame, variant),
             f"Validation AUROC by epoch; at the end {last['validation_auroc']:.3f}",
             "gate_aurocs",
         )
@@ -246,7 +249,7 @@ def scores(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> 
     known = gaps["gap"].dropna() if len(gaps) else gaps
     gap = f"Score gap {known.iloc[0]:.3f}: " if len(known) else ""
     chart.show(
-        charts.distributions(rows),
+        distributions(rows),
         f"Histogram of scores of positives and negatives of {name}. {gap}",
         "gate_scores",
     )
@@ -283,3 +286,219 @@ def faults(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> 
         download=frame,
     )
     st.markdown("\n".join(text.fault_texts(list(frame["fault"]))))
+
+
+def head_panel(
+    rows: pd.DataFrame,
+    value: str,
+    low: str,
+    high: str,
+    scale: float,
+    span: tuple[float, float],
+    title: str = "",
+) -> go.Figure:
+    """One head: the measure by dimension, a line for each n-gram length, with intervals.
+
+    ``span``: the y axis, the same for every head, with its ``title``; ``scale``: 100 for per cent.
+    """
+    figure = go.Figure()
+    dims, lengths = sorted(set(rows["dim"])), sorted(set(rows["ngram"]))
+    looks = {f"{n}-grams": chart.series_look(i) for i, n in enumerate(lengths)}
+    shifts = chart.shifts(len(lengths), APART)
+    for n, (name, look), shift in zip(lengths, looks.items(), shifts, strict=True):
+        points = rows[rows["ngram"] == n].set_index("dim").reindex(dims)
+        figure.add_trace(
+            chart.line(
+                [i + shift for i in range(len(dims))],
+                points[value],
+                look,
+                name,
+                bars=(points[low], points[high]) if low in points else None,
+                scale=scale,
+                customdata=list(zip(points["variant"], dims, points["n"], strict=True)),
+                hovertemplate=f"{name}, %{{customdata[1]}} dimensions: %{{y:.3g}}"
+                "<br>%{customdata[2]} questions<extra></extra>",
+            )
+        )
+    chart.key(figure, looks)
+    figure.update_layout(height=320)
+    figure.update_xaxes(
+        title="dimensions of the embedding", **chart.category_axis([str(dim) for dim in dims])
+    )
+    figure.update_yaxes(title=title, range=list(span), ticksuffix=" %" if scale == 100 else "")
+    return figure
+
+
+def losses(rows: pd.DataFrame) -> go.Figure:
+    """Training and validation loss of one variant by epoch."""
+    series = {
+        "training": (rows["loss"], chart.series_look(0)),
+        "validation": (rows["validation_loss"], chart.series_look(3)),
+    }
+    figure = go.Figure([_by_epoch(rows, y, look, name) for name, (y, look) in series.items()])
+    chart.key(figure, {name: look for name, (_, look) in series.items()})
+    figure.update_yaxes(title="loss", rangemode="tozero")
+    return _epochs(figure)
+
+
+def aurocs(training: pd.DataFrame, variant: str) -> go.Figure:
+    """Validation AUROC of one variant by epoch, all others faint behind it."""
+    figure = go.Figure()
+    for name, rows in training.groupby("variant", sort=False):
+        if name != variant:
+            figure.add_scatter(
+                x=rows["epoch"], y=rows["validation_auroc"], mode="lines", hoverinfo="skip",
+                line={"color": chart.ink().faint, "width": 1}, opacity=0.45, showlegend=False,
+            )  # fmt: skip
+    rows = training[training["variant"] == variant]
+    figure.add_trace(_by_epoch(rows, rows["validation_auroc"], chart.series_look(0), variant))
+    chart.dotted(figure, y=0.5)
+    figure.update_yaxes(title="AUROC on validation patients")
+    return _epochs(figure)
+
+
+def _by_epoch(rows: pd.DataFrame, y: pd.Series, look: Look, name: str) -> go.Scatter:
+    hover = f"{name}, epoch %{{x}}: %{{y:.4g}}<extra></extra>"
+    return chart.line(rows["epoch"], y, look, name, hovertemplate=hover)
+
+
+def _epochs(figure: go.Figure) -> go.Figure:
+    figure.update_layout(height=320)
+    figure.update_xaxes(title="epoch", zeroline=False)
+    return figure
+
+
+def distributions(rows: pd.DataFrame) -> go.Figure:
+    """Probabilities of positives (up) and negatives (down), each as shares of its n."""
+    figure = go.Figure()
+    ink = chart.ink()
+    for label, sign, colour, pattern in (
+        ("positive", 1, chart.series()[0], ""),
+        ("negative", -1, chart.series()[3], "/"),
+    ):
+        bins = rows[rows["label"] == label]
+        total = int(bins["count"].sum())
+        if not total:
+            continue
+        centre = (bins["bin_low"] + bins["bin_high"]) / 2
+        share = 100 * bins["count"] / total
+        figure.add_bar(
+            x=centre,
+            y=sign * share,
+            width=(bins["bin_high"] - bins["bin_low"]) * 0.92,
+            name=f"{label}s",
+            customdata=list(zip(bins["count"], share, strict=True)),
+            marker={
+                "color": colour, "line": {"width": 0},
+                "pattern": {"shape": pattern, "size": 6, "solidity": 0.4},
+            },
+            hovertemplate=f"%{{customdata[0]:,}} {label}s (%{{customdata[1]:.1f}} %), "
+            "probability %{x:.3f}<extra></extra>",
+            showlegend=False,
+        )  # fmt: skip
+        figure.add_annotation(
+            x=0.5, y=1 if sign > 0 else 0, yref="paper", yanchor="top" if sign > 0 else "bottom",
+            text=f"{label}s, n = {total:,}", showarrow=False, font={"color": colour, "size": 12},
+        )  # fmt: skip
+        mean = float((bins["count"] * centre).sum() / total)
+        figure.add_shape(
+            type="line", x0=mean, x1=mean, y0=0, y1=sign * float(share.max()),
+            line={"color": ink.text, "width": 1.4, "dash": "dash"},
+        )  # fmt: skip
+    figure.add_hline(y=0, line={"color": ink.faint, "width": 1})
+    figure.update_layout(height=380, barmode="overlay", bargap=0)
+    figure.update_xaxes(title="probability given by the gate", range=[-0.02, 1.02], zeroline=False)
+    ticks = [-100, -75, -50, -25, 0, 25, 50, 75, 100]
+    figure.update_yaxes(
+        title="share of class", tickvals=ticks, ticktext=[f"{abs(t)} %" for t in ticks],
+        zeroline=False,
+    )  # fmt: skip
+    return figure
+
+
+def checkpoints() -> None:
+    """A gate checkpoint, chosen among those in the cache, with its provenance."""
+    cards = state.gate_cards()
+    if not cards:
+        st.info(
+            "No gate has been trained yet. The arm trains one on the demo cohort at first use, "
+            "in under a minute. To train one on another cohort:"
+        )
+        st.code("python -m core train-gate DATA", language="bash", wrap_lines=True)
+        return
+    by_name = {_name(card): card for card in cards}
+    name = st.selectbox(
+        "Checkpoint", list(by_name), key="checkpoint", persist_state="page", width=420
+    )
+    card = by_name[name]
+    if card["problem"]:
+        st.error(plain(card["problem"]), title="This gate cannot be used")
+    else:
+        _show(card)
+
+
+def _name(card: dict[str, Any]) -> str:
+    folder = card["folder"].replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{card['made']} · {card.get('digest', folder)[:12]}"
+
+
+def _show(card: dict[str, Any]) -> None:
+    facts, patients = card["facts"], card["patients"]
+    recipe, cohort = facts.get("recipe", {}), facts.get("cohort", {})
+    pairs = facts.get("pairs", {})
+    auroc = facts.get("test_auroc")
+    metrics = {
+        "AUROC on test patients": "–" if auroc is None else f"{auroc:.3f}",
+        "Parameters": f"{card['parameters']:,}",
+        "Temperature": f"{card['temperature']:.2f}",
+        "Trained on": f"{patients['train']:,} patients",
+    }
+    for place, (title, value) in zip(st.columns(4), metrics.items(), strict=True):
+        place.metric(title, value)
+    st.caption(
+        f"AUROC on n = {pairs.get('test', {}).get('n', 0):,} pairs of {patients['test']:,} test "
+        f"patients, without an interval; a gate run gives one."
+    )
+    provenance = {
+        "SHA of the weights": card["digest"][:16],
+        "Hash of n-grams": card["hash"],
+        "n-gram length": card["n"],
+        "Rows of the table": f"{card['buckets']:,}",
+        "Dimensions": card["dim"],
+        "Head": card["head"],
+        "Uses the question": "yes" if card["query"] else "no",
+        "Loss": recipe.get("loss", "–"),
+        "Epochs": recipe.get("epochs", "–"),
+        "Seed": recipe.get("seed", "–"),
+        "Cohort": cohort.get("name", "–"),
+        "Records excluded, unreadable": facts.get("unread_records", "–"),
+        "Digest of the cohort": str(cohort.get("digest", "–"))[:16],
+        "Made": card["made"],
+        "Folder": card["folder"],
+    }
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        values = [str(value) for value in provenance.values()]
+        frame = pd.DataFrame({"fact": list(provenance), "value": values})
+        tables.table(frame, "gate-provenance", "Provenance of this checkpoint")
+    with right:
+        parts = [
+            {
+                "part": part,
+                "patients": count,
+                "pairs": pairs.get(part, {}).get("n"),
+                "positives": pairs.get(part, {}).get("positives"),
+            }
+            for part, count in patients.items()
+        ]
+        tables.table(pd.DataFrame(parts), "gate-split", "Patients, pairs and positives by split")
+        st.caption(
+            "One split of patients, saved with the weights and used for training, temperature "
+            "and all figures on this page. No patient is in two parts."
+        )
+        settings = {
+            name.replace("_", " "): value
+            for name, value in facts.get("protocol", {}).items()
+            if name.startswith(("hash", "gate_"))
+        }
+        st.caption(" · ".join(plain(f"{name}: {value}") for name, value in settings.items()))

@@ -24,7 +24,7 @@ from core.experiments.replication.steps import ARMS, FAULTS, REPORTING, alone, s
 from core.protocol import PRESETS, parse
 from core.runs.tables import read_published
 from core.services import replication
-from pages.ui.replication import charts, runs, view
+from pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models
 from tests.support.claude_server import ClaudeFake
@@ -301,9 +301,7 @@ def test_evidence_lost_in_a_join_shows_on_the_demo_or_says_on_how_many_questions
             assert alone_row["right_there"] > 0 > alone_row["difference"]
         else:
             sentence = f"affected {long} of {len(asked)} questions; no verdict changed"
-            assert (
-                charts.change_text({**step, "why": ""}) == charts.alone_text(alone_row) == sentence
-            )
+            assert view.change_text({**step, "why": ""}) == view.alone_text(alone_row) == sentence
 
 
 def test_a_step_that_changed_no_text_has_a_reason():
@@ -317,7 +315,7 @@ def test_a_step_that_changed_no_text_has_a_reason():
         (None, "changed no prompt, answer or judged text"),
         ({"silent": "", "acted": None}, "changed no prompt, answer or judged text"),
     ):
-        assert reason in charts.change_text({**nothing, "why": view.why_unchanged(alone_row)})
+        assert reason in view.change_text({**nothing, "why": view.why_unchanged(alone_row)})
 
 
 @pytest.fixture(scope="module")
