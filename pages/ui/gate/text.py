@@ -92,11 +92,6 @@ def variant_name(row: Mapping[str, Any]) -> str:
     return words if row["loss"] == "bce" else f"{words}, {row['loss']} loss"
 
 
-def variant_names(ablation: pd.DataFrame) -> dict[str, str]:
-    """Variant → its name, from the table of all variants."""
-    return {row["variant"]: variant_name(row) for row in ablation.to_dict("records")}
-
-
 def difference_name(row: Mapping[str, Any]) -> str:
     """A variant by its difference from the standard one."""
     if not row["query"]:

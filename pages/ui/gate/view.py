@@ -49,7 +49,8 @@ def start() -> None:
 
 def _pick_variant(report: dict[str, Any], frame: pd.DataFrame) -> tuple[str, str]:
     """A variant's label and its name."""
-    names = text.variant_names(results.frame_of(report, "ablation"))
+    ablation = results.frame_of(report, "ablation").to_dict("records")
+    names = {row["variant"]: text.variant_name(row) for row in ablation}
     labels = results.choices(frame, "variant")
     variant = pick_linked(
         "variant", "Variant", labels, lambda label: names.get(label, label), key="variant",

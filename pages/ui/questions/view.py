@@ -53,7 +53,8 @@ def choose(cohort: str) -> api.QuestionSet | None:
     if not sets:
         return None
     id = pick_linked(
-        "set", "Question set", list(sets), lambda id: _set_title(sets[id]), key="question_set",
+        "set", "Question set", list(sets),
+        lambda id: f"{sets[id].name} · {len(sets[id].questions)} questions", key="question_set",
         width=420,
     )  # fmt: skip
     return sets[id]
@@ -79,10 +80,6 @@ def forms(cohort: str, chosen: api.QuestionSet | None) -> None:
                 on_click=_remove, args=(cohort, chosen.id), disabled=bool(problem),
                 help=problem or "Its runs and answers stay.",
             )  # fmt: skip
-
-
-def _set_title(questions: api.QuestionSet) -> str:
-    return f"{questions.name} · {len(questions.questions)} questions"
 
 
 def _new(cohort: str) -> None:

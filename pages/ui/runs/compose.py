@@ -55,7 +55,13 @@ def compose() -> None:
                 "Edit as", [FORM, TOML], default=FORM, required=True, key="compose_how",
                 on_change=_next_round,
             )  # fmt: skip
-        _form() if how == FORM else _toml()
+        if how == FORM:
+            _form()
+        else:
+            st.session_state[TEXT] = st.text_area(
+                "The spec, as TOML", st.session_state[TEXT], height=560,
+                key=f"compose_toml_{st.session_state[ROUND]}",
+            )  # fmt: skip
     with right:
         _preflight(st.session_state[TEXT])
 
@@ -68,15 +74,6 @@ def _fresh(text: str) -> None:
 def _next_round() -> None:
     """Widgets of a new round start from the text, not from their last values."""
     st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
-
-
-def _toml() -> None:
-    st.session_state[TEXT] = st.text_area(
-        "The spec, as TOML",
-        st.session_state[TEXT],
-        height=560,
-        key=f"compose_toml_{st.session_state[ROUND]}",
-    )
 
 
 def _form() -> None:

@@ -53,7 +53,10 @@ def monitor() -> None:
     if not entries:
         st.info("No run has these. Clear the search or a filter.")
         return
-    _open_group(entries)
+    wanted = st.query_params.get("run")
+    for entry in entries:
+        if wanted in entry["runs"][1:]:  # an address of one run of a group opens the group
+            st.query_params["run"] = entry["run"]
     selected = _table(entries)
     if len(selected) > 1:
         _several(selected)
@@ -112,14 +115,6 @@ def _cohort(entry: Run) -> str:
     return Path(entry["data"]).name
 
 
-def _open_group(entries: Sequence[Run]) -> None:
-    """An address of one run of a group opens the group."""
-    wanted = st.query_params.get("run")
-    for entry in entries:
-        if wanted in entry["runs"][1:]:
-            st.query_params["run"] = entry["run"]
-
-
 def _table(entries: Sequence[Run]) -> list[Run]:
     """The table of entries; those that are selected in it."""
     frame = pd.DataFrame(
@@ -128,7 +123,10 @@ def _table(entries: Sequence[Run]) -> list[Run]:
             "status": [picker.status(entry) for entry in entries],
             # What is done of an active run changes: only the line on top says so.
             "items": [_items(entry) for entry in entries],
-            "failed": [_failed(entry) for entry in entries],
+            "failed": [
+                f"{entry['failed']:,}" if entry["failed"] and not state.active(entry) else ""
+                for entry in entries
+            ],
             "kind": [entry["kind"] for entry in entries],
             "cohort": [_cohort(entry) for entry in entries],
             "tags": [", ".join(entry["tags"]) for entry in entries],
@@ -164,10 +162,6 @@ def _items(entry: Run) -> str:
     return planned if finished == entry["planned"] else f"{finished:,} of {planned}"
 
 
-def _failed(entry: Run) -> str:
-    return f"{entry['failed']:,}" if entry["failed"] and not state.active(entry) else ""
-
-
 def _several(entries: Sequence[Run]) -> None:
     """What can be done to several entries at once."""
     runs = [run for entry in entries for run in entry["runs"]]
@@ -188,7 +182,9 @@ def _several(entries: Sequence[Run]) -> None:
 def _group(entry: Run, rows: Sequence[Run]) -> None:
     """A group of runs: its steps, and what can be done to all of them."""
     key = f"group_{entry['run']}"
-    st.markdown(f"**{plain(entry['name'])}** on {plain(_cohort(entry))}: {_statuses(rows)}.")
+    counts = Counter(picker.status(row) for row in rows)
+    statuses = ", ".join(f"{n} {status}" for status, n in counts.items())
+    st.markdown(f"**{plain(entry['name'])}** on {plain(_cohort(entry))}: {statuses}.")
     _origin(entry)
     with st.container(horizontal=True, vertical_alignment="center"):
         _cancel(entry["runs"], [entry], key)
@@ -214,11 +210,6 @@ def _group(entry: Run, rows: Sequence[Run]) -> None:
 def _resume(runs: Sequence[str]) -> None:
     for run in runs:
         api.resume(run, queued=True)
-
-
-def _statuses(rows: Sequence[Run]) -> str:
-    counts = Counter(picker.status(row) for row in rows)
-    return ", ".join(f"{n} {status}" for status, n in counts.items())
 
 
 def _cancel(runs: Sequence[str], entries: Sequence[Run], key: str) -> None:
