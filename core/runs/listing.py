@@ -18,8 +18,8 @@ def listed(rows: Iterable[Row]) -> list[Row]:
     """The entries of a list of runs, in the order of each one's first row.
 
     ``rows``: of :func:`core.runs.status.status`. An entry has the fields of a status and ``runs``,
-    its ids, oldest first. A group's entry sums the counts of its runs on one cohort; ``run`` is
-    the id of the oldest, ``tags`` are those of all, and it is archived where all are.
+    its ids, oldest first. The entry of a group of several runs sums their counts on one cohort;
+    ``run`` is the id of the oldest, ``tags`` are those of all, and it is archived where all are.
     """
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -30,7 +30,7 @@ def listed(rows: Iterable[Row]) -> list[Row]:
 
 def _entry(rows: Sequence[Row]) -> Row:
     first, runs = rows[0], [row["run"] for row in rows]
-    if not first["group"]:
+    if len(rows) == 1:
         return {**first, "runs": runs}
     status = next(name for name in MOST_URGENT if any(row["status"] == name for row in rows))
     at_work = next((row for row in rows if row["status"] == status), first)
