@@ -9,7 +9,7 @@ variants the same initial weights and the same training records.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,16 +103,13 @@ class Answers:
 def answers_of(rows: Table) -> Answers:
     """The answers of rows that differ in their seed alone."""
     depths: dict[Condition, tuple[float, ...]] = defaultdict(tuple)
-    for cell in rows[0]["cells"]:
-        depths[cell["length"], cell["distractors"]] += (cell["depth"],)
-    correct: dict[Condition, Floats] = {}
-    for at in depths:
-        seeds = [
-            [c["correct"] for c in row["cells"] if (c["length"], c["distractors"]) == at]
-            for row in rows
-        ]
-        correct[at] = np.array(seeds, dtype=np.float64).transpose(0, 2, 1)
-    return Answers(tuple(row["seed"] for row in rows), correct, depths)
+    correct: dict[Condition, list[list[list[bool]]]] = defaultdict(list)
+    for cells in zip(*(row["cells"] for row in rows), strict=True):  # one of each seed
+        at = cells[0]["length"], cells[0]["distractors"]
+        depths[at] += (cells[0]["depth"],)
+        correct[at].append([cell["correct"] for cell in cells])
+    arrays = {at: np.moveaxis(np.array(of, np.float64), 0, 2) for at, of in correct.items()}
+    return Answers(tuple(row["seed"] for row in rows), arrays, depths)
 
 
 def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> dict[str, Table]:
@@ -163,49 +160,38 @@ def _curves(
     """Accuracy by depth, by length and by distractors, of every placement and variant."""
     plan = measures_of(options)
     depth: Table = []
-    length: Table = []
-    distractors: Table = []
+    means: Table = []
     for (placement, variant), known in answers.items():
-        # The columns of a condition: each of its depths, then the mean over them.
-        columns = np.concatenate(
-            [
-                part
-                for values in known.correct.values()
-                for part in (values, values.mean(axis=2, keepdims=True))
-            ],
-            axis=2,
-        )
-        means, column = _resample(columns, protocol), 0
-        for lines, count in known.correct:
+        rows: Table = []
+        shares: list[Quantity] = []
+        for (lines, count), values in known.correct.items():
             past = lines > options["training"]["longest"]
             row = {"placement": placement, "variant": variant, "length": lines, "past": past}
             row["distractors"] = count
             depths = known.depths[lines, count]
-            for at in depths:
-                depth.append(row | {"depth": at} | _accuracy(means, column, columns, 1))
-                column += 1
-            row |= _accuracy(means, column, columns, len(depths))
-            column += 1
-            if count == plan.usual:
-                length.append(row)
-            if lines == plan.base and count in plan.distractors:
-                distractors.append(row)
-    length.sort(key=lambda row: row["length"])
-    distractors.sort(key=lambda row: row["distractors"])
-    return {"depth": depth, "length": length, "distractors": distractors}
-
-
-def _accuracy(means: CrossedBootstrap, column: int, values: Floats, answers: int) -> dict[str, Any]:
-    """Mean and interval of a column of ``values`` [seeds, records, columns], each of them the mean
-    of so many answers."""
-    floor = record_floor(values[:, :, column], answers)
+            rows += [*(row | {"depth": at} for at in depths), row]
+            shares += [Quantity(values[:, :, i], 1) for i in range(len(depths))]
+            shares.append(Quantity(values.mean(axis=2), len(depths)))
+        drawn = _resample(_columns(shares), protocol)
+        for column, (row, share) in enumerate(zip(rows, shares, strict=True)):
+            row |= {"n": drawn.seeds * drawn.records, "seeds": drawn.seeds}
+            row |= {"records": drawn.records, "accuracy": float(drawn.estimate[column])}
+            row |= ends("ci_", drawn.reported(column, share.floor()))
+            (depth if "depth" in row else means).append(row)
+    length = [row for row in means if row["distractors"] == plan.usual]
+    distractors = [
+        row
+        for row in means
+        if row["length"] == plan.base and row["distractors"] in plan.distractors
+    ]
     return {
-        "n": means.seeds * means.records,
-        "seeds": means.seeds,
-        "records": means.records,
-        "accuracy": float(means.estimate[column]),
-        **ends("ci_", means.reported(column, floor)),
+        "depth": depth,
+        "length": sorted(length, key=lambda row: row["length"]),
+        "distractors": sorted(distractors, key=lambda row: row["distractors"]),
     }
+
+
+MAP = ("length", "distractors", "layer", "part")
 
 
 def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) -> Table:
@@ -216,79 +202,59 @@ def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) 
     """
     table: Table = []
     for (placement, variant), rows in groups.items():
-        maps = [_maps(row, "by_record") for row in rows]
-        values = np.stack([np.stack([one[at] for at in maps[0]], axis=1) for one in maps])
-        shares = values / np.abs(values).sum(axis=3, keepdims=True)  # seeds, records, maps, parts
-        means = _resample(shares.reshape(*shares.shape[:2], -1), protocol)
-        masses = values.mean(axis=(0, 1))
-        for at, (length, distractors, layer) in enumerate(maps[0]):
-            for i, part in enumerate(PARTS):
-                column = at * len(PARTS) + i
-                table.append(
-                    {
-                        "placement": placement,
-                        "variant": variant,
-                        "length": length,
-                        "past": length > longest,
-                        "distractors": distractors,
-                        "layer": layer,
-                        "part": part,
-                        "n": means.seeds * means.records,
-                        "mass": float(masses[at, i]),
-                        "share": float(means.estimate[column]),
-                        **ends("ci_", means.reported(column)),
-                    }
-                )
+        masses = np.array([[one["by_record"] for one in row["attended"]] for row in rows])
+        maps = masses.reshape(len(rows), -1, len(PARTS), masses.shape[2])
+        shares = (maps / np.abs(maps).sum(axis=2, keepdims=True)).reshape(masses.shape)
+        means = _resample(shares.swapaxes(1, 2), protocol)
+        for column, one in enumerate(rows[0]["attended"]):
+            length, distractors, layer, part = pick(one, MAP).values()
+            table.append(
+                {
+                    "placement": placement,
+                    "variant": variant,
+                    "length": length,
+                    "past": length > longest,
+                    "distractors": distractors,
+                    "layer": layer,
+                    "part": part,
+                    "n": means.seeds * means.records,
+                    "mass": float(masses[:, column].mean()),
+                    "share": float(means.estimate[column]),
+                    **ends("ci_", means.reported(column)),
+                }
+            )
     return table
-
-
-def _maps(row: Mapping[str, Any], values: str) -> dict[tuple[int, int, int], Floats]:
-    """Length, distractors and layer → a row's masses [records or depths, parts]."""
-    parts: dict[tuple[int, int, int], dict[str, list[float]]] = defaultdict(dict)
-    for one in row["attended"]:
-        parts[one["length"], one["distractors"], one["layer"]][one["part"]] = one[values]
-    return {
-        at: np.array([masses[part] for part in PARTS], dtype=np.float64).T
-        for at, masses in parts.items()
-    }
 
 
 def _attention_depth(groups: Mapping[Group, Table], answers: Mapping[Group, Answers]) -> Table:
     """Mass by depth: mean, least and most over seeds."""
     table: Table = []
     for group, rows in groups.items():
-        maps = [_maps(row, "by_depth") for row in rows]
-        for length, distractors, layer in maps[0]:
-            values = np.stack([one[length, distractors, layer] for one in maps])
-            depths = answers[group].depths[length, distractors]
-            table += [
-                {
-                    "placement": group[0],
-                    "variant": group[1],
-                    "length": length,
-                    "distractors": distractors,
-                    "layer": layer,
-                    "part": part,
-                    "depth": depth,
-                    "seeds": len(rows),
-                    "mass": float(values[:, i, at].mean()),
-                    "least": float(values[:, i, at].min()),
-                    "most": float(values[:, i, at].max()),
-                }
-                for at, part in enumerate(PARTS)
-                for i, depth in enumerate(depths)
-            ]
+        for ones in zip(*(row["attended"] for row in rows), strict=True):  # one of each seed
+            columns = {"placement": group[0], "variant": group[1], **pick(ones[0], MAP)}
+            depths = answers[group].depths[ones[0]["length"], ones[0]["distractors"]]
+            for depth, *masses in zip(depths, *(one["by_depth"] for one in ones), strict=True):
+                row = {"depth": depth, "seeds": len(rows), "mass": float(np.mean(masses))}
+                table.append({**columns, **row, "least": min(masses), "most": max(masses)})
     return table
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantity:
-    """A compared quantity: in words, its ``values`` [seeds, records], and of how many answers each
-    value is the share of correct ones; 0 for a difference of shares."""
+    """A quantity's ``values`` [seeds, records], of how many answers each value is the share of
+    correct ones (0 for a difference of shares), and the quantity in words."""
 
-    words: str
     values: Floats
     answers: int = 0
+    words: str = ""
+
+    def floor(self) -> Interval | None:
+        """Score interval of a share over records, which are the clusters (:func:`share_floor`)."""
+        if not self.answers:
+            return None
+        seeds, records = self.values.shape
+        correct = self.answers * self.values.sum(axis=0)
+        return share_floor(correct, np.full(records, float(self.answers * seeds)), 1 - ALPHA)
 
 
 def quantities(known: Answers, plan: Measures, longest: int) -> dict[str, Quantity]:
@@ -301,16 +267,15 @@ def quantities(known: Answers, plan: Measures, longest: int) -> dict[str, Quanti
             accuracy = np.mean([known.correct[one].mean(axis=2) for one in at], axis=0)
             middle = np.mean([_middle(known.correct[one], known.depths[one]) for one in at], axis=0)
             answers = sum(len(known.depths[one]) for one in at)
-            measured[f"accuracy_{name}"] = Quantity(f"accuracy {words}", accuracy, answers)
+            measured[f"accuracy_{name}"] = Quantity(accuracy, answers, f"accuracy {words}")
             measured[f"middle_{name}"] = Quantity(
-                f"middle (depth 30–70 %) less edges, {words}", middle
+                middle, words=f"middle (depth 30–70 %) less edges, {words}"
             )
     few, many = min(plan.distractors), max(plan.distractors)
     if few < many:
         cost = [known.correct[plan.base, count].mean(axis=2) for count in (many, few)]
-        measured["distractors"] = Quantity(
-            f"accuracy with {many} distractors less with {few}", cost[0] - cost[1]
-        )
+        words = f"accuracy with {many} distractors less with {few}"
+        measured["distractors"] = Quantity(cost[0] - cost[1], words=words)
     return measured
 
 
@@ -347,45 +312,41 @@ def contrasts(
     )
     table: Table = []
     for placement, variant, reference in pairs:
-        variant_measures, seeds = measured[placement, variant], answers[placement, variant].seeds
-        means = _resample(_columns(variant_measures), protocol)
-        rows: Table = [
-            {
+        group, base = (placement, variant), (placement, reference)
+        seeds = answers[group].seeds
+        means, gaps = _resample(_columns(measured[group].values()), protocol), None
+        ours = theirs = np.empty(0)
+        shared = [one for one in seeds if base in answers and one in answers[base].seeds]
+        if shared and variant != reference:
+            ours, theirs = (
+                _columns(measured[of].values())[[answers[of].seeds.index(one) for one in shared]]
+                for of in (group, base)
+            )
+            gaps = _resample(ours - theirs, protocol)
+        for column, (name, one) in enumerate(measured[group].items()):
+            row = {
                 "placement": placement,
                 "variant": variant,
                 "reference": reference,
                 "quantity": name,
                 "words": one.words,
                 "n": one.values.size,
-                **_interval("value", means, column, _floor(one)),
+                **_interval("value", means, column, one.floor()),
                 "seeds": len(seeds),
                 **dict.fromkeys(("difference", "difference_low", "difference_high")),
                 **dict.fromkeys(("all_low", "all_high", "seeds_paired", "seeds_agree")),
                 "comparisons": compared,
             }
-            for column, (name, one) in enumerate(variant_measures.items())
-        ]
-        table += rows
-        base = answers.get((placement, reference))
-        shared = [seed for seed in seeds if base and seed in base.seeds and variant != reference]
-        if base and shared:
-            variant_values, reference_values = (
-                _columns(one)[[order.index(seed) for seed in shared]]
-                for one, order in (
-                    (variant_measures, seeds),
-                    (measured[placement, reference], base.seeds),
-                )
-            )
-            gaps = _resample(variant_values - reference_values, protocol)
-            for column, (row, one) in enumerate(zip(rows, variant_measures.values(), strict=True)):
-                pair = variant_values[:, :, column], reference_values[:, :, column], one.answers
+            if gaps:
+                pair = ours[:, :, column], theirs[:, :, column], one.answers
                 row |= _difference(gaps, column, *pair, 1 - ALPHA / compared)
+            table.append(row)
     return table
 
 
-def _columns(measured: Mapping[str, Quantity]) -> Floats:
+def _columns(measured: Iterable[Quantity]) -> Floats:
     """All quantities [seeds, records, quantities]."""
-    return np.stack([quantity.values for quantity in measured.values()], axis=2)
+    return np.stack([quantity.values for quantity in measured], axis=2)
 
 
 def _difference(
@@ -414,20 +375,6 @@ def _interval(
     name: str, means: CrossedBootstrap, column: int, floor: Interval | None
 ) -> dict[str, float | None]:
     return {name: float(means.estimate[column]), **ends(f"{name}_", means.reported(column, floor))}
-
-
-def _floor(quantity: Quantity) -> Interval | None:
-    return record_floor(quantity.values, quantity.answers) if quantity.answers else None
-
-
-def record_floor(values: Floats, answers: int) -> Interval:
-    """Score interval of a share over records, which are the clusters (:func:`share_floor`).
-
-    ``values`` [seeds, records]: shares of correct answers, each of so many ``answers``.
-    """
-    seeds, records = values.shape
-    correct = answers * values.sum(axis=0)
-    return share_floor(correct, np.full(records, float(answers * seeds)), 1 - ALPHA)
 
 
 def _paired_floor(
@@ -600,29 +547,33 @@ def _unfinished(rows: Table, models: Table, options: Mapping[str, Any], late: La
     return text
 
 
+UNCLAIMED = {
+    "no controls": (
+        " Nothing is claimed of {variant}: it alone is trained with the line of the evidence, and "
+        "this run lacks its controls ({gated}, trained likewise without subtraction, and "
+        "{shuffled}, trained on shuffled labels); {n} of its differences from {reference} may be "
+        "due to that training."
+    ),
+    "not beyond its controls": (
+        " {n} differences of {variant} from {reference} are not shown against both of its "
+        "controls, {gated} and {shuffled}, so they are not claimed of subtracting by a gate."
+    ),
+    "controls still learning": (
+        " {n} differences of {variant} are beyond controls of which one hardly learned to look "
+        "facts up, so they are not claimed."
+    ),
+}
+"""What the controls leave of a gated variant's differences, by their finding."""
+
+
 def _gated(rows: Table, options: Mapping[str, Any]) -> str:
-    """What the controls leave of the gated variants, a sentence each."""
     text = ""
     for variant, (gated, shuffled) in controls_of(options).items():
         counts = Counter(row["finding"] for row in rows if row["variant"] == variant)
-        if n := counts["no controls"]:
-            text += (
-                f" Nothing is claimed of {variant}: it alone is trained with the line of the "
-                f"evidence, and this run lacks its controls ({gated}, trained likewise without "
-                f"subtraction, and {shuffled}, trained on shuffled labels); {n} of its differences "
-                f"from {REFERENCE} may be due to that training."
-            )
-        if n := counts["not beyond its controls"]:
-            text += (
-                f" {n} differences of {variant} from {REFERENCE} are not shown against both of its "
-                f"controls, {gated} and {shuffled}, so they are not claimed of subtracting by a "
-                "gate."
-            )
-        if n := counts["controls still learning"]:
-            text += (
-                f" {n} differences of {variant} are beyond controls of which one hardly learned to "
-                "look facts up, so they are not claimed."
-            )
+        names = {"variant": variant, "gated": gated, "shuffled": shuffled, "reference": REFERENCE}
+        for claim, sentence in UNCLAIMED.items():
+            if counts[claim]:
+                text += sentence.format(n=counts[claim], **names)
     return text
 
 
