@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,41 +105,21 @@ class Power:
     null_gap: float
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """Datasets without an effect, for one ``likeness`` of answers: the mean ``gap``, the share
-    ``as_large`` whose gap is at least the one asked about, the mean standard error of the quadratic
-    term, and the mean width of a bin's interval."""
-
-    likeness: float
-    gap: float
-    as_large: float
-    quadratic_error: float
-    width: float
-
-
-def chance(
+def simulated(
     design: Callable[[np.random.Generator], Design],
     accuracy: float,
-    gap: float,
+    difference: float,
     likeness: float,
     datasets: int,
     rng: np.random.Generator,
-    resamples: int = 400,
-) -> Chance:
-    """Simulate ``datasets`` without an effect; how often the gap of ten bins reaches ``gap``."""
-    from scipy.special import stdtrit
-
-    gaps, errors, widths = np.empty((3, datasets))
-    for i in range(datasets):
-        responses = answers(design(rng), accuracy, likeness, rng)
-        curve = study(responses, 10, resamples, int(rng.integers(2**31)))
-        quantile = float(stdtrit(curve.cluster_count - 1, 0.975))
-        gaps[i] = curve.gap
-        errors[i] = (curve.quadratic_high - curve.quadratic_low) / (2.0 * quantile)
-        widths[i] = np.nanmean(curve.ci_high - curve.ci_low)
-    means = (float(np.nanmean(column)) for column in (errors, widths))
-    return Chance(likeness, float(gaps.mean()), float((gaps >= gap - 1e-9).mean()), *means)
+    resamples: int,
+) -> Iterator[Curve]:
+    """The curves in ten bins of simulated ``datasets`` of a design, of :func:`answers` to
+    :func:`stepped` positions."""
+    for _ in range(datasets):
+        drawn = design(rng)
+        responses = answers(drawn, stepped(drawn, accuracy, difference), likeness, rng)
+        yield study(responses, 10, resamples, int(rng.integers(2**31)))
 
 
 def rejections(curve: Curve, alpha: float = ALPHA) -> dict[str, bool]:
@@ -161,7 +142,6 @@ def power(
     datasets: int,
     rng: np.random.Generator,
     resamples: int = 999,
-    bins: int = 10,
 ) -> Power:
     """Simulate ``datasets`` of a design and test each; a difference of 0 gives the false-positive
     rate.
@@ -169,17 +149,11 @@ def power(
     ``difference`` of accuracy, middle minus edge, around ``accuracy`` over all; ``likeness`` as in
     :func:`answers`.
     """
-    rejected = dict.fromkeys(TESTS, 0)
-    gaps = np.empty((datasets, 2))
-    for i in range(datasets):
-        drawn = design(rng)
-        responses = answers(drawn, stepped(drawn, accuracy, difference), likeness, rng)
-        curve = study(responses, bins, resamples, int(rng.integers(2**31)))
-        for test, rejects in rejections(curve).items():
-            rejected[test] += rejects
-        gaps[i] = curve.gap, curve.null_gap
-    gap, null_gap = gaps.mean(axis=0).tolist()
-    return Power(difference, datasets, rejected, gap, null_gap)
+    curves = list(simulated(design, accuracy, difference, likeness, datasets, rng, resamples))
+    rejected = [rejections(curve) for curve in curves]
+    counts = {test: sum(one[test] for one in rejected) for test in TESTS}
+    gap, null_gap = (fmean(getattr(curve, of) for curve in curves) for of in ("gap", "null_gap"))
+    return Power(difference, datasets, counts, gap, null_gap)
 
 
 DIFFERENCES = (0.0, -0.025, -0.05, -0.075, -0.10, -0.125, -0.15, -0.20)
@@ -204,43 +178,41 @@ DESIGNS: Sequence[tuple[str, Callable[[np.random.Generator], Design], float, flo
 )  # fmt: skip
 
 
-def power_table(title: str, rows: Sequence[Power]) -> str:
-    """A design's power in Markdown."""
-    lines = [
-        f"## {title}",
-        "",
-        "| middle − edge, points | "
-        + " | ".join(TESTS)
-        + " | observed gap | gap expected by chance |",
-        "|---" * (len(TESTS) + 3) + "|",
-    ]
-    for row in rows:
-        cells = [f"{100 * row.difference:+.1f}" if row.difference else "0 (false positives)"]
-        for test in TESTS:
-            share = wilson_interval(row.rejected[test], row.datasets)
-            estimate, low, high = (100 * of for of in (share.estimate, share.low, share.high))
-            cells.append(f"{estimate:.0f} % [{low:.0f}–{high:.0f}]")
-        cells += [f"{100 * row.gap:.1f}", f"{100 * row.null_gap:.1f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+def markdown(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown under its title."""
+    lines = [f"## {title}", "", "| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
 
 
-def chance_table(rows: Sequence[Chance]) -> str:
-    """The published counts without an effect of position, in Markdown."""
-    lines = [
-        "## Published counts without any effect of position",
-        "",
-        f"| correlation of answers | mean gap | gap of {100 * GAP:.1f} or more "
-        "| quadratic term, standard error "
-        "| mean width of an interval |",
-        "|---|---|---|---|---|",
+def power_cells(row: Power) -> list[str]:
+    """A row of a design's table."""
+    cells = [f"{100 * row.difference:+.1f}" if row.difference else "0 (false positives)"]
+    for test in TESTS:
+        share = wilson_interval(row.rejected[test], row.datasets)
+        estimate, low, high = (100 * of for of in (share.estimate, share.low, share.high))
+        cells.append(f"{estimate:.0f} % [{low:.0f}–{high:.0f}]")
+    return [*cells, f"{100 * row.gap:.1f}", f"{100 * row.null_gap:.1f}"]
+
+
+def chance_cells(likeness: float, datasets: int, rng: np.random.Generator) -> list[str]:
+    """A row of the table of published counts without an effect of position."""
+    from scipy.special import stdtrit
+
+    curves = list(simulated(published_design, ACCURACY, 0.0, likeness, datasets, rng, 400))
+    gaps = np.array([curve.gap for curve in curves])
+    errors = [
+        (curve.quadratic_high - curve.quadratic_low)
+        / (2.0 * float(stdtrit(curve.cluster_count - 1, 0.975)))
+        for curve in curves
     ]
-    lines += [
-        f"| {row.likeness:.2f} | {100 * row.gap:.1f} | {100 * row.as_large:.0f} % | "
-        f"{row.quadratic_error:.2f} | {100 * row.width:.1f} |"
-        for row in rows
+    widths = [np.nanmean(curve.ci_high - curve.ci_low) for curve in curves]
+    return [
+        f"{likeness:.2f}",
+        f"{100 * gaps.mean():.1f}",
+        f"{100 * (gaps >= GAP - 1e-9).mean():.0f} %",
+        f"{np.nanmean(errors):.2f}",
+        f"{100 * np.nanmean(widths):.1f}",
     ]
-    return "\n".join([*lines, ""])
 
 
 def main() -> None:
@@ -249,15 +221,21 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=42)
     call = parser.parse_args()
-    by_likeness: list[Chance] = []
-    for number, likeness in enumerate(LIKENESSES):
-        rng = np.random.default_rng([call.seed, 100 + number])
-        by_likeness.append(chance(published_design, ACCURACY, GAP, likeness, call.datasets, rng))
-    print(chance_table(by_likeness), flush=True)
+    rows = [
+        chance_cells(likeness, call.datasets, np.random.default_rng([call.seed, 100 + number]))
+        for number, likeness in enumerate(LIKENESSES)
+    ]
+    header = (
+        "correlation of answers", "mean gap", f"gap of {100 * GAP:.1f} or more",
+        "quadratic term, standard error", "mean width of an interval",
+    )  # fmt: skip
+    print(markdown("Published counts without any effect of position", header, rows), flush=True)
+    header = ("middle − edge, points", *TESTS, "observed gap", "gap expected by chance")
     for title, design, accuracy, likeness in DESIGNS:
-        rows: list[Power] = []
+        rows = []
         for number, difference in enumerate(DIFFERENCES):
             print(f"{title}: {difference:+.3f}", file=sys.stderr)
             rng = np.random.default_rng([call.seed, number])
-            rows.append(power(design, accuracy, difference, likeness, call.datasets, rng))
-        print(power_table(title, rows), flush=True)
+            rates = power(design, accuracy, difference, likeness, call.datasets, rng)
+            rows.append(power_cells(rates))
+        print(markdown(title, header, rows), flush=True)

@@ -28,13 +28,11 @@ WIDEST = 400
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted baseline: held-out scores (probabilities).
-
-    ``curve``: (value tried, tuning AUROC); ``best``: index into it.
-    """
+    """A fitted baseline: held-out scores (probabilities), the AUROC on tuning, and the index of
+    what was chosen there."""
 
     held_out: Scores
-    curve: tuple[tuple[float, float], ...]
+    tuning_auroc: float
     best: int
 
 
@@ -51,7 +49,7 @@ def counts(part: Part, size: int) -> Any:
 
 def _constant(data: Examples, seed: int) -> Fitted:
     share = data.train.positive / len(data.train)
-    return Fitted(np.full(len(data.held_out), share), ((share, 0.5),), 0)
+    return Fitted(np.full(len(data.held_out), share), 0.5, 0)
 
 
 def _logistic(data: Examples, seed: int) -> Fitted:
@@ -70,8 +68,7 @@ def _logistic(data: Examples, seed: int) -> Fitted:
         ranking_areas(model.predict_proba(tuning)[:, 1], data.tuning.label)[0] for model in models
     ]
     best = int(np.argmax(areas))
-    scores = models[best].predict_proba(held_out)[:, 1]
-    return Fitted(scores, tuple(zip(PENALTIES, areas, strict=True)), best)
+    return Fitted(models[best].predict_proba(held_out)[:, 1], areas[best], best)
 
 
 def _boosting(data: Examples, seed: int) -> Fitted:
@@ -94,8 +91,7 @@ def _boosting(data: Examples, seed: int) -> Fitted:
     ]
     best = int(np.argmax(areas))
     staged = next(islice(model.staged_predict_proba(held_out), best, None))
-    curve = tuple((float(i + 1), area) for i, area in enumerate(areas))
-    return Fitted(np.asarray(staged[:, 1], np.float64), curve, best)
+    return Fitted(np.asarray(staged[:, 1], np.float64), areas[best], best)
 
 
 def fit(name: str, data: Examples, seed: int) -> Fitted:

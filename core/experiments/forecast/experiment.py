@@ -146,7 +146,7 @@ class ForecastJobs(TrainingJobs[Item]):
         fitted = fit(item.label, data, self.job.protocol.seed)
         seconds = time.perf_counter() - start
         return self._evaluate(item, data, fitted.held_out) | {
-            "tuning_auroc": number(fitted.curve[fitted.best][1]),
+            "tuning_auroc": number(fitted.tuning_auroc),
             "best_epoch": fitted.best + 1,
             "seconds": seconds,
             "device": "cpu",

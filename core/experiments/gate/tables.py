@@ -25,20 +25,17 @@ from core.storage.rows import RowStore
 SCORE_BINS = 20
 FAULT_ORDER = (NO_FAULT, *FAULTS, ALL_FAULTS)
 PUBLISHED_HEADS = {"shallow": "linear", "standard": "standard", "deep": "deep"}
-PAPER_COLUMNS = ("recall", "spread", "low", "high")
+PAPER_COLUMNS = ("paper_recall", "paper_spread", "paper_low", "paper_high")
 AREA = ("auroc", "ci_low", "ci_high")
 
 VARIANTS: Schema = {
     **TRAINED,
     "variant": "VARCHAR",
-    "ngram": "BIGINT",
-    "dim": "BIGINT",
+    **dict.fromkeys(("ngram", "dim"), "BIGINT"),
     "head": "VARCHAR",
     "query": "BOOLEAN",
-    "loss": "VARCHAR",
-    "fault": "VARCHAR",
-    "seconds": "DOUBLE",
-    "temperature": "DOUBLE",
+    **dict.fromkeys(("loss", "fault"), "VARCHAR"),
+    **dict.fromkeys(("seconds", "temperature"), "DOUBLE"),
     "curve": "STRUCT(epoch BIGINT, loss DOUBLE, validation_loss DOUBLE, validation_auroc DOUBLE)[]",
     "sittings": "STRUCT(salt BIGINT, auroc DOUBLE, ci_low DOUBLE, ci_high DOUBLE, gap DOUBLE, "
     "hits BIGINT, n BIGINT, low DOUBLE, high DOUBLE, evidence_hits BIGINT, evidence_n BIGINT, "
@@ -226,15 +223,18 @@ def published(rows: Table) -> Table:
     ``spread`` and ``low``, ``high`` are standard deviation, minimum and maximum over variants, as
     in the paper's table; for the ablation of the query ours are one gate each.
     """
+    lines: list[
+        tuple[str, str, str, Sequence[str | None], int | None, list[float], int | None]
+    ] = []
     grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
     columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
-    table: Table = []
     for line in read_published("gate_ablation.csv"):
         factor, value = line["factor"], line["value"]
         column, wanted = columns.get(factor), PUBLISHED_HEADS.get(value, value)
         recalls = [row["recall"] for row in grid if not column or str(row[column]) == wanted]
         paper = [line[name] for name in ("mean_recall_pct", "sd", "low_pct", "high_pct")]
-        table.append(_published_row("gate_ablation", factor, value, paper, None, recalls, None))
+        ours = [recall for recall in recalls if recall is not None]
+        lines.append(("gate_ablation", factor, value, paper, None, ours, None))
     standard = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce"}
     for line in read_published("query_ablation.csv"):
         wanted = standard | {"query": line["condition"] == "with_query"}
@@ -242,40 +242,29 @@ def published(rows: Table) -> Table:
             row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted
         ][:1]
         for value, hits, n in (("overall", "hits", "n"), ("middle", "middle_hits", "middle_n")):
-            recalls = [result[hits] / result[n] for result in results if result[n]]
+            ours = [result[hits] / result[n] for result in results if result[n]]
             paper = [line[f"{value}_pct"], None, None, None]
             # The paper gives one n, that of all its questions.
             paper_n = int(line["n"]) if value == "overall" else None
             our_n = results[0][n] if results else None
-            row = _published_row(
-                "query_ablation", line["condition"], value, paper, paper_n, recalls, our_n
-            )
-            table.append(row)
+            lines.append(("query_ablation", line["condition"], value, paper, paper_n, ours, our_n))
+    table: Table = []
+    for name, factor, value, paper, paper_n, ours, n in lines:
+        several = len(ours) > 1
+        shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
+        table.append(
+            {
+                "table": name,
+                "factor": factor,
+                "value": value,
+                **dict(zip(PAPER_COLUMNS, shares, strict=True)),
+                "paper_n": paper_n,
+                "recall": fmean(ours) if ours else None,
+                "spread": stdev(ours) if several else None,
+                "low": min(ours) if several else None,
+                "high": max(ours) if several else None,
+                "variants": len(ours),
+                "n": n,
+            }
+        )
     return table
-
-
-def _published_row(
-    table: str,
-    factor: str,
-    value: str,
-    paper: Sequence[str | None],
-    paper_n: int | None,
-    recalls: Sequence[float | None],
-    n: int | None,
-) -> dict[str, Any]:
-    ours = [share for share in recalls if share is not None]
-    several = len(ours) > 1
-    shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
-    return {
-        "table": table,
-        "factor": factor,
-        "value": value,
-        **{f"paper_{name}": share for name, share in zip(PAPER_COLUMNS, shares, strict=True)},
-        "paper_n": paper_n,
-        "recall": fmean(ours) if ours else None,
-        "spread": stdev(ours) if several else None,
-        "low": min(ours) if several else None,
-        "high": max(ours) if several else None,
-        "variants": len(ours),
-        "n": n,
-    }

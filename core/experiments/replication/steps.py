@@ -39,37 +39,25 @@ are corrected with the last fault, without a separate step."""
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: the fault it takes away (None for the first; ``only``: the one it alone has) and the
-    protocol it runs under."""
+    """A run of a replication: ``fault`` is the one that it takes away or alone has, None for the
+    first; ``title`` is for people."""
 
-    fault: Fault | None
+    name: str
+    title: str
     protocol: Protocol
-    only: bool = False
-
-    @property
-    def name(self) -> str:
-        """``published``, then the name of the fault that is gone; ``only_`` before one alone."""
-        if self.fault and self.only:
-            return f"only_{self.fault.name}"
-        return self.fault.name if self.fault else "published"
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        if self.fault and self.only:
-            return f"Only: {self.fault.title.lower()}"
-        return f"Without: {self.fault.title.lower()}" if self.fault else "As published"
+    fault: Fault | None = None
 
 
 def steps() -> tuple[Step, ...]:
     """The published protocol, then one fault less each, down to the corrected one."""
     published = PRESETS["published"]
-    sequence = [Step(None, published)]
+    sequence = [Step("published", "As published", published)]
     left = dict(published.differences())
     for fault in FAULTS:
         fields = fault.fields + (REPORTING if fault is FAULTS[-1] else ())
         changes: dict[str, Any] = {name: left.pop(name)[0] for name in fields if name in left}
-        sequence.append(Step(fault, replace(sequence[-1].protocol, **changes)))
+        protocol = replace(sequence[-1].protocol, **changes)
+        sequence.append(Step(fault.name, f"Without: {fault.title.lower()}", protocol, fault))
     if left:
         raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")
     return tuple(sequence)
@@ -77,15 +65,13 @@ def steps() -> tuple[Step, ...]:
 
 def alone() -> tuple[Step, ...]:
     """The corrected protocol with one published fault each, named ``only_`` and the fault's."""
-    corrected, published = PRESETS["corrected"], PRESETS["published"]
-    return tuple(
-        Step(
-            fault,
-            replace(corrected, **{name: getattr(published, name) for name in fault.fields}),
-            only=True,
-        )
-        for fault in FAULTS
-    )
+    sequence: list[Step] = []
+    for fault in FAULTS:
+        changes: dict[str, Any] = {f: getattr(PRESETS["published"], f) for f in fault.fields}
+        protocol = replace(PRESETS["corrected"], **changes)
+        title = f"Only: {fault.title.lower()}"
+        sequence.append(Step(f"only_{fault.name}", title, protocol, fault))
+    return tuple(sequence)
 
 
 ARMS: Sequence[Any] = (
