@@ -350,7 +350,8 @@ class Cohort:
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
     instruction id. Positions of gold come from :func:`core.text.locating.locate`. ``labels``
-    are those of a cohort for forecasting, by task; looking one up may read them.
+    are those of a cohort for forecasting, by task; looking one up may read them. ``patient``: the
+    patient of each record where it is not the record's id.
     """
 
     path: str
@@ -363,6 +364,11 @@ class Cohort:
     labels: Mapping[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
+    patient: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def patient_of(self, instruction: Instruction) -> str:
+        """The patient whom an instruction asks about."""
+        return self.patient.get(instruction.record_id, instruction.record_id)
 
 
 Bands = Sequence[tuple[str, float, float]]

@@ -93,7 +93,7 @@ class Experiment(ABC):
 
     def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
         """Number of patients whose text is used; ``cohort`` is that of :meth:`cohort`."""
-        return len({instruction.record_id for instruction in asked})
+        return len({cohort.patient_of(instruction) for instruction in asked})
 
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         """Facts on the run's cohort for its tables, kept in ``spec.json`` as JSON values."""

@@ -169,18 +169,18 @@ def chosen(cohort: Cohort, what: Spec | Plan) -> tuple[Instruction, ...]:
     return asked[: what.limit]
 
 
-def by_record(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
-    """Instructions grouped by record, so that a record is read and indexed once."""
+def by_patient(cohort: Cohort, instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+    """Instructions grouped by patient, so that a record is read and indexed once."""
     groups: dict[str, list[Instruction]] = {}
     for instruction in instructions:
-        groups.setdefault(instruction.record_id, []).append(instruction)
+        groups.setdefault(cohort.patient_of(instruction), []).append(instruction)
     return groups
 
 
-def own_records(job: Job) -> dict[str, list[Instruction]]:
-    """The instructions that a job's pass asks, by record."""
-    asked = by_record(chosen(job.cohort, job.plan))
-    return {record: those for record, those in asked.items() if job.includes(record)}
+def own_patients(job: Job) -> dict[str, list[Instruction]]:
+    """The instructions that a job's pass asks, by patient."""
+    asked = by_patient(job.cohort, chosen(job.cohort, job.plan))
+    return {patient: those for patient, those in asked.items() if job.includes(patient)}
 
 
 def weights_used(arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec]) -> dict[str, str]:

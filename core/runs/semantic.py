@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any
 
 from core.embedding.pairs import Entailment
 from core.runs.directory import now
 from core.runs.evidence import buffer_claims, own_pick
 from core.runs.job import Job, Row, Stopped, reason_of
-from core.runs.planner import own_records
+from core.runs.planner import own_patients
 from core.runs.rows import SEMANTIC, blank, digest
 from core.text import sentences
 from core.text.prompt import body
@@ -62,7 +64,8 @@ class _Stage:
     def run(self) -> None:
         """Score record by record; a record's rows are written when its pairs are scored."""
         selected = self._selected()
-        for record, instructions in own_records(self.job).items():
+        asked = chain.from_iterable(own_patients(self.job).values())
+        for record, instructions in groupby(asked, attrgetter("record_id")):
             todo = [
                 row
                 for instruction in instructions

@@ -7,8 +7,8 @@ indexes, vectors) serves every arm.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar
 
@@ -27,7 +27,7 @@ from core.runs.evidence import Question, question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, reason_of
 from core.runs.plan import Plan, Spec
-from core.runs.planner import chosen
+from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.reviews import review_tables, reviews_of, with_reviews
 from core.runs.rows import ANSWERS, VERDICTS
 from core.storage.query import Schema
@@ -85,9 +85,6 @@ class AnswersRun(Experiment):
             return task_cohort(cohort, task, repeats, others, what.protocol.seed)
         return asked_of_all(cohort, questions) if questions else cohort
 
-    def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        return len({patient_of(cohort, instruction) for instruction in asked})
-
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         counts = Counter(len(one.options) for one in cohort.instructions if one.options)
         return {"options": [[size, n] for size, n in sorted(counts.items())]} if counts else {}
@@ -99,17 +96,16 @@ class AnswersRun(Experiment):
         return len(instructions) * len(spec.arms) * each
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(_by_patient(cohort, plan))
+        return list(by_patient(cohort, chosen(cohort, plan)))
 
     def execute(self, job: Job) -> None:
         def question(instruction: Instruction) -> Question:
             plain = question_of(job.cohort, instruction, job.protocol, reason_of)
-            if not isinstance(job.cohort, TaskCohort):
+            if not job.cohort.patient:
                 return plain
-            return replace(plain, site={"record": patient_of(job.cohort, instruction)})
+            return replace(plain, site={"record": job.cohort.patient_of(instruction)})
 
-        groups = _by_patient(job.cohort, job.plan)
-        Answering(job, question).run(g for patient, g in groups.items() if job.includes(patient))
+        Answering(job, question).run(own_patients(job).values())
         semantic.score(job, "answers")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
@@ -124,19 +120,6 @@ class AnswersRun(Experiment):
 
     def warnings(self, plan: Plan) -> list[str]:
         return stage1.warnings(plan)
-
-
-def patient_of(cohort: Cohort, instruction: Instruction) -> str:
-    """The patient whom an instruction asks about: its record's, or that of a task's record."""
-    id = instruction.record_id
-    return cohort.patient[id] if isinstance(cohort, TaskCohort) else id
-
-
-def _by_patient(cohort: Cohort, plan: Plan) -> dict[str, list[Instruction]]:
-    groups: dict[str, list[Instruction]] = {}
-    for instruction in chosen(cohort, plan):
-        groups.setdefault(patient_of(cohort, instruction), []).append(instruction)
-    return groups
 
 
 def _chance(plan: Plan) -> dict[str, Table]:
@@ -157,14 +140,7 @@ def _chance(plan: Plan) -> dict[str, Table]:
 CANNOT = "Question cannot be answered with provided documents"
 
 
-@dataclass(frozen=True)
-class TaskCohort(Cohort):
-    """``patient``: the record of the opened cohort of each of its records."""
-
-    patient: dict[str, str] = field(default_factory=dict[str, str])
-
-
-def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int) -> TaskCohort:
+def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int) -> Cohort:
     """A LongHealth task's cohort, one record each question and repeat.
 
     Task 1: the patient's own notes. Task 2: the notes that hold the evidence, among notes of other
@@ -225,17 +201,15 @@ def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int)
 
     built = LazyValues(list(sites), build)
     more = (CANNOT,) if task > 1 else ()
-    return TaskCohort(
-        path=cohort.path,
-        format=cohort.format,
-        manifest=cohort.manifest,
+    return replace(
+        cohort,
         records=LazyValues(list(sites), lambda id: built[id][0]),
         instructions=tuple(
             replace(one, id=id, record_id=id, options=(*one.options, *more))
             for id, (one, _) in sites.items()
         ),
         gold=LazyValues(list(sites), lambda id: built[id][1]),
-        skipped=cohort.skipped,
-        warnings=cohort.warnings,
+        responses=(),
+        labels={},
         patient={id: one.record_id for id, (one, _) in sites.items()},
     )

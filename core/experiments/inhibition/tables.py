@@ -315,14 +315,14 @@ def contrasts(
         group, base = (placement, variant), (placement, reference)
         seeds = answers[group].seeds
         means, gaps = _resample(_columns(measured[group].values()), protocol), None
-        ours = theirs = np.empty(0)
+        variant_values = reference_values = np.empty(0)
         shared = [one for one in seeds if base in answers and one in answers[base].seeds]
         if shared and variant != reference:
-            ours, theirs = (
+            variant_values, reference_values = (
                 _columns(measured[of].values())[[answers[of].seeds.index(one) for one in shared]]
                 for of in (group, base)
             )
-            gaps = _resample(ours - theirs, protocol)
+            gaps = _resample(variant_values - reference_values, protocol)
         for column, (name, one) in enumerate(measured[group].items()):
             row = {
                 "placement": placement,
@@ -338,7 +338,7 @@ def contrasts(
                 "comparisons": compared,
             }
             if gaps:
-                pair = ours[:, :, column], theirs[:, :, column], one.answers
+                pair = variant_values[:, :, column], reference_values[:, :, column], one.answers
                 row |= _difference(gaps, column, *pair, 1 - ALPHA / compared)
             table.append(row)
     return table

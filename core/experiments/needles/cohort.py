@@ -45,11 +45,9 @@ class Site:
 
 @dataclass(frozen=True)
 class NeedleCohort(Cohort):
-    """``sites`` by instruction id; ``cuts``: a row each source record and length, as JSON values;
-    ``columns``: the columns of an instruction's rows that name its site
-    (:data:`core.experiments.needles.tables.SITE`)."""
+    """``cuts``: a row each source record and length, as JSON values; ``columns``: the columns of an
+    instruction's rows that name its site (:data:`core.experiments.needles.tables.SITE`)."""
 
-    sites: Mapping[str, Site] = field(default_factory=dict[str, Site])
     cuts: tuple[dict[str, Any], ...] = ()
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
@@ -193,15 +191,15 @@ def cohort_of(
         }
 
     return NeedleCohort(
-        path=cohort.path,
-        format=cohort.format,
-        manifest=cohort.manifest,
-        records=LazyValues(ids, lambda id: placed[id].record),
-        instructions=tuple(instructions.values()),
-        gold=LazyValues(ids, lambda id: placed[id].gold),
+        cohort.path,
+        cohort.format,
+        cohort.manifest,
+        LazyValues(ids, lambda id: placed[id].record),
+        tuple(instructions.values()),
+        LazyValues(ids, lambda id: placed[id].gold),
         skipped=cohort.skipped,
         warnings=cohort.warnings,
-        sites=by_id,
+        patient={id: site.record for id, site in by_id.items()},
         cuts=cuts,
         columns=LazyValues(ids, columns),
     )

@@ -6,6 +6,7 @@ Experiment 1: controlled needle runs).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, Field, model_validator
@@ -25,7 +26,7 @@ from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
-from core.runs.planner import chosen
+from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.reviews import review_tables, reviews_of, with_reviews
 from core.storage.query import Schema
 from core.storage.rows import RowStore
@@ -95,10 +96,6 @@ class NeedleRun(Experiment):
             return moved_cohort(cohort, what.options, what.protocol)
         return needle_cohort(cohort, what.options, what.protocol)
 
-    def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        sites = cast(NeedleCohort, cohort).sites
-        return len({sites[instruction.id].record for instruction in asked})
-
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         return {"cuts": cast(NeedleCohort, cohort).cuts}
 
@@ -107,14 +104,12 @@ class NeedleRun(Experiment):
         return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(_by_source(cast(NeedleCohort, cohort), plan))
+        return list(by_patient(cohort, chosen(cohort, plan)))
 
     def execute(self, job: Job) -> None:
         cohort = cast(NeedleCohort, job.cohort)
-        groups = [
-            group for record, group in _by_source(cohort, job.plan).items() if job.includes(record)
-        ]
-        Answering(job, lambda one: needle_question(cohort, one, job.protocol)).run(groups)
+        question = partial(needle_question, cohort, protocol=job.protocol)
+        Answering(job, question).run(own_patients(job).values())
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         folder = RunDirectory(store.folder.parent)
@@ -157,10 +152,3 @@ def _warnings_of_notes(cuts: Sequence[Mapping[str, Any]]) -> list[str]:
                 "be used (table cuts)"
             )
     return warnings
-
-
-def _by_source(cohort: NeedleCohort, plan: Plan) -> dict[str, list[Instruction]]:
-    groups: dict[str, list[Instruction]] = {}
-    for instruction in chosen(cohort, plan):
-        groups.setdefault(cohort.sites[instruction.id].record, []).append(instruction)
-    return groups

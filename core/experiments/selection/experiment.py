@@ -14,7 +14,7 @@ from core.runs.evidence import Question, buffer_claims, question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmConfig, Plan, Spec
-from core.runs.planner import by_record, chosen, own_records
+from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.rows import SELECTIONS, digest, entry_text, item_of
 from core.runs.tables import failures
 from core.storage.query import Schema
@@ -49,12 +49,12 @@ class SelectionRun(Experiment):
         return len(instructions) * len(spec.arms) * (1 + stage1.stages(spec.options))
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(by_record(chosen(cohort, plan)))
+        return list(by_patient(cohort, chosen(cohort, plan)))
 
     def execute(self, job: Job) -> None:
         there = job.there("selections")
         has_limits = limits(job.protocol) or any(e.options.get("window") for e in job.plan.arms)
-        for instruction in chain.from_iterable(own_records(job).values()):
+        for instruction in chain.from_iterable(own_patients(job).values()):
             todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
             if not todo:
                 continue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError, SpecError
-from core.experiments.needles.tables import _counted, contrasts, in_words, needle_items
+from core.experiments.needles.tables import SERIES, _counted, contrasts, in_words, needle_items
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.runs.estimate import estimate
@@ -360,8 +360,9 @@ def test_a_moved_note_changes_its_place_alone(notes: Path):
     parsed = parse_spec(moved(notes, lengths=[220, 300], distractors=[4, 5]))
     derived = EXPERIMENTS.build("needles").cohort(source, parsed)
     series: dict[tuple[object, ...], list[str]] = {}
-    for id, site in derived.sites.items():
-        series.setdefault((site.record, site.needle, site.length, site.distractors), []).append(id)
+    for id in derived.patient:
+        site = derived.columns[id]
+        series.setdefault(tuple(site[name] for name in SERIES), []).append(id)
     assert len(series) > 100
     drawn: dict[tuple[object, ...], set[str]] = {}
     for (record, needle, length, count), ids in series.items():
