@@ -40,8 +40,6 @@ FORMAT = "midchart-forecast-1"
 
 
 class _OnDevice:
-    """A part's examples on the device."""
-
     def __init__(self, part: Part, device: torch.device) -> None:
         self.tokens = torch.from_numpy(part.tokens).to(device)
         self.label = torch.from_numpy(part.label.astype(np.float32)).to(device)
@@ -156,9 +154,9 @@ class ForecastTrainer(Trainer[Network, Epoch]):
 
         ``rows``, ``index``: this process's share of ``batch`` rows, on the host and on the device.
         """
-        gate = (
-            self.network.gate if self.network.gate is not None and self.network.gate.joint else None
-        )
+        gate = self.network.gate
+        if gate is not None and not gate.joint:
+            gate = None
         self.optimizer.zero_grad(set_to_none=True)
         loss = gate_term = torch.zeros((), device=self.device)
         if len(rows):
@@ -189,7 +187,6 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         return self.network.gate is not None and self.recipe.gate_training == "frozen"
 
     def _train_gate_alone(self) -> None:
-        """Train the gate with its own loss, and freeze it."""
         gate = self.network.gate
         assert gate is not None
         optimizer = torch.optim.AdamW(gate.parameters(), lr=self.recipe.rate)

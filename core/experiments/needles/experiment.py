@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 from pydantic import AfterValidator, Field, model_validator
 
 from core.errors import SpecError
-from core.experiments.needles.cohort import NeedleCohort, needle_cohort
-from core.experiments.needles.moved import moved_cohort
+from core.experiments.needles.cohort import NeedleCohort, moved_cohort, needle_cohort
 from core.experiments.needles.tables import (
     NEEDLE_ANSWERS,
     NEEDLE_VERDICTS,

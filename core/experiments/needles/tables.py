@@ -141,7 +141,7 @@ def needle_tables(
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
     rows = needle_rows(store, reviews)
-    pairs = _contrasts(rows, plan)
+    pairs = contrasts(rows, plan)
     contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options
     names = ("arm", "k", "label", "budget", "reader", "judge")
@@ -292,8 +292,9 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
     return table
 
 
-def contrasts(rows: Sequence[Row], plan: Plan) -> Table:
-    """Middle less edge for every arm entry × reader × judge; ``rows`` as of :func:`needle_rows`.
+def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast | None]]:
+    """Middle less edge for every arm entry × reader × judge, with the contrast of the judged items;
+    ``rows`` as of :func:`needle_rows`.
 
     ``moving`` counts series that are right at one depth and wrong at another, ``left_out`` those
     without a judged item on both sides; all is null where no series has both. ``bound_low`` and
@@ -302,21 +303,17 @@ def contrasts(rows: Sequence[Row], plan: Plan) -> Table:
     1 where it is 0 or of the other sign. ``in_prompt_middle`` and ``in_prompt_edge``: shares of
     prompts that held the needle.
     """
-    return [row for row, _ in _contrasts(rows, plan)]
-
-
-def _contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast | None]]:
-    """Rows of :func:`contrasts`, and the contrast of the judged items of each."""
     pairs: list[tuple[Row, WithinContrast | None]] = []
     for cell, cell_rows in _by_cell(rows, plan):
-        middle = [row for row in cell_rows if is_middle(row["depth"] / 100)]
-        edge = [row for row in cell_rows if not is_middle(row["depth"] / 100)]
+        sides = {True: list[Row](), False: list[Row]()}
+        for row in cell_rows:
+            sides[is_middle(row["depth"] / 100)].append(row)
         row, scored = _contrast(cell_rows, plan, cell["label"], cell["reader"], cell["judge"])
         row = {
             **cell,
             **row,
-            "in_prompt_middle": _mean(middle, "evidence_in_prompt"),
-            "in_prompt_edge": _mean(edge, "evidence_in_prompt"),
+            "in_prompt_middle": _mean(sides[True], "evidence_in_prompt"),
+            "in_prompt_edge": _mean(sides[False], "evidence_in_prompt"),
         }
         pairs.append((row, scored))
     for family in _grouped([row for row, _ in pairs], "judge").values():
@@ -369,13 +366,12 @@ def _contrast(rows: Sequence[Row], plan: Plan, *name: str) -> tuple[Row, WithinC
         "p_bound",
     )  # fmt: skip
     scored = contrast(values) if series else None
-    unscored = int(missing.sum())
     row: Row = {"series": 0, "moving": 0, "patients": 0, **dict.fromkeys(columns)}
-    row |= {"left_out": len(series), "unscored": unscored}
+    row |= {"left_out": len(series), "unscored": int(missing.sum())}
     if scored is None:
         return row, None
     low = high = scored
-    if unscored:
+    if missing.any():
         low = contrast(np.where(missing, ~inside, values)) or scored
         high = contrast(np.where(missing, inside, values)) or scored
     against = low if scored.difference > 0 else high

@@ -24,7 +24,7 @@ from core.runs.report import report
 from core.runs.reviews import reviews_of, with_reviews
 from core.runs.rows import COUNTS
 from core.runs.status import status
-from core.runs.tables import literal
+from core.runs.tables import literal, pick
 
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason", "imported")
 WITH_TEST = ("", "test")
@@ -141,23 +141,15 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     another text.
     """
     rows: list[Row] = []
+    names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
     texts = [_texts(run, label, judge) for run in runs]
     for i, run in enumerate(runs):
         accuracy = report(run)["tables"]["accuracy"]
         key = (label, judge, "overall")
         overall = next((r for r in accuracy if (r["label"], r["judge"], r["band"]) == key), {})
-        share = {
-            name: overall.get(name) for name in ("n", "accuracy", "patient_low", "patient_high")
-        }
-        names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
-        row: Row = {"run": run, **share, **dict.fromkeys(names)}
-        if i:
-            row["acted"], row["both"] = _acted(texts[i - 1], texts[i])
-            pair = _pair(runs[i - 1], run, label, judge)
-            if pair:
-                row |= _difference(pair)
-                row["changed"] = pair["only_run"] + pair["only_baseline"]
-        rows.append(row)
+        effect = _effect(runs[i - 1 : i + 1], texts[i - 1 : i + 1], label, judge) if i else {}
+        share = {of: overall.get(of) for of in ("n", "accuracy", "patient_low", "patient_high")}
+        rows.append({"run": run, **share, **{name: effect.get(name) for name in names}})
     return rows
 
 
@@ -178,40 +170,32 @@ def faults_alone(
     rows: list[Row] = []
     names = ("n", "acted", "right_here", "right_there", "difference", "low", "high", *BOUNDS)
     for fault in FAULTS:
-        run = runs.get(f"only_{fault.name}")
-        row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
-        row |= {**dict.fromkeys(names), "silent": ""}
-        rows.append(row)
+        run, effect, silent = runs.get(f"only_{fault.name}"), Row(), ""
         if fault.arms and arm not in fault.arms:
-            row["silent"] = f"concerns the arms {' and '.join(fault.arms)} alone"
+            silent = f"concerns the arms {' and '.join(fault.arms)} alone"
         elif run is not None:
-            row["acted"], _ = _acted(base, _texts(run, label, judge))
-            pair = _pair(corrected, run, label, judge)
-            if pair:
-                row |= _difference(pair)
-                row |= {"right_here": pair["only_run"], "right_there": pair["only_baseline"]}
-                row["n"] = pair["n"]
-            if not row["acted"]:
-                row["silent"] = fault.spared
+            texts = base, _texts(run, label, judge)
+            effect = _effect((corrected, run), texts, label, judge)
+            silent = "" if effect["acted"] else fault.spared
+        row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
+        row |= {name: effect.get(name) for name in names}
+        rows.append({**row, "silent": silent})
     return rows
 
 
-def _pair(first: str, second: str, label: str, judge: str) -> Row:
-    """The comparison of an arm and judge in two runs; empty where one lacks them."""
-    rows = compare_runs([first, second])["results"]
-    return next((row for row in rows if (row["arm"], row["judge"]) == (label, judge)), {})
-
-
-def _difference(pair: Row) -> Row:
-    low, high = pair["patient_low"], pair["patient_high"]
-    bounds = {name: pair[name] for name in BOUNDS}
-    return {"difference": pair["difference"], "low": low, "high": high, **bounds}
-
-
-def _acted(before: Texts, after: Texts) -> tuple[int, int]:
-    """On how many instructions the texts of two runs differ, and how many both have."""
+def _effect(runs: Sequence[str], texts: Sequence[Texts], label: str, judge: str) -> Row:
+    """The columns of the second of two runs against the first, those of the difference left out
+    where one lacks the arm or judge."""
+    before, after = texts
     both = before.keys() & after.keys()
-    return sum(before[key] != after[key] for key in both), len(both)
+    row: Row = {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
+    for pair in compare_runs(list(runs))["results"]:
+        if (pair["arm"], pair["judge"]) == (label, judge):
+            row |= pick(pair, ("n", "difference", *BOUNDS))
+            row |= {"low": pair["patient_low"], "high": pair["patient_high"]}
+            row |= {"right_here": pair["only_run"], "right_there": pair["only_baseline"]}
+            row["changed"] = pair["only_run"] + pair["only_baseline"]
+    return row
 
 
 def _texts(run: str, label: str, judge: str) -> Texts:

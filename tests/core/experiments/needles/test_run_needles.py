@@ -254,14 +254,14 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
          "question_survived": True}
         for p in range(8) for depth in (0, 25, 50, 75, 100)
     ]  # fmt: skip
-    (sure,) = contrasts(items, run_plan)
+    ((sure, _),) = contrasts(items, run_plan)
     assert sure["difference"] == -1 == sure["bound_low"] == sure["bound_high"]
     assert sure["p_holm"] == sure["p_bound_holm"] <= 0.05 and sure["unscored"] == 0
     assert in_words(sure).count("unscored") == 0
     for row in items:
         if int(row["record"][1:]) >= 4:
             row["correct"], row["outcome"] = None, "unparsed"
-    (contrast,) = contrasts(items, run_plan)
+    ((contrast, _),) = contrasts(items, run_plan)
     assert (contrast["difference"], contrast["series"], contrast["unscored"]) == (-1, 4, 20)
     assert (contrast["bound_low"], contrast["bound_high"]) == (-1, 0)
     assert contrast["p_holm"] <= 0.05 < contrast["p_bound_holm"] == 1
