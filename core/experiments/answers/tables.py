@@ -177,11 +177,11 @@ def abstention(ask: Ask, plan: Plan) -> Table:
         table_row = {**columns, "evidence": evidence, "n": int(n.sum()), "patients": len(n)}
         for i, name in ((1, "abstained"), (2, "wrong")):
             floor = share_floor(totals[:, i], n)
-            ends = reported_interval(drawn[:, i] / drawn[:, 0], len(n), floor) or (None, None)
+            interval = reported_interval(drawn[:, i] / drawn[:, 0], len(n), floor)
             table_row |= {
                 name: int(totals[:, i].sum()),
                 f"{name}_share": float(totals[:, i].sum() / n.sum()),
-                **dict(zip((f"{name}_low", f"{name}_high"), ends, strict=True)),
+                **ends(f"{name}_", interval),
             }
         rows.append(table_row)
     return rows

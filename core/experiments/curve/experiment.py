@@ -51,15 +51,7 @@ from core.types import Cohort, Instruction
 
 NAMES = ("stratum", "value", "score", "position", "bins")
 CURVES: Schema = {
-    "key": "VARCHAR",
-    "item": "VARCHAR",
-    "status": "VARCHAR",
-    "reason": "VARCHAR",
-    "time": "VARCHAR",
-    "stratum": "VARCHAR",
-    "value": "VARCHAR",
-    "score": "VARCHAR",
-    "position": "VARCHAR",
+    **dict.fromkeys(("key", "item", "status", "reason", "time", *NAMES[:-1]), "VARCHAR"),
     "bins": "BIGINT",
     **SUMMARY,
     "curve": f"STRUCT({', '.join(f'{name} {type}' for name, type in BIN_COLUMNS.items())})[]",

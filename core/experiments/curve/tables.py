@@ -15,15 +15,9 @@ from core.storage.query import Schema
 
 BIN_COLUMNS: Schema = {
     "bin": "BIGINT",
-    "low": "DOUBLE",
-    "high": "DOUBLE",
-    "n": "BIGINT",
-    "clusters": "BIGINT",
-    "accuracy": "DOUBLE",
-    "ci_low": "DOUBLE",
-    "ci_high": "DOUBLE",
-    "null_low": "DOUBLE",
-    "null_high": "DOUBLE",
+    **dict.fromkeys(("low", "high"), "DOUBLE"),
+    **dict.fromkeys(("n", "clusters"), "BIGINT"),
+    **dict.fromkeys(("accuracy", "ci_low", "ci_high", "null_low", "null_high"), "DOUBLE"),
 }
 COUNTS = (
     "n", "clusters", "peak_bin", "trough_bin", "unlocated", "simulated", "unscored", "weak",

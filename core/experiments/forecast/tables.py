@@ -48,16 +48,14 @@ MODELS: Schema = {
     **dict.fromkeys(("task", "variant", "attention"), "VARCHAR"),
     "seed": "BIGINT",
     **dict.fromkeys(_AREAS, "DOUBLE"),
-    "n": "BIGINT",
-    "positive": "BIGINT",
+    **dict.fromkeys(("n", "positive"), "BIGINT"),
     "prevalence": "DOUBLE",
     "patients": "BIGINT",
     "tuning_auroc": "DOUBLE",
     "best_epoch": "BIGINT",
     "seconds": "DOUBLE",
     "device": "VARCHAR",
-    "tokens": "BIGINT",
-    "parameters": "BIGINT",
+    **dict.fromkeys(("tokens", "parameters"), "BIGINT"),
     "splits": "STRUCT(split VARCHAR, n BIGINT, positive BIGINT, patients BIGINT)[]",
     "epochs": "STRUCT(epoch BIGINT, loss DOUBLE, gate_loss DOUBLE, tuning_loss DOUBLE, "
     "tuning_auroc DOUBLE, tuning_auprc DOUBLE, gate_gradient DOUBLE, head_gradient DOUBLE, "

@@ -157,7 +157,6 @@ def _resample(values: Floats, protocol: Protocol) -> CrossedBootstrap:
 def _curves(
     answers: Mapping[Group, Answers], options: Mapping[str, Any], protocol: Protocol
 ) -> dict[str, Table]:
-    """Accuracy by depth, by length and by distractors, of every placement and variant."""
     plan = measures_of(options)
     depth: Table = []
     means: Table = []

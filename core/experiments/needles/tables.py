@@ -39,11 +39,8 @@ from core.text.evidence import is_middle
 from core.types import Instruction
 
 SITE: Schema = {
-    "needle": "VARCHAR",
-    "fact": "VARCHAR",
-    "length": "BIGINT",
-    "depth": "BIGINT",
-    "distractors": "BIGINT",
+    **dict.fromkeys(("needle", "fact"), "VARCHAR"),
+    **dict.fromkeys(("length", "depth", "distractors"), "BIGINT"),
     "reached": "DOUBLE",
     "haystack_tokens": "BIGINT",
 }
