@@ -20,7 +20,6 @@ from typing import Any, NoReturn, Protocol
 
 from core import api
 from core.errors import InputError, MidchartError, WorkFailed, require_posix
-from core.format import duration
 from core.storage.files import protect_new_files
 
 # Output: one JSON document, tables in columns, progress on standard error.
@@ -695,7 +694,7 @@ def train_reader(call: Namespace) -> None:
     def progress(step: Any, steps: int, seconds_left: float) -> None:
         print(
             f"train-reader: {step.step}/{steps}, {step.right:.0%} correct on questions with up to "
-            f"{step.lines} lines, {duration(seconds_left)} left",
+            f"{step.lines} lines, {api.duration(seconds_left)} left",
             file=sys.stderr,
         )
 

@@ -1,11 +1,11 @@
-"""Interfaces of loaders, arms, readers, judges, attentions and stores.
+"""Interfaces of loaders, arms, readers, judges and attentions.
 
 Gold is seen by judges and scoring alone: no arm's or reader's signature takes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from core.types import Answer, Budget, Cohort, Gold, Instruction, Prompt, Record, Selection, Verdict
@@ -122,13 +122,3 @@ class Attention(Protocol):
     ) -> tuple[Any, Any | None]:
         """Out [batch, heads, queries, dim] and, where asked for, weights [..., queries, time]."""
         ...
-
-
-class Store(Protocol):
-    """Append-only rows of a run."""
-
-    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
-
-    def has(self, table: str, key: str) -> bool: ...
-
-    def table(self, table: str) -> Iterator[Mapping[str, Any]]: ...

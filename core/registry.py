@@ -1,24 +1,25 @@
 """Registry of a family's components: one file each, in the tree or in an installed package.
 
 To add an arm, a judge or a loader, add one file with the component's name to the family's folder,
-or name a class under the entry-point group ``midchart.<family>s`` of a package. Looking up one
-component imports that component; its heavy imports belong in its constructor.
+or name a class under the entry-point group ``midchart.<family>s`` of a package. Names are read from
+the files, so listing imports nothing of the folder and looking up a component imports that one.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
-import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from core.errors import InputError, UnknownName
 
 LOG = logging.getLogger(__name__)
+_DECORATOR = re.compile(r'^@[A-Z]+\.register\("(\w+)"\)', re.MULTILINE)
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -34,9 +35,8 @@ class Registry(Generic[T]):
 
     def __init__(self, family: str, package: str, module: str = "") -> None:
         self.family, self.package = family, package
-        self._suffix = f".{module}" if module else ""
+        self._pattern = f"*/{module}.py" if module else "*.py"
         self._factories: dict[str, Callable[..., T]] = {}
-        self._scanned = False
 
     def register(self, name: str) -> Callable[[F], F]:
         """Decorator that registers a class or function under ``name``, which must be unique."""
@@ -49,16 +49,19 @@ class Registry(Generic[T]):
 
         return enter
 
-    def _scan(self) -> None:
-        """Import every file of the folder; some register several members, some none."""
-        if self._scanned:
-            return
-        package = importlib.import_module(self.package)
-        for name in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-            module = f"{self.package}.{name}{self._suffix}"
-            if find_spec(module):
-                importlib.import_module(module)
-        self._scanned = True
+    @cached_property
+    def _modules(self) -> Mapping[str, str]:
+        """Name → module of the folder's components; a file with computed names is imported."""
+        modules: dict[str, str] = {}
+        folder = Path(import_module(self.package).__path__[0])
+        for path in sorted(folder.glob(self._pattern)):
+            parts = path.relative_to(folder).with_suffix("").parts
+            module, text = ".".join((self.package, *parts)), path.read_text(encoding="utf-8")
+            names = _DECORATOR.findall(text)
+            modules |= dict.fromkeys(names, module)
+            if not names and ".register(" in text:
+                import_module(module)
+        return modules
 
     @cached_property
     def _installed(self) -> Mapping[str, EntryPoint]:
@@ -66,14 +69,14 @@ class Registry(Generic[T]):
         return {point.name: point for point in entry_points(group=f"midchart.{self.family}s")}
 
     def names(self) -> tuple[str, ...]:
-        """All names of the family, sorted; what cannot be imported is logged and left out."""
-        self._scan()
-        for name in self._installed.keys() - self._factories.keys():
+        """All names of the family, sorted; a package that cannot be imported is logged."""
+        known = {*self._modules, *self._factories}
+        for name in self._installed.keys() - known:
             try:
                 self._load(name)
             except InputError as error:
                 LOG.warning("%s", error)
-        return tuple(sorted(self._factories))
+        return tuple(sorted({*known, *self._factories}))
 
     def get(self, name: str) -> Callable[..., T]:
         """The factory called ``name``.
@@ -82,14 +85,12 @@ class Registry(Generic[T]):
         package cannot be imported.
         """
         if name not in self._factories:
-            if name.isidentifier() and find_spec(f"{self.package}.{name}"):
-                module = f"{self.package}.{name}{self._suffix}"
-                if find_spec(module):
-                    importlib.import_module(module)
-            if name not in self._factories and name in self._installed:
+            if name in self._modules:
+                import_module(self._modules[name])
+            elif name in self._installed:
                 self._load(name)
-        if name not in self._factories and name not in self.names():
-            raise UnknownName(self.family, name, self._factories)
+            else:
+                raise UnknownName(self.family, name, self.names())
         return self._factories[name]
 
     def _load(self, name: str) -> None:

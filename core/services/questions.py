@@ -16,7 +16,6 @@ from core.loaders.question_sets import typed_instruction
 from core.parsing import valid_unicode
 from core.protocol import Protocol
 from core.readers import READERS
-from core.readers.twice import as_protocol_reads
 from core.services.cohorts import open_data
 from core.text import count_tokens, sentences
 from core.text.evidence import gold_sentence_ids
@@ -119,6 +118,8 @@ def ask(
     instruction: Instruction, selection: Selection, reader: str, protocol: Protocol
 ) -> tuple[Prompt, Answer]:
     """The prompt for a selection, and the reader's answer."""
+    from core.readers.twice import as_protocol_reads
+
     built = as_protocol_reads(READERS.build(reader, protocol), protocol)
     prompt = build_prompt(
         instruction.question,
