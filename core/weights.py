@@ -126,27 +126,18 @@ def _is_model(folder: Path) -> bool:
         return False  # a model that this account may not read is none for it
 
 
-def _shipped(model: Model) -> Path | None:
-    return Path(__file__).parent / model.shipped if model.shipped else None
-
-
-def _package_folder(package: str) -> Path | None:
-    """Where an installed package is; its code is not run."""
+def _package_folder(package: str, inside: str) -> Path | None:
+    """A folder inside an installed package, whose code is not run."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _packaged(model: Model) -> Path | None:
-    folder = _package_folder(model.package) if model.package else None
-    return folder / "model" if folder else None
+    return Path(next(iter(spec.submodule_search_locations)), inside)
 
 
 def gguf_parts(name: str) -> list[Path]:
     """The pieces of a model's GGUF file in installed packages, in order; empty where one lacks."""
-    folders = [_package_folder(part) for part in _known(name).parts]
-    pieces = [sorted((folder / "data").glob("*.part*")) for folder in folders if folder]
+    folders = [_package_folder(part, "data") for part in _known(name).parts]
+    pieces = [sorted(folder.glob("*.part*")) for folder in folders if folder]
     complete = len(pieces) == len(folders) and all(len(files) == 1 for files in pieces)
     return [files[0] for files in pieces] if complete else []
 
@@ -177,8 +168,8 @@ def find(name: str) -> Found | None:
     model = _known(name)
     places = (
         ("models folder", lambda: settings.models_folder() / name),
-        ("program", lambda: _shipped(model)),
-        ("package", lambda: _packaged(model)),
+        ("program", lambda: Path(__file__).parent / model.shipped if model.shipped else None),
+        ("package", lambda: _package_folder(model.package, "model") if model.package else None),
         ("hub cache", lambda: _in_hub_cache(model)),
     )
     for how, place in places:

@@ -64,11 +64,6 @@ class Gemma(Qwen):
         super().check(protocol, **options)
 
     @classmethod
-    def mark(cls, model: str = weights.GEMMA, **others: Any) -> str:
-        """A hash of the model's weights; raises as :meth:`check` does."""
-        return weights.mark(cls.model_folder(model))
-
-    @classmethod
     def model_folder(cls, model: str) -> Path:
         """The folder of the weights, converted from the installed packages the first time.
 

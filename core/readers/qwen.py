@@ -140,9 +140,9 @@ class Qwen(Configurable):
             )
 
     @classmethod
-    def mark(cls, model: str = DEFAULT, **others: Any) -> str:
+    def mark(cls, model: str = "", **others: Any) -> str:
         """A hash of the model's weights; raises as :meth:`check` does."""
-        return weights.mark(cls.model_folder(model))
+        return weights.mark(cls.model_folder(model or cls.needs))
 
     @classmethod
     def model_folder(cls, model: str) -> Path:

@@ -22,7 +22,7 @@ from core import config as settings
 from core.errors import DataError, InputError, SpecError
 from core.options import Chosen, Options, Several, Text, read_table
 from core.parsing import read_document, read_json, read_toml, user_path
-from core.runs.directory import DIGESTS, RunDirectory, find_run, now, run_ids, write_json
+from core.runs.directory import DIGESTS, find_run, now, run_ids, write_json
 from core.runs.facts import IN_PROMPT
 from core.runs.planner import plan
 from core.runs.process import resume, start, wait
@@ -104,9 +104,8 @@ def benchmark(
     before the first run where an arm or reader is wrong or text would go where it may not.
     """
     chosen = _read(user_path(spec))
-    file = (
-        user_path(out) if out else settings.data_folder() / "benchmarks" / f"{_slug(chosen)}.json"
-    )
+    slug = re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-")[:64] or "benchmark"
+    file = user_path(out) if out else settings.data_folder() / "benchmarks" / f"{slug}.json"
     digest, parts = suite()
     specs = {name: _run_spec(table, chosen) for name, table in parts.items()}
     for table in specs.values():
@@ -155,10 +154,6 @@ def _read(path: Path) -> BenchmarkSpec:
     return read_table(BenchmarkSpec, {"name": path.stem, **table})
 
 
-def _slug(chosen: BenchmarkSpec) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-")[:64] or "benchmark"
-
-
 def _run_spec(table: Mapping[str, Any], chosen: BenchmarkSpec) -> Row:
     group = f"benchmark {chosen.name}"
     named = {"name": f"{group}: {table['title']}", "group": group}
@@ -200,16 +195,13 @@ def _same(document: Row) -> str | None:
     """The latest run of a plan, finished or not."""
     for run in reversed(run_ids()):
         with suppress(InputError, OSError):
-            raw = _raw(find_run(run))
+            folder = find_run(run)
+            folder.plan()  # raises where it is damaged
+            raw = read_json(folder.spec.read_bytes(), folder.spec.name)
             same = all(raw[part] == document[part] for part in SAME)
             if same and raw["cohort"]["digest"] == document["cohort"]["digest"]:
                 return run
     return None
-
-
-def _raw(folder: RunDirectory) -> Mapping[str, Any]:
-    folder.plan()  # raises where it is damaged
-    return read_json(folder.spec.read_bytes(), folder.spec.name)
 
 
 def _scores(tables: Mapping[str, list[Row]]) -> Iterator[Row]:

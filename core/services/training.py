@@ -118,8 +118,7 @@ def train_reader(
     and ``resume`` is not set, and what the trainer raises.
     """
     keep_memory()
-    from core.small_reader.shipping import ship
-    from core.small_reader.training import SAVE_EVERY, ReaderTrainer
+    from core.small_reader.training import SAVE_EVERY, ReaderTrainer, ship
 
     folder = settings.models_folder() / weights.SMALL if out is None else user_path(out)
     state = folder / CHECKPOINT

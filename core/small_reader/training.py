@@ -6,6 +6,8 @@ uninterrupted one; on one machine in float32 to the last bit.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
 from collections import deque
@@ -22,7 +24,16 @@ import torch.nn.functional as F
 from core.small_reader.batches import beginnings, encode, predict, right_answers
 from core.small_reader.network import NAME, VocabularyStatistics, make_network
 from core.small_reader.recipe import Recipe, Shape, Step
-from core.small_reader.tokens import BRACKET, END, PAD, dates_of, rarity, train_tokenizer
+from core.small_reader.tokens import (
+    BRACKET,
+    END,
+    PAD,
+    dates_of,
+    rarity,
+    save_tokenizer,
+    train_tokenizer,
+)
+from core.storage.files import replacing
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
 from core.synthetic.training_examples.leakage_check import require
 from core.synthetic.training_examples.tables import name_words
@@ -272,3 +283,33 @@ class ReaderTrainer(Trainer[Any, Step]):
             raise ValueError(
                 f"belongs to a training of {steps} steps whose learning rate is decaying"
             )
+
+
+HASHED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+
+
+def ship(model: Any, tokenizer: Any, shape: Shape, recipe: Recipe, steps: int, folder: Path) -> str:
+    """Write the reader into ``folder`` in the hub's format, its weights in half precision.
+
+    Returns the SHA-256 of the weights' file, hex; its metadata hold the hashes of tokenizer and
+    config, so it covers all.
+    """
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(tokenizer, folder, shape.window)
+    config: dict[str, Any] = {**model.config.to_dict(), "dtype": "float16"}
+    config["architectures"] = ["Qwen2ForCausalLM"]
+    for key in ("_name_or_path", "transformers_version"):
+        config.pop(key, None)
+    with replacing(folder / "config.json") as fresh:
+        fresh.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+    metadata = {"recipe": asdict(recipe), "shape": asdict(shape), "steps": steps}
+    # Tied weights are one tensor under two names; the hub keeps the first.
+    state = {k: v for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    half = {k: v.detach().to(torch.float16).contiguous().clone() for k, v in state.items()}
+    weights = folder / "model.safetensors"
+    with replacing(weights) as fresh:
+        save_file(half, fresh, metadata={"format": "pt", "made": json.dumps(metadata), **hashes})
+    return hashlib.sha256(weights.read_bytes()).hexdigest()

@@ -44,28 +44,21 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
 
 def newcombe_paired(
-    both: int, only_first: int, only_second: int, neither: int, level: float = 0.95
+    both: float, only_first: float, only_second: float, neither: float, level: float = 0.95
 ) -> Interval:
     """Interval of the difference of two paired shares, first minus second.
 
     Square-and-add of the two Wilson intervals with the pairs' correlation (Newcombe's method 10).
-    Raises ValueError for a negative count or no pair. Source: Newcombe, Improved confidence
-    intervals for the difference between binomial proportions based on paired data, Statist Med
-    17 (1998) 2635–2650; recommended by Fagerland, Lydersen and Laake, Statist Med 33 (2014) 2850.
+    Counts may be effective ones, which need not be whole. Raises ValueError for a negative count or
+    no pair. Source: Newcombe, Improved confidence intervals for the difference between binomial
+    proportions based on paired data, Statist Med 17 (1998) 2635–2650; recommended by Fagerland,
+    Lydersen and Laake, Statist Med 33 (2014) 2850.
     """
     n = both + only_first + only_second + neither
-    if min(both, only_first, only_second, neither) < 0 or n < 1:
+    if min(both, only_first, only_second, neither) < 0 or n <= 0:
         raise ValueError(
             f"pairs are counts, at least one in all: {both}, {only_first}, {only_second}, {neither}"
         )
-    return newcombe_of_counts(both, only_first, only_second, neither, level)
-
-
-def newcombe_of_counts(
-    both: float, only_first: float, only_second: float, neither: float, level: float = 0.95
-) -> Interval:
-    """:func:`newcombe_paired` of effective counts, which need not be whole numbers."""
-    n = both + only_first + only_second + neither
     first = wilson_of_share(min(1.0, (both + only_first) / n), n, level)
     second = wilson_of_share(min(1.0, (both + only_second) / n), n, level)
     difference = (only_first - only_second) / n

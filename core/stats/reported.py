@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.stats.clustered import ROUNDING, clustered_intervals, clustered_wilson, effective_size
 from core.stats.intervals import Interval, checked_level
-from core.stats.paired import newcombe_of_counts
+from core.stats.paired import newcombe_paired
 
 Floats = NDArray[np.float64]
 FEWEST_CLUSTERS = 5
@@ -96,51 +96,30 @@ def share_interval(
     return reported_interval(draws, len(sizes), floor, level)
 
 
-def clustered_newcombe(
-    both: float,
-    only_first: float,
-    only_second: float,
-    neither: float,
-    clusters: int,
-    squares: float,
-    cross: float,
-    sizes: float,
-    level: float = 0.95,
-) -> Interval:
+def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
     """Newcombe's paired interval of a difference whose pairs come in clusters.
 
-    The four counts of pairs are scaled to their effective number
-    (:func:`core.stats.clustered.effective_size`). With g = only_first − only_second and n pairs in
-    each cluster, ``squares``, ``cross`` and ``sizes`` are the sums over clusters of g², g·n and n².
-    A lone cluster gives [−1, 1]. Raises ValueError for impossible counts.
+    ``cells`` float [clusters, 4]: both right, only the first, only the second, neither; clusters
+    without a pair are left out. The counts of pairs are scaled to their effective number
+    (:func:`core.stats.clustered.effective_size`). A lone cluster gives [−1, 1]. Raises ValueError
+    where no cluster has a pair or clusters have less than one.
     Source: Newcombe, Statist Med 17 (1998) 2635–2650; effective size as in
     :func:`core.stats.clustered.clustered_wilson`.
     """
-    n = both + only_first + only_second + neither
-    if not 1 <= clusters <= n + ROUNDING or sizes < n - ROUNDING:
-        raise ValueError(f"{clusters} clusters of {n} pairs cannot have these sums")
-    difference = (only_first - only_second) / n
-    if clusters == 1:
-        return Interval(difference, -1.0, 1.0, level)
-    independent = (only_first + only_second) / n - difference**2
-    sums = squares, cross, sizes
-    scale = effective_size(difference, independent, n, clusters, *sums, level) / n
-    counts = (scale * both, scale * only_first, scale * only_second, scale * neither)
-    return newcombe_of_counts(*counts, level)
-
-
-def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
-    """:func:`clustered_newcombe` from each cluster's counts, float [clusters, 4].
-
-    Columns: both right, only the first, only the second, neither; clusters without a pair are left
-    out.
-    """
     table = np.asarray(cells, dtype=np.float64)
     table = table[table.sum(axis=1) > 0]
-    gains, n = table[:, 1] - table[:, 2], table.sum(axis=1)
-    both, first, second, neither = (float(total) for total in table.sum(axis=0))
-    sums = float(gains @ gains), float(gains @ n), float(n @ n)
-    return clustered_newcombe(both, first, second, neither, len(table), *sums, level)
+    gains, pairs, totals = table[:, 1] - table[:, 2], table.sum(axis=1), table.sum(axis=0)
+    n, clusters = float(totals.sum()), len(table)
+    sums = float(gains @ gains), float(gains @ pairs), float(pairs @ pairs)
+    if not 1 <= clusters <= n + ROUNDING or sums[2] < n - ROUNDING:
+        raise ValueError(f"{clusters} clusters cannot have {n} pairs")
+    difference = float(totals[1] - totals[2]) / n
+    if clusters == 1:
+        return Interval(difference, -1.0, 1.0, level)
+    independent = float(totals[1] + totals[2]) / n - difference**2
+    size = effective_size(difference, independent, n, clusters, *sums, level)
+    both, first, second, neither = (size / n * np.maximum(totals, 0.0)).tolist()
+    return newcombe_paired(both, first, second, neither, level)
 
 
 def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interval]:

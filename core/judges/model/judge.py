@@ -101,11 +101,6 @@ _JOIN = " ||| "
 _WORD = re.compile(r"[\s*_\"'“”‘’`.!]*(yes|no)[\s*_\"'“”‘’`.!]*", re.IGNORECASE)
 
 
-def evidence_of(gold: Gold) -> str:
-    """The evidence that a judge is shown: every snippet; "" where there is none."""
-    return _JOIN.join(snippet.strip() for snippet in gold.snippets if snippet.strip())
-
-
 def fill(template: str, **parts: str) -> str:
     """A template with its parts inserted once; braces inside a part are not replaced."""
     return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], template)
@@ -219,7 +214,7 @@ class LanguageJudge(Configurable):
             return Verdict("failed", reason=f"no answer{why}")
         parts = {"question": instruction.question}
         if self.sighted:
-            parts["evidence"] = evidence_of(gold)
+            parts["evidence"] = _JOIN.join(s.strip() for s in gold.snippets if s.strip())
             if not parts["evidence"]:
                 return Verdict("failed", reason="the question has no evidence")
         text = answer.text

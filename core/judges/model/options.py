@@ -49,11 +49,6 @@ class JudgeOptions(Options):
         """What the model costs; None where that is not known."""
         return None
 
-    @property
-    def batched(self) -> bool:
-        """Whether requests form a batch."""
-        return False
-
     def require(self, judge: str) -> None:
         """Raise InputError or MissingKey where the model cannot be asked; opens no connection."""
 
@@ -68,11 +63,9 @@ class ServedOptions(JudgeOptions):
 
     @property
     def address(self) -> str:
-        """``url``."""
         return self.url
 
     def require(self, judge: str) -> None:
-        """Raises InputError without ``url`` or ``model``."""
         if not self.url:
             raise InputError(
                 f"the judge {judge!r} needs 'url', its server's address, like "
@@ -105,7 +98,6 @@ class ClaudeOptions(JudgeOptions):
 
     @property
     def address(self) -> str:
-        """``base_url``."""
         return self.base_url
 
     @property
@@ -113,13 +105,7 @@ class ClaudeOptions(JudgeOptions):
         """By the options, else by the built-in table."""
         return price_of(self.model, self.price_in, self.price_out)
 
-    @property
-    def batched(self) -> bool:
-        """``batch``."""
-        return self.batch
-
     def require(self, judge: str) -> None:
-        """Raises InputError, or MissingKey where the API's key is not set."""
         if not self.model:
             raise InputError(f"'model' of the judge {judge!r} is empty; the default is {HAIKU}")
         address = read_address(self.base_url, "base_url")
@@ -141,16 +127,13 @@ class BlindOptions(ClaudeOptions):
 
     @property
     def address(self) -> str:
-        """``url``, else ``base_url``."""
         return self.url or self.base_url
 
     @property
     def price(self) -> Price | None:
-        """None for an on-site model."""
         return None if self.url else super().price
 
     def require(self, judge: str) -> None:
-        """Raises InputError for options of Claude together with ``url`` too."""
         if not self.url:
             return super().require(judge)
         read_address(self.url)
@@ -213,7 +196,7 @@ def estimate_call(
     read, written = start + about(round(response)), min(VERDICT_TOKENS, options.max_tokens)
     if price is None:
         return CallEstimate(read, written, None, "not used", f"no price of {model} is known")
-    batch = options.batched
+    batch: bool = getattr(options, "batch", False)
     if batch:
         caching = "off: a batch is half the price already, and its prompts are not asked in order"
     elif not sighted:

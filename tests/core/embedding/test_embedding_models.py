@@ -75,7 +75,7 @@ def test_weights_in_the_hub_cache_are_used(tiny, tmp_path, monkeypatch):
 
 
 def test_false_weights_in_the_package_are_refused(tiny, monkeypatch):
-    monkeypatch.setattr(weights, "_packaged", lambda model: tiny)
+    monkeypatch.setattr(weights, "_package_folder", lambda package, inside: tiny)
     with pytest.raises(MissingModel, match=r"not the published file.*53aa51172d14"):
         Embedder()
 

@@ -24,9 +24,8 @@ from core.small_reader.batches import (
 )
 from core.small_reader.network import NAME
 from core.small_reader.recipe import Recipe, Shape, Step
-from core.small_reader.shipping import ship
 from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
-from core.small_reader.training import ReaderTrainer
+from core.small_reader.training import ReaderTrainer, ship
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, seeded_example
 from core.synthetic.training_examples.tables import name_words
 from core.training import Aborted
