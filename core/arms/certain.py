@@ -25,7 +25,6 @@ from core.arms import ARMS
 from core.arms.base import Scores, Trace, top_k
 from core.arms.bm25_family import index_of
 from core.arms.candidates import Candidates, Positions
-from core.arms.hybrid import ranks
 from core.arms.semantic import DECIMALS, SemanticArm
 from core.embedding.embedder import Embedder
 from core.errors import InputError, MissingModel
@@ -33,6 +32,7 @@ from core.format import percent
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
 from core.stats.conformal import hierarchical_quantile, patients_needed
+from core.stats.fusion import ranks
 from core.storage.lru import LRU
 from core.storage.vectors import Progress
 from core.text import words

@@ -1,12 +1,13 @@
-"""QCCS plus: BM25 and learned nearness of words, trained on true evidence (core.gate.plus)."""
+"""QCCS plus: BM25, MiniLM and learned similarity of words, weighted by training on true evidence
+(core.gate.plus)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores, Trace
+from core.arms.base import Scores, Trace
 from core.arms.candidates import Candidates, candidates
+from core.arms.semantic import SemanticArm
+from core.embedding.embedder import Embedder
 from core.errors import MissingModel, UnknownName
 from core.gate.plus.checkpoint import STEM, Plus, load_plus
 from core.gate.plus.explanation import explain
@@ -14,27 +15,31 @@ from core.gate.plus.features import PlusRecord, ready, scores
 from core.parsing import user_path
 from core.protocol import Protocol
 from core.storage.lru import LRU
+from core.storage.vectors import Progress
 from core.types import Explanation, Instruction, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _gates: LRU[Plus] = LRU(4)
 _records: LRU[PlusRecord] = LRU(32)
 
 
 @ARMS.register("qccs_plus")
-class QccsPlus(ScoredArm):
+class QccsPlus(SemanticArm):
     """The k sentences of highest score.
 
     ``gate``: the folder of a trained QCCS plus; where the program builds the arm and none is
-    named, it trains one on synthetic patients, once. Raises MissingModel without one.
+    named, the included one. Raises MissingModel without one, or without MiniLM.
     """
 
     name, title = "qccs_plus", "QCCS plus"
 
-    def __init__(self, protocol: Protocol, gate: str = "") -> None:
-        super().__init__(protocol)
+    def __init__(
+        self,
+        protocol: Protocol,
+        gate: str = "",
+        progress: Progress | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        super().__init__(protocol, progress, embedder)
         if not gate:
             raise MissingModel(
                 "the arm 'qccs_plus' needs a trained gate: name its folder with the option 'gate', "
@@ -43,20 +48,21 @@ class QccsPlus(ScoredArm):
         folder = user_path(gate)
         card = folder / f"{STEM}.json"
         state = card.stat().st_mtime_ns if card.exists() else 0
-        make: Callable[[], Plus] = lambda: load_plus(folder)  # noqa: E731
-        self.gate = _gates.get((str(folder.resolve()), state), make)
+        self.gate = _gates.get((str(folder.resolve()), state), lambda: load_plus(folder))
 
     def _record(self, pool: Candidates) -> PlusRecord:
         key = (self.gate.digest, pool.key)
         return _records.get(key, lambda: ready(self.gate.weights, [s.text for s in pool.sentences]))
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
-        return scores(self.gate.weights, self._record(pool), instruction.question)
+        cosine = self.cosines(pool, instruction.question)
+        return scores(self.gate.weights, self._record(pool), instruction.question, cosine)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         trained = instruction.record_id in self.gate.patients
         status = "in its training part" if trained else "not among its patients"
-        return (("gate", self.gate.digest[:12]), ("this patient", status))
+        gate = (("gate", self.gate.digest[:12]), ("this patient", status))
+        return gate + super().trace(pool, instruction, scores)
 
     def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
         """Each word's part of a sentence's score; raises UnknownName for a sentence that the arm
@@ -64,8 +70,9 @@ class QccsPlus(ScoredArm):
         pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
         for place, sentence in enumerate(pool.sentences):
             if sentence.id == sentence_id:
-                plus_record = self._record(pool)
+                plus_record, question = self._record(pool), instruction.question
+                cosine = self.cosines(pool, question)
                 return explain(
-                    self.gate.weights, plus_record, instruction.question, place, sentence.text
+                    self.gate.weights, plus_record, question, cosine, place, sentence.text
                 )
         raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))

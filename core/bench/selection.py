@@ -139,14 +139,15 @@ def qccs_plus() -> dict[str, Any]:
         np.ones(len(FEATURES), dtype=np.float32),
     )
     texts, question = _texts(), "w3 w17 w90 w400 w1200 w17"
+    cosine = rng.uniform(-1, 1, SENTENCES)
     record = ready(weights, texts)
     plain = reference("plus").scores
     part = 200
     return compare(
         "qccs_plus",
         f"one question, {SENTENCES:,} sentences (plain: {part}, scaled)",
-        lambda: plain(weights, texts[:part], question),
-        lambda: scores(weights, record, question),
+        lambda: plain(weights, texts[:part], question, cosine[:part]),
+        lambda: scores(weights, record, question, cosine),
         ask=300,
         rounds=2,
         fast_calls=20,

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from core.embedding.embedder import cosines, shared
 from core.errors import DataError, InputError
 from core.gate.checkpoint import Gate, save_gate
 from core.gate.config import Epoch, GateConfig, PlusRecipe, PlusStep, Recipe
@@ -23,6 +25,7 @@ from core.gate.plus.features import (
     record_words,
     scores,
 )
+from core.gate.scorer import DECIMALS
 from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.loaders.manifest import refuse_untrainable
@@ -237,11 +240,18 @@ def questions_with_evidence(
     return questions
 
 
+def cosine_of(one: EvidenceQuestion) -> NDArray[np.float64]:
+    """Cosine of each sentence with the question by MiniLM, float64 [n], rounded."""
+    embedder = shared()
+    rows, question = embedder.embed(one.texts), embedder.embed([one.question])[0]
+    return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
+
+
 def recall(weights: PlusWeights, asked: Iterable[EvidenceQuestion], k: int) -> tuple[int, int]:
     """Questions with an evidence sentence among the k best, and questions in all."""
     hits = n = 0
     for one in asked:
-        ranking = scores(weights, ready(weights, list(one.texts)), one.question)
+        ranking = scores(weights, ready(weights, one.texts), one.question, cosine_of(one))
         hits += not set(one.gold).isdisjoint(np.argsort(-ranking, kind="stable")[:k].tolist())
         n += 1
     return hits, n
@@ -253,20 +263,19 @@ def train_plus_gate(
     folder: Path,
     progress: Progress[PlusStep] | None = None,
     recipe: PlusRecipe | None = None,
-    every_patient: bool = False,
 ) -> Plus:
     """Train QCCS plus on a cohort's training patients and write it to ``folder``.
 
-    ``every_patient``: train on all of them (a cohort made for training). Raises DataUseError
-    where the cohort's tag forbids training, InputError where no evidence could be located,
-    OSError where ``folder`` cannot be written.
+    Raises DataUseError where the cohort's tag forbids training, MissingModel where MiniLM is not
+    installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
+    written.
     """
     from core.gate.plus.trainer import Example, PlusTrainer
 
-    refuse_untrainable(cohort)
+    split = split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
-    split = None if every_patient else split_of(cohort, protocol)
-    patients = set(cohort.records) if split is None else {*split.train, *split.validation}
+    shared()  # raises before anything is made
+    patients = {*split.train, *split.validation}
     unread, digests = set[str](), dict[str, str]()
     make_folder(folder)
     asked = questions_with_evidence(cohort, patients, protocol, unread, digests)
@@ -282,7 +291,7 @@ def train_plus_gate(
     examples = [
         Example(
             prepared[one.record_id],
-            question_words(one.question, prepared[one.record_id]),
+            question_words(one.question, prepared[one.record_id], cosine_of(one)),
             np.array(one.gold, dtype=np.int64),
         )
         for one in asked
@@ -290,22 +299,20 @@ def train_plus_gate(
     trainer = PlusTrainer(examples, recipe)
     trainer.run(progress)
     weights = trainer.weights()
+    train_records = dict(digests)
+    held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
+    hits, n = recall(weights, held, protocol.k)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
-        "records": dict(digests),
+        "records": train_records,
         "recipe": dataclasses.asdict(recipe),
         "questions": len(asked),
         "losses": trainer.epoch_losses(),
         "versions": versions(),
+        "split": dataclasses.asdict(split),
+        "test": {"k": protocol.k, "hits": hits, "n": n},
+        "unread_records": len(unread),
     }
-    if split is not None:
-        held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
-        hits, n = recall(weights, held, protocol.k)
-        facts |= {
-            "split": dataclasses.asdict(split),
-            "test": {"k": protocol.k, "hits": hits, "n": n},
-        }
-    facts["unread_records"] = len(unread)
     plus = Plus(weights, frozenset(patients), facts)
     save_plus(folder, plus)
     return plus

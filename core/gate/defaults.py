@@ -1,4 +1,5 @@
-"""Default gates of arms that are configured without one: trained on first use, then cached."""
+"""Default gates of arms that are configured without one: that of ``qccs`` is trained on first use
+and cached, that of ``qccs_plus`` is part of the program."""
 
 from __future__ import annotations
 
@@ -9,16 +10,17 @@ from pathlib import Path
 
 from core import config as settings
 from core.gate.checkpoint import CARD
-from core.gate.cohort_training import PROTOCOL_FIELDS, UNIT_FIELDS, train_gate, train_plus_gate
-from core.gate.plus.checkpoint import STEM as PLUS_STEM
+from core.gate.cohort_training import PROTOCOL_FIELDS, train_gate
 from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.provenance import digest
 from core.storage.lock import exclusive
 
-GATE_VERSION, PLUS_VERSION = "gate-3", "plus-2"
-"""Changed whenever a default gate would be trained to other weights."""
+GATE_VERSION = "gate-3"
+"""Changed whenever the default gate of ``qccs`` would be trained to other weights."""
+PLUS_SHIPPED = Path(__file__).parent / "plus" / "shipped"
+"""The default gate of ``qccs_plus``, under every protocol; docs/log.md says how it was trained."""
 
 
 def default_gate(protocol: Protocol) -> Path:
@@ -26,65 +28,37 @@ def default_gate(protocol: Protocol) -> Path:
 
     Without a demo cohort in the data folder the same cohort is generated in a temporary folder.
     """
-    demo = _demo_cohort()
+    folder = default_gate_folder("qccs", protocol)
+    if (folder / CARD).exists():
+        return folder
+    with exclusive(folder.with_suffix(".lock")), tempfile.TemporaryDirectory() as place:
+        if not (folder / CARD).exists():  # another process may have trained it meanwhile
+            demo = _demo_cohort()
+            if demo is None:
+                from core.synthetic.cohort import make_clinical
+                from core.synthetic.letters import MIXED
 
-    def train(folder: Path) -> None:
-        if demo is not None:
+                demo = Path(place) / "demo"
+                make_clinical(demo, 40, 300, 42, dress=MIXED)
             train_gate(open_cohort(str(demo)), protocol, folder)
-            return
-        from core.synthetic.cohort import make_clinical
-        from core.synthetic.letters import MIXED
-
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "demo"
-            make_clinical(path, 40, 300, 42, dress=MIXED)
-            train_gate(open_cohort(str(path)), protocol, folder)
-
-    return _once(default_gate_folder("qccs", protocol), CARD, train)
-
-
-def default_plus(protocol: Protocol) -> Path:
-    """The folder of the default gate of ``qccs_plus``, trained if it does not exist."""
-
-    def train(folder: Path) -> None:
-        from core.synthetic.cohort import make_clinical
-
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "training"
-            make_clinical(path, 160, 250, 9001)
-            train_plus_gate(open_cohort(str(path)), protocol, folder, every_patient=True)
-
-    return _once(default_gate_folder("qccs_plus", protocol), f"{PLUS_STEM}.json", train)
+    return folder
 
 
 DEFAULT_GATES: Mapping[str, Callable[[Protocol], Path]] = {
     "qccs": default_gate,
-    "qccs_plus": default_plus,
+    "qccs_plus": lambda protocol: PLUS_SHIPPED,
 }
-"""Arm → the folder of its default gate, trained on first use."""
+"""Arm → the folder of its default gate, trained on first use where it has to be."""
 
 
 def default_gate_folder(name: str, protocol: Protocol) -> Path:
-    """The cache folder of the default gate of an arm of :data:`DEFAULT_GATES`."""
-    if name == "qccs":
-        demo = _demo_cohort()
-        cohort = "made" if demo is None else _cohort_digest(demo)
-        return _folder(protocol, PROTOCOL_FIELDS, GATE_VERSION, cohort)
-    return _folder(protocol, UNIT_FIELDS, PLUS_VERSION)
-
-
-def _folder(protocol: Protocol, fields: tuple[str, ...], version: str, *cohort: str) -> Path:
-    values = repr([(name, getattr(protocol, name)) for name in fields])
-    return settings.cache_folder() / "gates" / digest(version, values, *cohort)[:16]
-
-
-def _once(folder: Path, card: str, train: Callable[[Path], None]) -> Path:
-    """``folder``, after ``train`` has written its ``card``, in one process alone."""
-    if not (folder / card).exists():
-        with exclusive(folder.with_suffix(".lock")):
-            if not (folder / card).exists():
-                train(folder)
-    return folder
+    """The folder of the default gate of an arm of :data:`DEFAULT_GATES`."""
+    if name == "qccs_plus":
+        return PLUS_SHIPPED
+    demo = _demo_cohort()
+    cohort = "made" if demo is None else _cohort_digest(demo)
+    values = repr([(name, getattr(protocol, name)) for name in PROTOCOL_FIELDS])
+    return settings.cache_folder() / "gates" / digest(GATE_VERSION, values, cohort)[:16]
 
 
 def _demo_cohort() -> Path | None:

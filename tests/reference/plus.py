@@ -1,5 +1,5 @@
 """QCCS plus the plain way: sentence by sentence and word by word, as core.gate.plus.features
-tells it."""
+says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def _weight(weights: PlusWeights, word: str, idf: float) -> float:
     return math.log1p(math.exp(float(weights.idf[0]) * idf + float(weights.idf[1]) + trained))
 
 
-def scores(weights: PlusWeights, texts: Sequence[str], question: str) -> list[float]:
+def scores(
+    weights: PlusWeights, texts: Sequence[str], question: str, cosine: Sequence[float]
+) -> list[float]:
     """Score of each sentence for a question that has words."""
     corpus, asked = [words(text) for text in texts], words(question)
     n = len(corpus)
@@ -44,31 +46,17 @@ def scores(weights: PlusWeights, texts: Sequence[str], question: str) -> list[fl
     share = [_weight(weights, word, idf(word)) for word in asked]
     share = [one / sum(share) for one in share]
     vectors = [_vector(weights, word) for word in asked]
-    mean = sum(a * v for a, v in zip(share, vectors, strict=True))
-    mean = mean / max(float(np.linalg.norm(mean)), 1e-12)
     totals: list[float] = []
-    for line, score in zip(corpus, lexical, strict=True):
+    for line, score, similarity in zip(corpus, lexical, cosine, strict=True):
         line_vectors = [_vector(weights, word) for word in line]
-        weights_of_line = [_weight(weights, word, idf(word)) for word in line]
-        near = [[max(0.0, float(v @ u)) for u in line_vectors] for v in vectors]
-        best = [max(row, default=0.0) for row in near]
-        pooled = sum(
-            (w * u for w, u in zip(weights_of_line, line_vectors, strict=True)), np.zeros(len(mean))
-        )
-        pooled = pooled / max(float(np.linalg.norm(pooled)), 1e-12)
-        covered = sum(
-            w * max((row[i] for row in near), default=0.0) for i, w in enumerate(weights_of_line)
-        ) / max(sum(weights_of_line), 1e-6)
+        near = [[max(0.0, float(v @ u)) ** 4 for u in line_vectors] for v in vectors]
         features = [
             score / largest,
             math.log1p(score),
-            sum(a * b for a, b in zip(share, best, strict=True)),
-            sum(a * b**4 for a, b in zip(share, best, strict=True)),
-            sum(a * b**16 for a, b in zip(share, best, strict=True)),
-            max(a * b for a, b in zip(share, best, strict=True)),
-            float(pooled @ mean),
-            covered,
-            math.log1p(len(line)),
+            61 / (61 + sum(other > score for other in lexical)) if score > 0 else 0.0,
+            61 / (61 + sum(other > similarity for other in cosine)),
+            similarity,
+            sum(a * max(row, default=0.0) for a, row in zip(share, near, strict=True)),
         ]
         totals.append(GATE_SCALE * sum(h * f for h, f in zip(weights.head, features, strict=True)))
     return totals

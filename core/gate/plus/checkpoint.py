@@ -12,7 +12,7 @@ from core.errors import DataError
 from core.gate.checkpoint import load_arrays, save_arrays
 from core.gate.plus.features import FEATURES, HASHING, PlusWeights
 
-STEM, FORMAT = "plus", "midchart-plus-1"
+STEM, FORMAT = "plus", "midchart-plus-2"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,24 +1,19 @@
 """Attribution of a sentence's QCCS-plus score to its words.
 
-Every feature is a sum over words: the nearest word of the sentence gets the part of a question's
-word, each word its own term of the pooled cosine and the coverage. The length is the base. The
-parts add up to the score.
+The nearest word of the sentence gets the part of a question's word, and BM25's features are divided
+in proportion to BM25. Rank and cosine by MiniLM are of the whole sentence and make up the base. The
+parts and the base add up to the score.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.gate.plus.features import (
-    BENT,
-    FEATURES,
     GATE_SCALE,
     PlusRecord,
     PlusWeights,
-    QuestionWords,
     nearness,
     question_words,
 )
@@ -27,67 +22,41 @@ from core.types import Explanation, Term
 
 NOTE = (
     "Each word's part of the score: its BM25 part, and how near it is to words of the question by "
-    "learned vectors. The parts and the base (the sentence's length) add up to the score."
+    "learned vectors. The parts and the base (rank and cosine of the sentence by MiniLM) add up to "
+    "the score."
 )
 
 
 def explain(
-    weights: PlusWeights, record: PlusRecord, question: str, place: int, text: str
+    weights: PlusWeights,
+    record: PlusRecord,
+    question: str,
+    cosine: NDArray[np.float64],
+    place: int,
+    text: str,
 ) -> Explanation:
     """The part of each distinct word of sentence number ``place``, whose text is ``text``,
-    largest first."""
-    asked = question_words(question, record.words)
-    if not asked.words:
+    largest first; ``cosine`` [n] as in :func:`core.gate.plus.features.scores`."""
+    asked = question_words(question, record.words, cosine)
+    if not asked.words or not record.words.vocabulary:
         return Explanation((), 0.0, NOTE)
-    head: dict[str, float] = dict(
-        zip(FEATURES, (GATE_SCALE * weights.head.astype(np.float64)).tolist(), strict=True)
-    )
+    head = GATE_SCALE * weights.head.astype(np.float64)
+    terms = head[:-1] * asked.fixed[place]
+    lexical, semantic = float(terms[:3].sum()), float(terms[3:].sum())
+    sums: dict[str, float] = {}
+    vocabulary, index = record.words.vocabulary, record.words.bm25
     tokens = record.words.tokens[record.words.offsets[place] : record.words.offsets[place + 1]]
-    parts = np.zeros(len(tokens))
-    base = head["length"] * float(np.log1p(np.float32(len(tokens))))
     if len(tokens):
-        near, share, mean = nearness(weights, record, asked)
-        similarities = near[tokens].astype(np.float64)
-        nearest = similarities.argmax(axis=0)
-        best = similarities.max(axis=0)
-        for name, power in (("nearest", 1), *((f"nearest_{p}", p) for p in BENT)):
-            np.add.at(parts, nearest, head[name] * share * best**power)
-        strongest = int((share * best).argmax())
-        parts[nearest[strongest]] += head["strongest"] * share[strongest] * best[strongest]
-        token_weights = record.weights[tokens].astype(np.float64)
-        total = token_weights[:, None] * record.vectors[tokens]
-        length = max(float(np.linalg.norm(total.sum(axis=0))), 1e-12)
-        parts += head["pooled"] * (total @ mean) / length
-        parts += head["covered"] * token_weights * similarities.max(axis=1) / record.totals[place]
-        parts += _bm25(record, asked, place, tokens, head)
-    vocabulary = record.words.vocabulary
+        near, share = nearness(weights, record, asked)
+        sums = {vocabulary[token]: 0.0 for token in tokens}
+        nearest = near[tokens].argmax(axis=0)
+        for token, q in zip(tokens[nearest], range(len(share)), strict=True):
+            sums[vocabulary[token]] += head[-1] * float(share[q] * near[token, q])
+    if asked.bm25[place] > 0:
+        for word, part in index.explain(asked.words, place):
+            sums[word] += lexical * part / float(asked.bm25[place])
     spans: dict[str, list[tuple[int, int]]] = {}
     for word, start, end in word_spans(text):
         spans.setdefault(word, []).append((start, end))
-    sums: dict[str, float] = {}
-    for token, part in zip(tokens.tolist(), parts.tolist(), strict=True):
-        word = vocabulary[token]
-        sums[word] = sums.get(word, 0.0) + part
-    terms = [Term(word, part, tuple(spans.get(word, ()))) for word, part in sums.items()]
-    return Explanation(tuple(sorted(terms, key=lambda t: -abs(t.part))), base, NOTE)
-
-
-def _bm25(
-    record: PlusRecord,
-    asked: QuestionWords,
-    place: int,
-    tokens: NDArray[np.int64],
-    head: Mapping[str, float],
-) -> NDArray[np.float64]:
-    """BM25's features by word, the logarithm in proportion to BM25."""
-    parts = np.zeros(len(tokens))
-    score, largest = float(asked.bm25[place]), max(float(asked.bm25.max()), 1e-6)
-    if score <= 0.0:
-        return parts
-    scale = head["bm25_share"] / largest + head["bm25_log"] * np.log1p(score) / score
-    first: dict[int, int] = {}
-    for i, token in enumerate(tokens.tolist()):
-        first.setdefault(token, i)
-    for word, part in record.words.bm25.explain(asked.words, place):
-        parts[first[record.words.bm25.terms[word]]] += scale * part
-    return parts
+    parts = [Term(word, part, tuple(spans.get(word, ()))) for word, part in sums.items()]
+    return Explanation(tuple(sorted(parts, key=lambda t: -abs(t.part))), semantic, NOTE)

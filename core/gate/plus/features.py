@@ -1,17 +1,14 @@
 """QCCS plus: a record as words, and the features and scores of its sentences, without torch.
 
 Words have unit vectors v (mean of their n-grams' embeddings) and weights w (softplus of idf and a
-learned part), normalised over the question to shares a. near(q, u) = max(0, v_q · v_u). Features
-of a sentence s:
+learned part), normalised over the question to shares a. Features of a sentence s:
 
 ====================  ============================================================
 bm25_share, bm25_log  BM25 over its largest value in the record; log(1 + BM25)
-nearest               Σ_q a_q · max_{u in s} near(q, u)
-nearest_4, _16        the same with near to the 4th and 16th power: near-exact words
-strongest             max_q a_q · max_{u in s} near(q, u)
-pooled                cosine of the weighted mean vectors of question and sentence
-covered               share of the sentence's weight that some word of the question is near to
-length                log(1 + words)
+rank_bm25             61 / (60 + rank) by BM25; 0 for a sentence without a question word
+rank_minilm           61 / (60 + rank) by MiniLM's cosine with the question
+cosine                that cosine
+nearest_4             Σ_q a_q · max_{u in s} max(0, v_q · v_u)⁴: near words count most
 ====================  ============================================================
 
 No feature describes where in a record, or in what kind of entry, a sentence is.
@@ -28,6 +25,7 @@ from numpy.typing import NDArray
 from core.bm25 import BM25Index
 from core.gate.ngrams import Bags, Hashing, hasher
 from core.gate.scorer import DECIMALS, pooled
+from core.stats.fusion import OFFSET, reciprocal_ranks
 from core.text import words
 
 HASHING = Hashing("blake2", n=3, buckets=10_000)
@@ -78,13 +76,15 @@ class RecordWords:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class QuestionWords:
-    """The words of a question [q], their idf in the record [q] (a word it lacks is rarest), and
-    BM25 of every sentence [n], never negative."""
+    """The words of a question [q], their idf in the record [q] (a word it lacks is rarest), BM25 of
+    every sentence [n], never negative, and the features that nothing learned changes, all but the
+    last, [n, features - 1]."""
 
     words: tuple[str, ...]
     idf: Floats
     bags: Bags
     bm25: NDArray[np.float64]
+    fixed: Floats
 
 
 def _idf(frequency: NDArray[np.float64], sentences: int) -> Floats:
@@ -102,8 +102,10 @@ def record_words(texts: Sequence[str], hashing: Hashing = HASHING) -> RecordWord
     return RecordWords(vocabulary, tokens, offsets, idf, word_bags(vocabulary, hashing), index)
 
 
-def question_words(question: str, record: RecordWords, hashing: Hashing = HASHING) -> QuestionWords:
-    """A question's words as asked of a record."""
+def question_words(
+    question: str, record: RecordWords, cosine: NDArray[np.float64], hashing: Hashing = HASHING
+) -> QuestionWords:
+    """A question's words as asked of a record; ``cosine`` [n]: of its sentences, by MiniLM."""
     asked = tuple(words(question))
     terms = record.bm25.terms
     unseen = float(_idf(np.zeros(1), record.sentences)[0])
@@ -112,20 +114,25 @@ def question_words(question: str, record: RecordWords, hashing: Hashing = HASHIN
     )
     # Words of most sentences can have negative BM25; here they count as 0.
     bm25 = np.maximum(record.bm25.scores(asked), 0.0)
-    return QuestionWords(asked, idf, word_bags(asked, hashing), bm25)
+    columns = [
+        bm25 / max(float(bm25.max(initial=0.0)), 1e-6),
+        np.log1p(bm25),
+        *((1 + OFFSET) * column for column in reciprocal_ranks(bm25, cosine)),
+        cosine,
+    ]
+    fixed = np.stack(columns, axis=1).astype(np.float32)
+    return QuestionWords(asked, idf, word_bags(asked, hashing), bm25, fixed)
 
 
 # Features.
 
-FEATURES = (
-    "bm25_share", "bm25_log", "nearest", "nearest_4", "nearest_16", "strongest", "pooled",
-    "covered", "length",
-)  # fmt: skip
-BENT = (4, 16)
+FEATURES = ("bm25_share", "bm25_log", "rank_bm25", "rank_minilm", "cosine", "nearest_4")
+POWER = 4
+"""Power of the similarity of two words: a word that is somewhat alike counts for little."""
 GATE_SCALE = 4.0
 """Scale of the score, so that the head's weights are of the size that AdamW moves them by."""
-START = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-"""The head before training: BM25, and how near the nearest words are."""
+START = (0.0, 0.0, 1.0, 1.0, 0.0, 1.0)
+"""The head before training: the arm hybrid's score, times 61, and the nearest words."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -141,14 +148,10 @@ class PlusWeights:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlusRecord:
-    """A prepared record: unit ``vectors`` [v, dim] and ``weights`` [v] of its words, weighted
-    mean ``pooled`` [n, dim] and total weight ``totals`` [n] of its sentences."""
+    """A prepared record and the unit ``vectors`` [v, dim] of its words."""
 
     words: RecordWords
     vectors: Floats
-    weights: Floats
-    pooled: Floats
-    totals: Floats
 
 
 def _unit(rows: Floats) -> Floats:
@@ -166,62 +169,40 @@ def word_weights(weights: PlusWeights, bags: Bags, idf: Floats) -> Floats:
     return np.logaddexp(0.0, weights.idf[0] * idf + weights.idf[1] + learned).astype(np.float32)
 
 
-def segments(values: Floats, offsets: NDArray[np.int64], how: np.ufunc) -> Floats:
-    """``how`` (add or maximum) over each sentence's rows of ``values`` [t, …]; 0 for a sentence
-    without words."""
-    out = np.zeros((len(offsets) - 1, *values.shape[1:]), dtype=np.float32)
-    full = np.flatnonzero(np.diff(offsets))
-    if len(full):
-        out[full] = how.reduceat(values, offsets[:-1][full], axis=0)
-    return out
-
-
-def ready(weights: PlusWeights, texts: list[str]) -> PlusRecord:
+def ready(weights: PlusWeights, texts: Sequence[str]) -> PlusRecord:
     """Prepare a record from the texts [n] of its sentences, whatever the question."""
     record = record_words(texts)
-    vectors = word_vectors(weights, record.bags)
-    weight_by_word = word_weights(weights, record.bags, record.idf)
-    means = _unit(
-        segments((weight_by_word[:, None] * vectors)[record.tokens], record.offsets, np.add)
-    )
-    totals = np.maximum(segments(weight_by_word[record.tokens], record.offsets, np.add), 1e-6)
-    return PlusRecord(record, vectors, weight_by_word, means, totals)
+    return PlusRecord(record, word_vectors(weights, record.bags))
 
 
 def nearness(
     weights: PlusWeights, record: PlusRecord, question: QuestionWords
-) -> tuple[Floats, Floats, Floats]:
-    """near [v, q], the shares a [q] of the question's words, and their weighted mean [dim]."""
+) -> tuple[Floats, Floats]:
+    """Similarity of each word of the record and the question to the power 4 [v, q], and the
+    shares of the question's words [q]."""
     asked = word_vectors(weights, question.bags)
     share = word_weights(weights, question.bags, question.idf)
-    share = share / share.sum()
-    return np.maximum(record.vectors @ asked.T, 0.0), share, _unit(share @ asked)
+    near = np.maximum(record.vectors @ asked.T, 0.0)
+    return near**POWER, share / share.sum()
 
 
 def features(weights: PlusWeights, record: PlusRecord, question: QuestionWords) -> Floats:
     """The features of each sentence, [n, features]."""
+    near, share = nearness(weights, record, question)
     tokens, offsets = record.words.tokens, record.words.offsets
-    near, share, mean = nearness(weights, record, question)
-    nearest = segments(near[tokens], offsets, np.maximum)
-    covered = segments((near.max(axis=1) * record.weights)[tokens], offsets, np.add)
-    bm25 = question.bm25.astype(np.float32)
-    columns = [
-        bm25 / max(float(bm25.max()), 1e-6),
-        np.log1p(bm25),
-        nearest @ share,
-        *((nearest**power) @ share for power in BENT),
-        (nearest * share).max(axis=1),
-        record.pooled @ mean,
-        covered / record.totals,
-        np.log1p(np.diff(offsets)),
-    ]
-    return np.stack(columns, axis=1).astype(np.float32)
+    nearest = np.zeros((record.words.sentences, len(share)), dtype=np.float32)
+    with_words = np.flatnonzero(np.diff(offsets))
+    if len(with_words):
+        nearest[with_words] = np.maximum.reduceat(near[tokens], offsets[with_words], axis=0)
+    return np.column_stack([question.fixed, nearest @ share])
 
 
-def scores(weights: PlusWeights, record: PlusRecord, question: str) -> NDArray[np.float64]:
+def scores(
+    weights: PlusWeights, record: PlusRecord, question: str, cosine: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Score of each sentence, float64 [n], rounded to six decimals; all 0 for a question without
-    words."""
-    asked = question_words(question, record.words)
+    words. ``cosine`` [n]: of each sentence with the question, by MiniLM."""
+    asked = question_words(question, record.words, cosine)
     if not asked.words or not record.words.vocabulary:
         return np.zeros(record.words.sentences)
     logits = features(weights, record, asked).astype(np.float64) @ weights.head.astype(np.float64)

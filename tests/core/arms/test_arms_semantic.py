@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from core.arms import ARMS
-from core.arms.hybrid import fused, ranks
 from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.protocol import Protocol
+from core.stats.fusion import ranks, reciprocal_ranks
 from core.types import Budget, Event, Instruction, Record
 from tests.reference import dense as plain_dense
 from tests.reference import mmr as plain_mmr
@@ -62,7 +62,7 @@ def test_duplicate_lines_score_equally_and_the_earlier_comes_first():
 def test_fused_ranks_computed_by_hand():
     lexical, semantic = np.array([2.0, 0.0, 1.0, 2.0]), np.array([0.1, 0.9, 0.3, 0.3])
     expected = [1 / 61 + 1 / 64, 0 + 1 / 61, 1 / 63 + 1 / 62, 1 / 61 + 1 / 62]
-    assert fused(lexical, semantic) == pytest.approx(expected)
+    assert np.add(*reciprocal_ranks(lexical, semantic)) == pytest.approx(expected)
 
 
 def test_the_ranks_are_those_of_scipy():

@@ -20,6 +20,7 @@ from core.gate.plus.explanation import explain
 from core.gate.plus.features import (
     FEATURES,
     HASHING,
+    POWER,
     PlusWeights,
     features,
     question_words,
@@ -40,6 +41,7 @@ TEXTS = [
     "???",
     "Glucose: 143 mg/dL",
 ]
+COSINE = np.array([0.6, 0.2, -0.1, 0.3, 0.2, 0.0, 0.2])
 lines = st.lists(st.text("abc 12é<|", max_size=12), min_size=1, max_size=8)
 
 
@@ -60,22 +62,25 @@ def network(plus) -> PlusModel:
 def test_arrays_score_as_the_network_does(question: str):
     plus, record = random_plus(), record_words(TEXTS)
     with torch.no_grad():
-        expected = network(plus)(record, question_words(question, record)).numpy()
-    scored = scores(plus.weights, ready(plus.weights, TEXTS), question)
+        expected = network(plus)(record, question_words(question, record, COSINE)).numpy()
+    scored = scores(plus.weights, ready(plus.weights, TEXTS), question, COSINE)
     np.testing.assert_allclose(scored, expected, atol=1e-5)
-    np.testing.assert_allclose(scored, reference.scores(plus.weights, TEXTS, question), atol=1e-4)
+    plain = reference.scores(plus.weights, TEXTS, question, COSINE.tolist())
+    np.testing.assert_allclose(scored, plain, atol=1e-4)
 
 
 @given(lines, st.text("abc 12é", max_size=12))
 def test_equal_texts_score_alike_and_parts_add_up(texts: list[str], question: str):
     plus = random_plus()
     record = ready(plus.weights, [*texts, *texts])
-    scored = scores(plus.weights, record, question)
     n = len(texts)
+    place_of = {text: i for i, text in enumerate(texts)}
+    cosine = np.array([place_of[text] / 10 for text in (*texts, *texts)])
+    scored = scores(plus.weights, record, question, cosine)
     assert np.isfinite(scored).all()
     np.testing.assert_allclose(scored[:n], scored[n:], atol=2e-6)
     for place, text in enumerate(texts):
-        explanation = explain(plus.weights, record, question, place, text)
+        explanation = explain(plus.weights, record, question, cosine, place, text)
         assert explanation.total == pytest.approx(scored[place], abs=1e-4)
         for term in explanation.terms:
             for start, end in term.spans:
@@ -84,17 +89,18 @@ def test_equal_texts_score_alike_and_parts_add_up(texts: list[str], question: st
 
 def test_a_question_without_words_scores_nothing():
     plus = random_plus()
-    assert not scores(plus.weights, ready(plus.weights, TEXTS), "?!").any()
-    assert explain(plus.weights, ready(plus.weights, TEXTS), "?!", 0, TEXTS[0]).terms == ()
+    record = ready(plus.weights, TEXTS)
+    assert not scores(plus.weights, record, "?!", COSINE).any()
+    assert explain(plus.weights, record, "?!", COSINE, 0, TEXTS[0]).terms == ()
 
 
 def test_an_exact_match_is_nearer_than_any_other_word():
     plus = random_plus()
     record = ready(plus.weights, TEXTS)
-    asked = question_words("glucose", record.words)
-    nearest = features(plus.weights, record, asked)[:, FEATURES.index("nearest")]
-    assert nearest[1] == pytest.approx(1.0, abs=1e-6)
-    assert nearest[[0, 2, 3, 4, 5]].max() < 0.999
+    asked = question_words("glucose", record.words, COSINE)
+    nearest = features(plus.weights, record, asked)[:, FEATURES.index("nearest_4")]
+    assert nearest[1] ** (1 / POWER) == pytest.approx(1.0, abs=1e-6)
+    assert nearest[[0, 2, 3, 4, 5]].max() ** (1 / POWER) < 0.999
 
 
 @pytest.fixture(scope="module")
