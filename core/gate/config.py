@@ -61,12 +61,12 @@ class Recipe:
 class PlusRecipe:
     """How QCCS plus is trained: AdamW, warm-up, cosine; ``batch`` questions a step."""
 
-    epochs: int = 3
+    epochs: int = 8
     batch: int = 4
     rate: float = 1e-2
     decay: float = 1e-3
     warm: int = 30
-    dim: int = 32
+    dim: int = 16
     seed: int = 42
 
 

@@ -57,7 +57,7 @@ def default_gate_folder(name: str, protocol: Protocol) -> Path:
         return PLUS_SHIPPED
     demo = _demo_cohort()
     cohort = "made" if demo is None else _cohort_digest(demo)
-    values = repr([(name, getattr(protocol, name)) for name in PROTOCOL_FIELDS])
+    values = repr([(field, getattr(protocol, field)) for field in PROTOCOL_FIELDS])
     return settings.cache_folder() / "gates" / digest(GATE_VERSION, values, cohort)[:16]
 
 

@@ -19,9 +19,8 @@ from pages.ui.patient import score_arrays, timeline
 from pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
 from pages.ui.shared.cache import cached
 
-READING = frozenset(["cross_encoder", "llmlingua2", "map_reduce"]).union(
-    ["dense", "hybrid", "certain", "mmr", "qccs_plus"]
-)
+EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
+READING = frozenset(EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce"})
 """Arms whose first run on a record takes seconds, on a long one minutes."""
 SLOW = READING | {"qccs"}
 """Arms that are slow on a first run; the gate among them trains once and is quick afterwards."""

@@ -112,7 +112,7 @@ def cohort(tmp_path_factory):
 
 def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohort, tmp_path):
     protocol = api.parse()
-    plus = train_plus_gate(cohort, protocol, tmp_path, recipe=PlusRecipe(epochs=8, warm=5))
+    plus = train_plus_gate(cohort, protocol, tmp_path, recipe=PlusRecipe(epochs=16, warm=5))
     split = split_of(cohort, protocol)
     assert plus.patients == {*split.train, *split.validation}
     assert plus.patients.isdisjoint(split.test)
