@@ -128,7 +128,7 @@ def question_words(
 
 FEATURES = ("bm25_share", "bm25_log", "rank_bm25", "rank_minilm", "cosine", "nearest_4")
 POWER = 4
-"""Power of the similarity of two words: a word that is somewhat alike counts for little."""
+"""Power of the similarity of two words: a moderate similarity counts for little."""
 GATE_SCALE = 4.0
 """Scale of the score, so that the head's weights are of the size that AdamW moves them by."""
 START = (0.0, 0.0, 1.0, 1.0, 0.0, 1.0)
