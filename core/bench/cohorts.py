@@ -213,12 +213,14 @@ def result_rows() -> dict[str, Any]:
     """DuckDB's count compared with a data frame's group-by; columns are in memory in both."""
     plain = reference("tables")
     plan = Plan(
-        "bench", "answers", "", "",
-        tuple(ArmConfig(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(ARMS)),
-        tuple(ComponentSpec(f"reader{r}", {}, f"reader{r}") for r in range(READERS)),
-        tuple(ComponentSpec(f"judge{j}", {}, f"judge{j}") for j in range(JUDGES)),
-        Protocol(), None, {}, 0, {},
-    )  # fmt: skip
+        name="bench",
+        kind="answers",
+        data="",
+        arms=tuple(ArmConfig(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(ARMS)),
+        reader_entries=tuple(ComponentSpec(f"reader{r}", {}, f"reader{r}") for r in range(READERS)),
+        judge_entries=tuple(ComponentSpec(f"judge{j}", {}, f"judge{j}") for j in range(JUDGES)),
+        protocol=Protocol(),
+    )
     with TemporaryDirectory() as place:
         folder = Path(place)
         _write(folder)

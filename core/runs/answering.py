@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import Any, get_args
+from functools import cache
+from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
-from core.errors import MidchartError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from core.errors import MidchartError, WorkFailed
 from core.interfaces import GroupJudge, GroupReader, Judge, Reader
 from core.judges.failure import failure_kind
 from core.judges.offline import reference_of
@@ -37,7 +39,9 @@ from core.runs.rows import (
 )
 from core.text import words
 from core.text.prompt import build_prompt, frame_of
-from core.types import Answer, Gold, Instruction, Outcome, Prompt, Selection, Usage, Verdict
+from core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
+
+T = TypeVar("T")
 
 # Selections.
 
@@ -212,32 +216,46 @@ def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) ->
 
 
 def _checked(answer: object) -> Answer:
-    """A reader's answer, or a failed one where it is malformed (readers are external code)."""
-    if not isinstance(answer, Answer):
-        return _failed(f"the reader gave a {type(answer).__name__} instead of an answer")
-    text: Any = answer.text
-    if not isinstance(text, str):
-        return _failed(f"the reader gave a {type(text).__name__} as the text of its answer")
-    if answer.status not in ("ok", "failed"):
-        return _failed(f"the reader gave the status {answer.status!r:.60}")
-    sources: Any = answer.sources
-    if not isinstance(sources, list | tuple):
-        return _failed(f"the reader gave a {type(sources).__name__} as the sources of its answer")
-    texts: tuple[Any, ...] = (answer.reason, answer.how, *sources)
-    if not all(isinstance(one, str) for one in texts):
-        return _failed("the reader gave a reason, a way or sources that are no texts")
-    counts: tuple[Any, ...] = (answer.prompt_tokens, answer.output_tokens, answer.reused_tokens)
-    times: tuple[Any, ...] = (answer.seconds, answer.peak_mb)
-    if not all(type(n) is int and n >= 0 for n in counts) or not all(map(_is_size, times)):
-        return _failed("the reader gave counts or times that are no such numbers")
+    """A reader's answer, or a failed one where it is malformed."""
+    if isinstance(answer, Answer) and isinstance(answer.sources, list):
+        answer = replace(answer, sources=tuple(answer.sources))
+    try:
+        answer = validated(answer, Answer)
+    except WorkFailed as error:
+        return _failed(f"the reader gave {error}")
     if answer.status == "failed" and not answer.reason:
         return _failed("the reader failed without a reason")
     return answer
 
 
-def _is_size(value: object) -> bool:
-    """Whether a value is a finite number from 0 on."""
-    return isinstance(value, int | float) and isfinite(value) and value >= 0
+@cache
+def _model(of: type[Any]) -> type[BaseModel]:
+    """The model of a dataclass: strict types, and finite numbers of at least 0."""
+    size: Any = Annotated[float, Field(ge=0)]
+    least: dict[Any, Any] = {
+        int: Annotated[int, Field(ge=0)],
+        float: size,
+        float | None: Optional[size],  # noqa: UP045 - the type is a value here
+    }
+    fields: dict[str, Any] = {n: (least.get(t, t), ...) for n, t in get_type_hints(of).items()}
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    return create_model(of.__name__, __config__=strict, **fields)
+
+
+def validated(value: object, of: type[T]) -> T:
+    """A value of external code (readers and judges are), its fields held to their types.
+
+    Raises WorkFailed with what it is instead.
+    """
+    name = of.__name__.lower()
+    if not isinstance(value, of):
+        raise WorkFailed(f"a {type(value).__name__} instead of its {name}")
+    try:
+        fields = _model(of).model_validate({n: getattr(value, n) for n in get_type_hints(of)})
+    except ValidationError as error:
+        field = error.errors(include_input=False, include_url=False)[0]["loc"][0]
+        raise WorkFailed(f"a malformed {name}: its field {field!r}") from None
+    return of(**dict(fields))
 
 
 def _failed(reason: str) -> Answer:
@@ -270,33 +288,16 @@ def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
 
 
 def _checked_verdict(verdict: object) -> Verdict:
-    """A judge's verdict, or a failed one where it is malformed (judges are external code)."""
-    if not isinstance(verdict, Verdict):
-        return _failed_verdict(f"the judge gave a {type(verdict).__name__} instead of a verdict")
-    if verdict.outcome not in get_args(Outcome):
-        return _failed_verdict(f"the judge gave the outcome {verdict.outcome!r:.60}")
-    texts: tuple[Any, ...] = (verdict.raw, verdict.reason)
-    if not all(isinstance(text, str) for text in texts) or type(verdict.refusal) is not bool:
-        return _failed_verdict("the judge gave a verdict whose texts are no texts")
-    if verdict.usage is not None and not _is_usage(verdict.usage):
-        return _failed_verdict("the judge gave a usage whose counts or costs are no such numbers")
+    """A judge's verdict, or a failed one where it is malformed."""
+    try:
+        verdict = validated(verdict, Verdict)
+        if verdict.usage is not None:
+            verdict = replace(verdict, usage=validated(verdict.usage, Usage))
+    except WorkFailed as error:
+        return _failed_verdict(f"the judge gave {error}")
+    if verdict.outcome == "failed" and not verdict.reason:
+        return replace(verdict, reason="the judge failed without a reason")
     return verdict
-
-
-def _is_usage(usage: object) -> bool:
-    """Whether a usage has texts, counts from 0 on, and a finite cost or none."""
-    if not isinstance(usage, Usage):
-        return False
-    texts: tuple[Any, ...] = (usage.model, usage.how)
-    counts: tuple[Any, ...] = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    cost: Any = 0.0 if usage.cost_usd is None else usage.cost_usd
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(type(count) is int and count >= 0 for count in counts)
-        and type(cost) in (int, float)
-        and isfinite(cost)
-        and cost >= 0
-    )
 
 
 def _failed_verdict(reason: str) -> Verdict:
@@ -392,10 +393,7 @@ class Judging:
         with closing(verdicts):
             for index, result in verdicts:
                 pending, case = batch[index]
-                verdict = _checked_verdict(result)
-                if verdict.outcome == "failed" and not verdict.reason:
-                    verdict = replace(verdict, reason="the judge failed without a reason")
-                self._write(pending, verdict, case, time.perf_counter() - start)
+                self._write(pending, _checked_verdict(result), case, time.perf_counter() - start)
                 start = time.perf_counter()
 
     @staticmethod

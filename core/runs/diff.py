@@ -16,13 +16,12 @@ import numpy as np
 from core.errors import InputError
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.evidence import UNLOCATED
+from core.runs.facts import facts
 from core.runs.paired import adjust, difference, no_pair, resampled
 from core.runs.parts import counted_store, part_of
 from core.runs.plan import RULE_JUDGES, Plan
-from core.runs.reviews import review_verdicts, reviews_of
-from core.runs.rows import COUNTS
+from core.runs.reviews import reviews_of, with_reviews
 from core.runs.status import status
-from core.storage.rows import RowStore
 
 Row = dict[str, Any]
 Cell = tuple[str, str, str]
@@ -31,7 +30,6 @@ Right = Mapping[str, tuple[str, bool | None]]
 is unscored (unparsed or failed). What nothing could be scored on is left out."""
 Pairs = Sequence[tuple[str, bool | None, bool | None]]
 """Record, the baseline's outcome and the run's."""
-SCORED = {"correct": True, "incorrect": False}
 NOT_COMPARED = frozenset({"run", "created", "spec.name", "spec.group"})
 ACCURACY = "accuracy"
 IN_PROMPT = "evidence in the prompt"
@@ -129,65 +127,45 @@ def _named(run: _Run) -> Row:
 
 def _read(run: str) -> _Run:
     folder = find_run(run)
-    plan = folder.plan()
-    store, part = counted_store(folder, plan), part_of(folder, plan)
+    plan, reviews = folder.plan(), reviews_of(folder)
+    store = counted_store(folder, plan)
     cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
     cut_at: dict[Cell, dict[str, int]] = defaultdict(dict)
-    reviews = reviews_of(folder)
 
     def add(measure: str, row: Row, right: bool | None) -> None:
         by_cell = cells.setdefault(measure, defaultdict(dict))
         by_cell[_cell(row)][row["instruction"]] = (row["record"], right)
 
     if "verdicts" in store.schemas:
-        judged = store.select(
-            "verdicts",
-            "label, reader, judge, instruction, record, outcome, answer_key, prompt_hash",
-            f"{COUNTS} AND ({store.counted})",
-        )
-        answered = {row["key"] for row in store.select("answers", "key", "status = 'ok'")}
-        # An answer without anything to judge it by is no failure of this run.
-        rows = [
-            row
-            for row in judged
-            if row["outcome"] != "failed"
-            or row["prompt_hash"] is not None
-            or row["answer_key"] not in answered
-        ]
-        people = review_verdicts(folder, reviews)
-        for row in [*rows, *(row for row in people if row["record"] not in part.left_out)]:
-            add(ACCURACY, row, SCORED.get(row["outcome"]))
-    for row in _evidence_rows(store):
-        add(KEPT, row, row["evidence"])
-        add(IN_PROMPT, row, row["evidence_in_prompt"])
-        if row["prompt_cut"]:
-            cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
-    if not any(
-        right is not None
-        for by_cell in cells.get(IN_PROMPT, {}).values()
-        for _, right in by_cell.values()
-    ):
-        cells.pop(IN_PROMPT, None)  # nothing limits a prompt
-    return _Run(folder, plan, cells, reviews.judges, cut_at)
-
-
-def _cell(row: Row) -> Cell:
-    return row["label"], row["reader"], row["judge"]
-
-
-def _evidence_rows(store: RowStore) -> list[Row]:
-    """Selections and answers whose question has located evidence; without a prompt, whether it
-    holds the evidence is null."""
+        with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
+            # An answer without anything to judge it by is no failure of this run.
+            for row in ask(
+                "SELECT label, reader, judge, instruction, record, correct FROM judged "
+                "JOIN questions USING (question) WHERE NOT unjudgeable ORDER BY answer"
+            ):
+                add(ACCURACY, row, row["correct"])
     main = next((name for name in ("selections", "answers") if name in store.schemas), "")
-    if not main:
-        return []
+    # Selections and answers whose question has located evidence; without a prompt, whether it holds
+    # the evidence is null.
     reader = "reader" if main == "answers" else "'' AS reader"
     columns = (
         f"label, {reader}, '' AS judge, instruction, record, evidence, evidence_in_prompt, "
         "prompt_cut, prompt_tokens"
     )
     located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
-    return store.select(main, columns, f"({store.counted}) AND {located}")
+    located_rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
+    limited = any(row["evidence_in_prompt"] is not None for row in located_rows)
+    for row in located_rows:
+        add(KEPT, row, row["evidence"])
+        if limited:
+            add(IN_PROMPT, row, row["evidence_in_prompt"])
+        if row["prompt_cut"]:
+            cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
+    return _Run(folder, plan, cells, reviews.judges, cut_at)
+
+
+def _cell(row: Row) -> Cell:
+    return row["label"], row["reader"], row["judge"]
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -204,30 +182,27 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _spec_rows(runs: Sequence[_Run]) -> list[Row]:
     derived = ("found", "position")
     flat = [{k: v for k, v in _flat(run.plan.raw) if not k.startswith(derived)} for run in runs]
-    fields = dict.fromkeys(field for one in flat for field in one)
     rows: list[Row] = []
-    for field in fields:
+    for field in dict.fromkeys(field for one in flat for field in one):
         # A field that an older run does not have reads as an empty one.
-        shown = {run.folder.id: _shown(o.get(field)) for run, o in zip(runs, flat, strict=True)}
-        if field not in NOT_COMPARED and len(set(shown.values())) > 1:
-            rows.append({"field": field, **shown})
+        shown = [_shown(one.get(field)) for one in flat]
+        if field not in NOT_COMPARED and len(set(shown)) > 1:
+            ids = (run.folder.id for run in runs)
+            rows.append({"field": field, **dict(zip(ids, shown, strict=True))})
     return rows
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return ""
     if isinstance(value, list):
         return ", ".join(map(str, cast("list[Any]", value)))
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def _matched(first_names: Sequence[str], second_names: Sequence[str]) -> list[tuple[str, str]]:
     """Names of both; where they share none and each has one, those two."""
     both = [(name, name) for name in first_names if name in second_names]
-    return both or (
-        [(first_names[0], second_names[0])] if len(first_names) == len(second_names) == 1 else []
-    )
+    alone = len(first_names) == len(second_names) == 1
+    return both or ([(first_names[0], second_names[0])] if alone else [])
 
 
 def _measure(base: _Run, run: _Run) -> str:
@@ -241,25 +216,20 @@ def _pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell, list[str]]]:
     if not measure:
         return
 
-    def labels(one: _Run) -> list[str]:
-        return [entry.label for entry in one.plan.arms]
-
+    labels, other_labels = ([arm.label for arm in one.plan.arms] for one in (base, run))
     readers = _matched(base.plan.readers, run.plan.readers) or [("", "")]
     judges = [("", "")]
     if measure == ACCURACY:
         judges = _matched(base.plan.judges, run.plan.judges)
         judges += [(name, name) for name in base.people if name in run.people]
-    for arm, other_arm in _matched(labels(base), labels(run)):
+    for arm, other_arm in _matched(labels, other_labels):
         for reader, other_reader in readers:
             for judge, other_judge in judges:
                 first, second = (arm, reader, judge), (other_arm, other_reader, other_judge)
                 if first in base.cells[measure] and second in run.cells[measure]:
                     before, after = base.cells[measure][first], run.cells[measure][second]
-                    yield (
-                        first,
-                        second,
-                        [i for i in before if i in after and before[i][0] == after[i][0]],
-                    )
+                    common = [i for i in before if i in after and before[i][0] == after[i][0]]
+                    yield first, second, common
 
 
 def _results(base: _Run, run: _Run) -> list[Row]:
@@ -294,14 +264,9 @@ def _lost(whose: str, run: _Run, cell: Cell, instructions: Sequence[str]) -> Row
 
 def _names(run: _Run, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
     """The columns that name a comparison."""
-    arm, reader, judge = map(_both, base_cell, run_cell)
-    return {
-        "run": run.folder.id, "arm": arm, "reader": reader, "judge": judge, "measure": measure,
-    }  # fmt: skip
-
-
-def _both(first: str, second: str) -> str:
-    return first if first == second else f"{first} → {second}"
+    both = [a if a == b else f"{a} → {b}" for a, b in zip(base_cell, run_cell, strict=True)]
+    named = dict(zip(("arm", "reader", "judge"), both, strict=True))
+    return {"run": run.folder.id, **named, "measure": measure}
 
 
 def _difference(base: _Run, pairs: Pairs, cell: Cell) -> Row:

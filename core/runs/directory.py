@@ -129,21 +129,21 @@ class RunDirectory:
         EXPERIMENTS.get(spec["kind"])
         raw["protocol"] = _with_judge_prompt(raw["protocol"], spec["judges"])
         return Plan(
-            spec["name"],
-            spec["kind"],
-            raw["cohort"]["path"],
-            raw["cohort"]["digest"],
-            tuple(ArmConfig(**entry) for entry in spec["arms"]),
-            tuple(ComponentSpec.read(entry) for entry in spec["readers"]),
-            tuple(ComponentSpec.read(entry) for entry in spec["judges"]),
-            parse(raw["protocol"]),
-            spec["limit"],
-            spec.get("options", {}),
-            raw["planned"],
-            raw,
-            tuple(spec.get("allow_hosts", ())),
-            spec.get("part", ""),
-            spec.get("group", ""),
+            name=spec["name"],
+            kind=spec["kind"],
+            data=raw["cohort"]["path"],
+            digest=raw["cohort"]["digest"],
+            arms=tuple(ArmConfig(**entry) for entry in spec["arms"]),
+            reader_entries=tuple(ComponentSpec.read(entry) for entry in spec["readers"]),
+            judge_entries=tuple(ComponentSpec.read(entry) for entry in spec["judges"]),
+            protocol=parse(raw["protocol"]),
+            limit=spec["limit"],
+            part=spec.get("part", ""),
+            options=spec.get("options", {}),
+            allow_hosts=tuple(spec.get("allow_hosts", ())),
+            group=spec.get("group", ""),
+            planned=raw["planned"],
+            raw=raw,
         )
 
     def note(self, action: str, **facts: Any) -> None:

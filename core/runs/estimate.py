@@ -127,15 +127,13 @@ def _probe_key(spec: Spec, path: Path) -> str:
     return blake2b(json.dumps(facts).encode(), digest_size=12).hexdigest()
 
 
-def _components(what: Spec | Plan) -> list[list[str]]:
+def _components(what: Spec) -> list[list[str]]:
     """Labels of arms, readers and judges."""
-    plan = isinstance(what, Plan)
-    readers = what.reader_entries if plan else what.readers
-    judges = what.judge_entries if plan else what.judges
-    return [sorted(entry.label for entry in entries) for entries in (what.arms, readers, judges)]
+    arms = [arm.label for arm in what.arms]
+    return [sorted(labels) for labels in (arms, what.readers, what.judges)]
 
 
-def _options(what: Spec | Plan) -> dict[str, Any]:
+def _options(what: Spec) -> dict[str, Any]:
     """A kind's own fields as a plan holds them, without those that only count items."""
     written: dict[str, Any] = json.loads(json.dumps(dict(what.options)))
     return {name: value for name, value in written.items() if name not in COUNTING}
@@ -195,8 +193,7 @@ CHARACTERS = 4.0
 """Characters of a token of English."""
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
+class Writing(NamedTuple):
     """Of one record: calls, tokens read, tokens written."""
 
     calls: float
@@ -311,51 +308,35 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
     )
 
 
-def _reader(
-    spec: Spec, entry: ComponentSpec, instructions: Sequence[Instruction], lengths: Lengths
-) -> dict[str, Any]:
-    window = int(entry.options.get("window") or WINDOW)
-    prompts = [lengths.prompt(arm, window, spec.protocol) for arm in spec.arms]
-    calls = len(instructions) * len(spec.arms)
-    return {
-        "label": entry.label,
-        "calls": calls,
-        "read_tokens": round(sum(prompts) * len(instructions)),
-        "written_tokens": round(calls * spec.protocol.answer_tokens * ANSWER),
-    }
+def _row(label: str, calls: float, read: float, written: float) -> dict[str, Any]:
+    """Calls of a component, and the tokens that it reads and writes in all."""
+    sizes = {"calls": calls, "read_tokens": read, "written_tokens": written}
+    return {"label": label, **{name: round(size) for name, size in sizes.items()}}
 
 
-def _arms_reader(
-    spec: Spec, arm: ArmConfig, instructions: Sequence[Instruction], lengths: Lengths
-) -> dict[str, Any]:
+def _window(entry: ComponentSpec) -> int:
+    return int(entry.options.get("window") or WINDOW)
+
+
+def _reader(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
+    prompts = [lengths.prompt(arm, _window(entry), spec.protocol) for arm in spec.arms]
+    calls = questions * len(spec.arms)
+    written = calls * spec.protocol.answer_tokens * ANSWER
+    return _row(entry.label, calls, sum(prompts) * questions, written)
+
+
+def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> dict[str, Any]:
     """What an arm has its own reader write of each record, once for all questions."""
     entry = ComponentSpec.read(arm.options[READER])
-    one = writing(
-        arm,
-        spec.protocol,
-        int(entry.options.get("window") or WINDOW),
-        lengths.records,
-        lengths.question / CHARACTERS,
-        spec.protocol.answer_tokens * ANSWER,
-    )
-    n = len({instruction.record_id for instruction in instructions})
-    return {
-        "label": f"{entry.label}, for the arm {arm.label}",
-        "calls": round(one.calls * n),
-        "read_tokens": round(one.read * n),
-        "written_tokens": round(one.written * n),
-    }
+    question, answer = lengths.question / CHARACTERS, spec.protocol.answer_tokens * ANSWER
+    one = writing(arm, spec.protocol, _window(entry), lengths.records, question, answer)
+    label = f"{entry.label}, for the arm {arm.label}"
+    return _row(label, *(each * records for each in one))
 
 
-def _judge(
-    spec: Spec, entry: ComponentSpec, instructions: Sequence[Instruction], lengths: Lengths
-) -> dict[str, Any]:
-    calls = len(instructions) * len(spec.arms) * len(spec.readers) * entry.repeats
-    row: dict[str, Any] = {
-        "label": entry.label,
-        "calls": calls,
-        "read_tokens": 0,
-        "written_tokens": 0,
+def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
+    calls = questions * len(spec.arms) * len(spec.readers) * entry.repeats
+    row = _row(entry.label, calls, 0, 0) | {
         "model": False,
         "cost_usd": 0.0,
         "budget_usd": entry.options.get("budget_usd") or None,
@@ -400,17 +381,18 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     cohort = kind.cohort(source_cohort, spec)
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
-    readers = [_reader(spec, entry, instructions, lengths) for entry in spec.readers]
+    n, records = len(instructions), len({instruction.record_id for instruction in instructions})
+    readers = [_reader(spec, entry, n, lengths) for entry in spec.reader_entries]
     with_reader = [arm for arm in spec.arms if READER in arm.options]
-    readers += [_arms_reader(spec, arm, instructions, lengths) for arm in with_reader]
-    judges = [_judge(spec, entry, instructions, lengths) for entry in spec.judges]
-    listed = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
+    readers += [_arms_reader(spec, arm, records, lengths) for arm in with_reader]
+    judges = [_judge(spec, entry, n, lengths) for entry in spec.judge_entries]
+    listed = destinations(spec, n)
     patients = kind.patients(cohort, instructions)
     costs = [judge["cost_usd"] for judge in judges if judge["calls"] and judge["model"]]
     items = kind.planned(spec, cohort, instructions)
     return {
         "items": items,
-        "instructions": len(instructions),
+        "instructions": n,
         "records": patients,
         "position": position_in_words(position) if position else "",
         "readers": readers,
@@ -419,7 +401,7 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
         "tokens": sum(row["read_tokens"] + row["written_tokens"] for row in (*readers, *judges)),
         "cost_usd": None if None in costs else sum(costs),
         "hosts": [destination.shown() for destination in listed],
-        "leaves": _leaves(listed, cohort, spec, patients, len(instructions)),
+        "leaves": _leaves(listed, cohort, spec, patients, n),
         "cluster": {
             "place": cluster,
             "what": "records, prompts and answers",
@@ -462,7 +444,11 @@ def _leaves(
 
 def _weights(spec: Spec) -> list[dict[str, Any]]:
     """Weights that components of the run load, and whether they are installed."""
-    lists = ((ARMS, spec.arms), (READERS, spec.readers), (JUDGES, spec.judges))
+    lists = (
+        (ARMS, spec.arms),
+        (READERS, spec.reader_entries),
+        (JUDGES, spec.judge_entries),
+    )
     used: dict[str, list[str]] = {}
     for registry, entries in lists:
         for entry in entries:

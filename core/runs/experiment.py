@@ -83,7 +83,7 @@ class Experiment(ABC):
         """The spec's fields of this experiment alone."""
         return tuple(self.options_model.model_fields) if self.options_model else ()
 
-    def cohort(self, cohort: Cohort, what: Spec | Plan) -> Cohort:
+    def cohort(self, cohort: Cohort, what: Spec) -> Cohort:
         """The cohort that the run works on, derived from the one that was opened.
 
         Its instructions are the questions of the run. Raises SpecError where the opened cohort

@@ -252,8 +252,8 @@ def _problem(text: str, plan: Plan) -> str:
         return str(error)
     pairs = {
         "arms": (read.arms, plan.arms),
-        "readers": (read.readers, plan.reader_entries),
-        "judges": (read.judges, plan.judge_entries),
+        "readers": (read.reader_entries, plan.reader_entries),
+        "judges": (read.judge_entries, plan.judge_entries),
         "protocol": (read.protocol, plan.protocol),
         "options": (_set(read.options), _set(plan.options)),
     }

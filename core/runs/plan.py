@@ -74,7 +74,7 @@ class ArmConfig:
         return ", ".join(words) or "all"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """What a run is to do.
 
@@ -86,9 +86,9 @@ class Spec:
     name: str
     kind: str
     data: str
-    arms: tuple[ArmConfig, ...]
-    readers: tuple[ComponentSpec, ...]
-    judges: tuple[ComponentSpec, ...]
+    arms: tuple[ArmConfig, ...] = ()
+    reader_entries: tuple[ComponentSpec, ...] = ()
+    judge_entries: tuple[ComponentSpec, ...] = ()
     protocol: Protocol
     limit: int | None = None
     part: str = ""
@@ -97,31 +97,29 @@ class Spec:
     allow_hosts: tuple[str, ...] = ()
     group: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What ``spec.json`` says: ``options`` are the kind's own fields, ``raw`` is all of it."""
-
-    name: str
-    kind: str
-    data: str
-    digest: str
-    arms: tuple[ArmConfig, ...]
-    reader_entries: tuple[ComponentSpec, ...]
-    judge_entries: tuple[ComponentSpec, ...]
-    protocol: Protocol
-    limit: int | None
-    options: Mapping[str, Any]
-    planned: int
-    raw: Mapping[str, Any]
-    allow_hosts: tuple[str, ...] = ()
-    part: str = ""
-    group: str = ""
-
     @property
     def readers(self) -> tuple[str, ...]:
         """The readers' labels, as rows and tables hold them."""
         return tuple(entry.label for entry in self.reader_entries)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges' labels."""
+        return tuple(entry.label for entry in self.judge_entries)
+
+    @property
+    def readers_of_arms(self) -> list[ComponentSpec]:
+        """The readers that arms work with themselves."""
+        return [ComponentSpec.read(a.options[READER]) for a in self.arms if READER in a.options]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Spec):
+    """What ``spec.json`` says: a spec on a cohort with this ``digest``; ``raw`` is all of it."""
+
+    digest: str = ""
+    planned: int = 0
+    raw: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def position(self) -> Mapping[str, Any] | None:
@@ -134,8 +132,3 @@ class Plan:
         if self.position and self.position["named"]:
             return self.protocol
         return replace(self.protocol, position="auto")
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges' labels."""
-        return tuple(entry.label for entry in self.judge_entries)

@@ -16,12 +16,11 @@ from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.loaders.position import resolve_position
 from core.parsing import user_path
-from core.protocol import Protocol
 from core.provenance import versions
 from core.readers import READERS
 from core.runs.experiment import EXPERIMENTS, MADE
 from core.runs.job import Job
-from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
+from core.runs.plan import ComponentSpec, Spec
 from core.types import Cohort, Instruction, Manifest
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
@@ -48,24 +47,14 @@ class Destination:
         return {name: value for name, value in asdict(self).items() if name != "url"}
 
 
-def readers_of_arms(arms: Sequence[ArmConfig]) -> list[ComponentSpec]:
-    """The readers that arms work with themselves."""
-    return [ComponentSpec.read(arm.options[READER]) for arm in arms if READER in arm.options]
-
-
-def destinations(
-    arms: Sequence[ArmConfig],
-    readers: Sequence[ComponentSpec],
-    judges: Sequence[ComponentSpec],
-    instructions: int,
-) -> list[Destination]:
+def destinations(what: Spec, instructions: int) -> list[Destination]:
     """Where the text of a run of so many instructions goes, component by component."""
-    answers = instructions * len(arms)
-    verdicts = answers * len(readers)
+    answers = instructions * len(what.arms)
+    verdicts = answers * len(what.readers)
     calls: list[tuple[Any, ComponentSpec, int | None]] = [
-        *((READERS, reader, None) for reader in readers_of_arms(arms)),
-        *((READERS, reader, answers) for reader in readers),
-        *((JUDGES, judge, verdicts * judge.repeats) for judge in judges),
+        *((READERS, reader, None) for reader in what.readers_of_arms),
+        *((READERS, reader, answers) for reader in what.reader_entries),
+        *((JUDGES, judge, verdicts * judge.repeats) for judge in what.judge_entries),
     ]
     listed: list[Destination] = []
     for registry, entry, items in calls:
@@ -107,14 +96,12 @@ def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], rec
             )
 
 
-def preflight(
-    arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec], protocol: Protocol, egress: Gate
-) -> None:
+def preflight(what: Spec, egress: Gate) -> None:
     """Query the services of a run's readers for what every item needs; raises InputError."""
-    for entry in (*readers_of_arms(arms), *readers):
+    for entry in (*what.readers_of_arms, *what.reader_entries):
         ask = getattr(READERS.get(entry.name), "preflight", None)
         if ask is not None:
-            ask(protocol, egress, **entry.options)
+            ask(what.protocol, egress, **entry.options)
 
 
 def open_source(place: str) -> Cohort:
@@ -156,7 +143,7 @@ def find_data(data: str, base: str = "") -> Path:
     raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
 
 
-def chosen(cohort: Cohort, what: Spec | Plan) -> tuple[Instruction, ...]:
+def chosen(cohort: Cohort, what: Spec) -> tuple[Instruction, ...]:
     """The instructions that a spec or plan asks, in the cohort's order.
 
     The first ``limit`` of those about patients of ``part`` (of the split that gates are trained
@@ -183,13 +170,13 @@ def own_patients(job: Job) -> dict[str, list[Instruction]]:
     return {patient: those for patient, those in asked.items() if job.includes(patient)}
 
 
-def weights_used(arms: Sequence[ArmConfig], readers: Sequence[ComponentSpec]) -> dict[str, str]:
+def weights_used(what: Spec) -> dict[str, str]:
     """Label → hash of the weights of every reader with a class method ``mark``, arms' included.
 
     Raises MissingModel.
     """
     hashes: dict[str, str] = {}
-    for entry in (*readers, *readers_of_arms(arms)):
+    for entry in (*what.reader_entries, *what.readers_of_arms):
         mark = getattr(READERS.get(entry.name), "mark", None)
         if mark is not None:
             hashes[entry.label] = mark(**entry.options)
@@ -218,19 +205,19 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     spec, position = positioned(spec, source)
     cohort = kind.cohort(source, spec)
     instructions = chosen(cohort, spec)
-    listed = destinations(spec.arms, spec.readers, spec.judges, len(instructions))
+    listed = destinations(spec, len(instructions))
     egress = permit(listed, cohort.manifest, spec.allow_hosts, cluster)
     items = kind.planned(spec, cohort, instructions)
     if not cluster:  # its machines may reach servers that this one does not
-        preflight(spec.arms, spec.readers, spec.protocol, egress)
+        preflight(spec, egress)
     return {
         "spec": {
             "name": spec.name,
             "kind": spec.kind,
             "data": spec.data,
             "arms": [asdict(entry) for entry in spec.arms],
-            "readers": [asdict(entry) for entry in spec.readers],
-            "judges": [asdict(entry) for entry in spec.judges],
+            "readers": [asdict(entry) for entry in spec.reader_entries],
+            "judges": [asdict(entry) for entry in spec.judge_entries],
             "limit": spec.limit,
             "part": spec.part,
             "options": dict(spec.options),
@@ -246,7 +233,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
             "data_use": asdict(cohort.manifest),
         },
         "versions": versions(),
-        "weights": weights_used(spec.arms, spec.readers),
+        "weights": weights_used(spec),
         "instructions": len(instructions),
         "planned": items,
         "found": dict(kind.cohort_facts(cohort)),

@@ -74,7 +74,7 @@ def resume(
                 "restore them, or start a new run"
             )
         used = started.raw.get("weights", {})
-        now_here = weights_used(started.arms, started.reader_entries) if used else {}
+        now_here = weights_used(started) if used else {}
         changed = [label for label in used if now_here.get(label) != used[label]]
         if changed:
             raise InputError(

@@ -77,7 +77,7 @@ def do_run(folder: RunDirectory) -> str:
         kind, place = EXPERIMENTS.build(plan.kind), folder.place()
         cohort = kind.cohort(open_source(plan.data), plan)
         asked = chosen(cohort, plan)
-        listed = destinations(plan.arms, plan.reader_entries, plan.judge_entries, len(asked))
+        listed = destinations(plan, len(asked))
         cluster = named_cluster(place)
         egress = permit(listed, cohort.manifest, plan.allow_hosts, cluster)
         patients = kind.patients(cohort, asked)
@@ -90,7 +90,7 @@ def do_run(folder: RunDirectory) -> str:
         try:
             job.begin()
             if not cluster and not job.done + job.failed:  # it may have been queued for long
-                preflight(plan.arms, plan.reader_entries, plan.protocol, egress)
+                preflight(plan, egress)
             if place:
                 work_on(place, job, kind, folder.id, wanted(plan) == GPU)
             kind.execute(job)

@@ -24,10 +24,10 @@ QUESTIONS, PATIENTS = 60, 20
 
 def plan(**changes: object) -> Plan:
     run_plan = Plan(
-        "made up", "answers", "", "", ARMS,
-        tuple(ComponentSpec(name, {}, name) for name in ("one", "two")),
-        tuple(ComponentSpec(name, {}, name) for name in ("strict", "blind o'hara")),
-        Protocol(resamples=300), None, {}, 0, {},
+        name="made up", kind="answers", data="", arms=ARMS,
+        reader_entries=tuple(ComponentSpec(name, {}, name) for name in ("one", "two")),
+        judge_entries=tuple(ComponentSpec(n, {}, n) for n in ("strict", "blind o'hara")),
+        protocol=Protocol(resamples=300),
     )  # fmt: skip
     return replace(run_plan, **changes)
 

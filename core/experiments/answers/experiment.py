@@ -76,7 +76,7 @@ class AnswersRun(Experiment):
     main, shard = "answers", "record"
     compares = True
 
-    def cohort(self, cohort: Cohort, what: Spec | Plan) -> Cohort:
+    def cohort(self, cohort: Cohort, what: Spec) -> Cohort:
         questions = what.options.get("questions")
         if "task" in what.options:
             if questions:
@@ -91,7 +91,7 @@ class AnswersRun(Experiment):
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
-        verdicts = sum(judge.repeats for judge in spec.judges)
+        verdicts = sum(judge.repeats for judge in spec.judge_entries)
         each = len(spec.readers) * (1 + verdicts) + stage1.stages(spec.options)
         return len(instructions) * len(spec.arms) * each
 

@@ -90,7 +90,7 @@ class NeedleRun(Experiment):
     }
     main, shard = "answers", "record"
 
-    def cohort(self, cohort: Cohort, what: Spec | Plan) -> NeedleCohort:
+    def cohort(self, cohort: Cohort, what: Spec) -> NeedleCohort:
         if "moved" in what.options:
             return moved_cohort(cohort, what.options, what.protocol)
         return needle_cohort(cohort, what.options, what.protocol)
@@ -99,7 +99,7 @@ class NeedleRun(Experiment):
         return {"cuts": cast(NeedleCohort, cohort).cuts}
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
-        verdicts = sum(judge.repeats for judge in spec.judges)
+        verdicts = sum(judge.repeats for judge in spec.judge_entries)
         return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:

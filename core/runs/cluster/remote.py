@@ -105,9 +105,7 @@ class RayWorker:
         plan = for_workers(folder.plan())
         self._kind = EXPERIMENTS.build(plan.kind)
         cohort = self._kind.cohort(open_source(plan.data), plan)
-        leaving = destinations(
-            plan.arms, plan.reader_entries, plan.judge_entries, len(chosen(cohort, plan))
-        )
+        leaving = destinations(plan, len(chosen(cohort, plan)))
         self._rows = ShardRows(
             self._kind.schemas, lambda table, row: self._box.put((ROW, table, row))
         )

@@ -50,11 +50,11 @@ def test_a_spec_is_parsed():
 
 def test_readers_with_options_are_distinguished_by_what_differs():
     spec = parse_spec({**GOOD, "readers": ["extractive", {"name": "extractive", "window": 900}]})
-    assert [(r.name, dict(r.options), r.label) for r in spec.readers] == [
+    assert [(r.name, dict(r.options), r.label) for r in spec.reader_entries] == [
         ("extractive", {}, "extractive"),
         ("extractive", {"window": 900}, "extractive window=900"),
     ]
-    assert [j.label for j in spec.judges] == ["token_overlap"]
+    assert spec.judges == ("token_overlap",)
 
 
 @pytest.mark.parametrize(
