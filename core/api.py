@@ -59,14 +59,18 @@ if TYPE_CHECKING:
         outcomes,
         rows,
     )
-    from core.runs.labels import label_run
-    from core.runs.listing import listed, progress
-    from core.runs.methods import methods
     from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
     from core.runs.probe import probe
     from core.runs.process import cancel, cancel_runs, resume, start, wait
     from core.runs.queue import enqueue, status
-    from core.runs.report import failed_in_words, report, report_csv, rows_warning, write_tables
+    from core.runs.report import (
+        failed_in_words,
+        methods,
+        report,
+        report_csv,
+        rows_warning,
+        write_tables,
+    )
     from core.runs.reviews import OUTCOMES as REVIEW_OUTCOMES
     from core.runs.reviews import REASONS as REVIEW_REASONS
     from core.runs.reviews import (
@@ -81,7 +85,15 @@ if TYPE_CHECKING:
         shared_cards,
     )
     from core.runs.spec import spec_schema
-    from core.runs.status import any_active, damaged_runs, failed_items, log_tail
+    from core.runs.status import (
+        any_active,
+        damaged_runs,
+        failed_items,
+        label_run,
+        listed,
+        log_tail,
+        progress,
+    )
     from core.services.abstention import default_reader, error_rates
     from core.services.benchmark import benchmark, benchmarks, read_benchmark
     from core.services.cohorts import (

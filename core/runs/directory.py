@@ -10,7 +10,7 @@
     judging/         spending and open batches of judges with a budget, a file a judge
     gates.json       the gate of each arm that has one, by hash (core.runs.gate_checkpoints)
     people.jsonl     who started, resumed, cancelled and exported it, and when; not exported
-    labels.json      name, tags and archiving (core.runs.labels); not exported
+    labels.json      name, tags and archiving (core.runs.status); not exported
     lock             held by the worker while it lives
     cancel           a stop was requested;  cancelled  the worker stopped
     queued.json      place in the queue and kind of slot (core.runs.queue)
@@ -47,9 +47,8 @@ from core.identity import ROLES, Person, account, person
 from core.parsing import read_document
 from core.protocol import parse
 from core.runs.experiment import EXPERIMENTS
-from core.runs.file_models import DIGESTED, DONE, PERSON, PLAN, QUEUED
+from core.runs.file_models import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
 from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
-from core.runs.row_model import conditions
 from core.storage.files import replacing, sync_folder, writing
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import Lock

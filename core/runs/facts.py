@@ -16,8 +16,7 @@ from typing import Any, get_args
 
 from core.runs.evidence import UNLOCATED
 from core.runs.plan import Plan
-from core.runs.tables import literal
-from core.storage.query import Schema
+from core.storage.query import Schema, literal
 from core.storage.rows import Ask, RowStore, snapshot
 from core.types import BANDS, Outcome
 

@@ -18,21 +18,34 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
+
+from pydantic import TypeAdapter
 
 from core import config as settings
 from core.egress import audit
 from core.errors import DataError, InputError, MidchartError
 from core.identity import person
 from core.loaders.digest import content_digest
-from core.parsing import user_path
+from core.parsing import read_document, user_path
+from core.protocol import parse
 from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, now, row_digests, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.export import MANIFEST, read_manifest
-from core.runs.file_models import MOST_ROWS
-from core.runs.foreign import check_documents, check_foreign_rows
+from core.runs.file_models import (
+    DONE,
+    EVENT,
+    FOREIGN,
+    GATES,
+    LONGEST_NAME,
+    MOST_ROWS,
+    PLAN,
+    conditions,
+)
+from core.runs.plan import Plan
 from core.runs.reviews import checked_lines, write_lines
 from core.storage.archives import UntrustedZip
+from core.storage.damage import check_rows
 from core.storage.files import sync_folder, writing
 from core.storage.query import Schema, query, quoted
 
@@ -51,6 +64,11 @@ MOST_MANIFEST = 1 << 20
 MOST_JSON = 256 << 20
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
+MOST_RESAMPLES = 1_000_000
+"""A report draws so many times whenever it is made."""
+DOCUMENT_BYTES = {"spec.json": 16 << 20, "done.json": 1 << 20, "gates.json": 64 << 20}
+MOST_EVENT_BYTES = 1 << 20
+LONGEST_TEXT = 64 << 20
 
 Read = Callable[[int], bytes]
 """Gives at most so many of the bytes that follow; none at the end."""
@@ -288,3 +306,82 @@ def _columns(path: Path, parquet: Path, schema: Schema | None) -> None:
                 f"{path}: {parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"
             )
+
+
+# Validation of what another installation wrote; each fault is one InputError of one line.
+
+
+def check_documents(folder: Path, run: str) -> None:
+    """Hold plan, counts, events and gates of a run's folder to their models; raises InputError."""
+    plan = _read(folder / "spec.json", PLAN)
+    if plan["run"] != run:
+        _refuse("spec.json", "run", f"is not the run {run} of the manifest")
+    for family in ("arms", "readers", "judges"):
+        labels = [e if isinstance(e, str) else e.get("label") for e in plan["spec"][family]]
+        if len(set(labels)) < len(labels) or not all(labels):
+            _refuse("spec.json", f"spec.{family}", "has an empty label or one twice")
+    try:
+        if parse(plan["protocol"]).resamples > MOST_RESAMPLES:
+            _refuse("spec.json", "protocol.resamples", f"is over {MOST_RESAMPLES:,}")
+        EXPERIMENTS.get(plan["spec"]["kind"])
+    except MidchartError as error:
+        reason = str(error)[:300]  # it quotes the value
+        raise InputError(f"spec.json: this installation cannot read it: {reason}") from None
+    done = _read(folder / "done.json", DONE)
+    counts = (done.get("run"), done.get("planned"))
+    if counts != (run, plan["planned"]) or done["done"] + done["failed"] > plan["planned"]:
+        _refuse("done.json", "done, failed", f"do not fit the {plan['planned']:,} planned items")
+    events = folder / "events.jsonl"
+    if events.exists():
+        with events.open("rb") as file:
+            number = 0
+            while line := file.readline(MOST_EVENT_BYTES + 1):
+                number += 1
+                _parsed(events.name, line, EVENT, MOST_EVENT_BYTES, number)
+    if (folder / "gates.json").exists():
+        _read(folder / "gates.json", GATES)
+
+
+def _refuse(file: str, place: str, reason: str) -> NoReturn:
+    raise InputError(f"{file}: {place} {reason}" if place else f"{file}: {reason}")
+
+
+def _read(path: Path, model: TypeAdapter[Any]) -> Any:
+    """A JSON file of a run by its model."""
+    most = DOCUMENT_BYTES[path.name]
+    with path.open("rb") as file:
+        return _parsed(path.name, file.read(most + 1), model, most)
+
+
+def _parsed(
+    name: str, content: bytes, model: TypeAdapter[Any], most: int, line: int | None = None
+) -> Any:
+    if len(content) > most:
+        _refuse(name, "", f"is larger than {most >> 20} MiB")
+    try:
+        return read_document(content, name, model, "", line, FOREIGN)
+    except DataError as error:
+        place = name if error.line is None else f"{name}:{error.line}"
+        raise InputError(f"{place}: {error.reason}") from None
+
+
+_TEXTS = frozenset({
+    "reason", "prompt", "answer", "raw", "about", "text", "how", "wording", "summary", "bins",
+})  # fmt: skip
+"""Columns of more than a name."""
+
+
+def check_foreign_rows(parquet: Path, schema: Schema, plan: Plan) -> None:
+    """Hold the rows of a table to the model of a run's rows and their texts to a length; raises
+    InputError."""
+    tests = conditions(plan, schema)
+    for name, type in schema.items():
+        if type == "VARCHAR":
+            longest = LONGEST_TEXT if name in _TEXTS else LONGEST_NAME
+            short = f"coalesce(strlen({name}), 0) <= {longest}"
+            tests[name] = f"({tests[name]}) AND {short}" if name in tests else short
+    try:
+        check_rows(parquet, schema, tests)
+    except DataError as error:
+        line = "" if error.line is None else f":{error.line}"
+        raise InputError(f"{parquet.name}{line}: {error.reason}") from None

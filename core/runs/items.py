@@ -16,7 +16,7 @@ from core.runs.planner import digest_of, open_source
 from core.runs.reviews import review_verdicts, reviews_of, with_reviews
 from core.runs.rows import COUNTS
 from core.runs.status import status
-from core.runs.tables import literal
+from core.storage.query import literal
 from core.storage.rows import RowStore
 from core.types import Cohort
 

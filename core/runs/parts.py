@@ -13,7 +13,7 @@ from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS
 from core.runs.gate_checkpoints import seen_patients
 from core.runs.plan import Plan
-from core.runs.tables import literal
+from core.storage.query import literal
 from core.storage.rows import RowStore
 
 TEST, SEEN, ALL = "test", "seen", "all"

@@ -18,17 +18,19 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from core import config as settings
 from core.egress import audit
-from core.errors import InputError, UnknownName
+from core.errors import InputError, NotPermitted, UnknownName
+from core.identity import person
 from core.judges.refusal import is_refusal
 from core.options import Options, Whole
-from core.runs.codes import require_own, take_code
 from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import ComponentSpec, Plan
 from core.runs.rows import VERDICTS, blank, digest
 from core.storage.jsonl import add_line, read_lines
+from core.storage.lock import exclusive
 from core.text import one_line
 
 # A card: one question of one patient and one distinct answer to it, the unit that is judged.
@@ -563,3 +565,44 @@ def _rows(
                 }
             )
     return sorted(rows, key=lambda row: row["time"])
+
+
+# Whose a reviewer's code is: ``data/reviews/codes.jsonl``, which no export includes. Files of
+# verdicts name codes only. A code belongs to the person who first used it here; one that came with
+# an import, or was used before codes were registered, to the account of the installation.
+
+
+class _Line(TypedDict):
+    code: str
+    who: str
+
+
+_LINE = TypeAdapter(_Line)
+
+
+def _folder() -> Path:
+    return settings.data_folder() / "reviews"
+
+
+def owner_of(code: str) -> str:
+    """Name of the person that a code belongs to, "" where it is free."""
+    for line in read_lines(_folder() / "codes.jsonl", _LINE):
+        if line["code"] == code:
+            return str(line["who"])
+    return settings.user() if any(_folder().glob(f"*/{code}.jsonl")) else ""
+
+
+def require_own(code: str) -> None:
+    """Raise NotPermitted where a code belongs to another person than the acting one."""
+    if owner_of(code) not in ("", person().name):
+        raise NotPermitted(f"the code {code!r} belongs to another person; choose your own")
+
+
+def take_code(code: str) -> None:
+    """Make a free code the acting person's; raises NotPermitted where it is another's."""
+    with exclusive(_folder() / ".codes.lock"):
+        require_own(code)
+        if not owner_of(code):
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {"time": time, "code": code, "who": person().name}
+            add_line(_folder() / "codes.jsonl", line, durable=True)

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import exp
-from typing import Any, overload
+from typing import Annotated, Any, overload
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from core.config import runs_folder
-from core.errors import DataError, MidchartError
+from core.errors import DataError, InputError, MidchartError
 from core.parsing import read_document
-from core.runs.directory import RESTORE, RunDirectory, find_run, run_ids, waiting
+from core.runs.directory import RESTORE, RunDirectory, find_run, run_ids, waiting, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.file_models import EVENT, IMPORTED
-from core.runs.labels import labels_of
-from core.runs.tables import literal
 from core.storage.damage import damage_warnings
+from core.storage.files import writing
 from core.storage.lock import is_locked
+from core.storage.query import literal
 from core.storage.rows import RowStore
 
 AT_WORK = ("running", "cancelling")
@@ -201,7 +206,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
 
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
-    ``name``, ``tags`` and ``archived``: :mod:`core.runs.labels`; ``group``: the spec's. ``place``
+    ``name``, ``tags`` and ``archived``: :mod:`core.runs.status`; ``group``: the spec's. ``place``
     in the queue, from 1; ``slot`` of a running worker; ``rate``: its items a second, smoothed over
     about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether this
     installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
@@ -269,3 +274,143 @@ def failed_items(run: str, most: int = 500) -> list[dict[str, Any]]:
         where = f"status = 'failed' ORDER BY reason, key LIMIT {int(most)}"
         rows += store.select(table, columns, where)
     return rows
+
+
+# Runs as lists show them: the runs of one group as one entry, every other run alone.
+
+
+Row = dict[str, Any]
+MOST_URGENT = ("running", "cancelling", "queued", "crashed", "cancelled", "done")
+"""A group has the first of these statuses that one of its runs has."""
+SUMMED = ("planned", "done", "failed")
+
+
+def listed(rows: Iterable[Row]) -> list[Row]:
+    """The entries of a list of runs, in the order of each one's first row.
+
+    ``rows``: of :func:`core.runs.status.status`. An entry has the fields of a status and ``runs``,
+    its ids, oldest first. The entry of a group of several runs sums their counts on one cohort;
+    ``run`` is the id of the oldest, ``tags`` are those of all, and it is archived where all are.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        alone = "" if row["group"] else row["run"]
+        groups[row["group"], row["data"], row["imported"], alone].append(row)
+    return [_entry(sorted(group, key=lambda row: row["run"])) for group in groups.values()]
+
+
+def _entry(rows: Sequence[Row]) -> Row:
+    first, runs = rows[0], [row["run"] for row in rows]
+    if len(rows) == 1:
+        return {**first, "runs": runs}
+    status = next(name for name in MOST_URGENT if any(row["status"] == name for row in rows))
+    at_work = next((row for row in rows if row["status"] == status), first)
+    totals = {name: sum(row[name] for row in rows) for name in SUMMED}
+    rate = sum(row["rate"] or 0 for row in rows) or None
+    missing = totals["planned"] - totals["done"] - totals["failed"]
+    places = [row["place"] for row in rows if row["place"]]
+    return {
+        **at_work,
+        **totals,
+        "run": first["run"],
+        "runs": runs,
+        "name": f"{first['group']} ({len(rows)} runs)",
+        "created": first["created"],
+        "place": min(places, default=None) if status == "queued" else None,
+        "rate": rate,
+        "seconds_left": missing / rate if rate else None,
+        "tags": list(dict.fromkeys(tag for row in rows for tag in row["tags"])),
+        "archived": all(row["archived"] for row in rows),
+    }
+
+
+def progress(rows: Iterable[Row]) -> Row:
+    """Where the queue is: the one source of the figures that pages show.
+
+    ``rows``: those of all runs. ``active``: the entries that are running or queued, in the queue's
+    order; ``running``: names of those at work, with ``planned``, ``done`` and ``failed`` items,
+    items a second (``rate``) and ``seconds_left`` (None: unknown) of these together; ``queued``:
+    number of runs that wait.
+    """
+    rows = list(rows)
+    entries = [entry for entry in listed(rows) if entry["status"] in ACTIVE]
+    working = [entry for entry in entries if entry["status"] in AT_WORK]
+    left = [entry["seconds_left"] for entry in working]
+    return {
+        "active": sorted(entries, key=lambda entry: (entry["place"] or 0, entry["run"])),
+        "running": [entry["name"] for entry in working],
+        "queued": sum(row["status"] == "queued" for row in rows),
+        **{name: sum(entry[name] for entry in working) for name in SUMMED},
+        "rate": sum(entry["rate"] or 0 for entry in working) or None,
+        "seconds_left": max(left) if left and None not in left else None,
+    }
+
+
+# What people note on a run in ``labels.json``: a name, tags, whether it is archived. Spec, rows and
+# digests stay as they are, so imported runs can be labelled too; an export leaves the labels out.
+
+
+LONGEST_NAME, LONGEST_TAG, MOST_TAGS = 200, 40, 20
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("has characters that cannot be printed, or blanks at an end")
+    return text
+
+
+_Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG), AfterValidator(_printable)]
+
+
+@with_config(ConfigDict(strict=True))
+class Labels(TypedDict):
+    """``name``: shown in place of the spec's, "" for the spec's own; ``archived``: left out of
+    lists and pickers."""
+
+    name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
+    tags: Annotated[list[_Tag], Field(max_length=MOST_TAGS)]
+    archived: bool
+
+
+_LABELS = TypeAdapter(Labels)
+
+
+def labels_of(folder: RunDirectory) -> Labels:
+    """A run's labels, none where there are none; raises DataError where they cannot be read."""
+    try:
+        return folder.document(folder.labels, _LABELS)
+    except FileNotFoundError:
+        return {"name": "", "tags": [], "archived": False}
+
+
+def label_run(
+    run: str,
+    name: str | None = None,
+    tags: Sequence[str] | None = None,
+    archived: bool | None = None,
+) -> Labels:
+    """Change a run's name, tags or archiving; None leaves one as it is. Gives all three.
+
+    Noted in the audit log, by the names of what changed. Raises UnknownName, and InputError for a
+    name or tag that is too long or holds characters that cannot be printed.
+    """
+    folder = find_run(run)
+    asked = {
+        "name": name if name is None else name.strip(),
+        "tags": tags if tags is None else list(dict.fromkeys(tag.strip() for tag in tags)),
+        "archived": archived,
+    }
+    before = labels_of(folder)
+    changed = {k: v for k, v in asked.items() if v is not None and v != before[k]}
+    try:
+        labels = _LABELS.validate_python({**before, **changed})
+    except ValidationError as error:
+        raise InputError(
+            f"run {run}: {error.errors()[0]['loc'][0]}: printable text, a name of "
+            f"{LONGEST_NAME} characters at most, {MOST_TAGS} tags of {LONGEST_TAG} at most"
+        ) from None
+    if changed:
+        folder.note("labelled", fields=sorted(changed))
+        with writing(folder.path):
+            write_json(folder.labels, labels)
+    return labels

@@ -18,13 +18,13 @@ import numpy as np
 
 from core import config as settings
 from core.judges.failure import FAILURE_KINDS
-from core.parsing import valid_unicode
 from core.runs.evidence import UNLOCATED
 from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import LOCATION
 from core.stats.clustered import clustered_wilson
 from core.stats.intervals import Interval, bootstrap_proportion, wilson_interval
 from core.stats.reported import reported_interval
+from core.storage.query import literal
 from core.storage.rows import Ask, RowStore
 from core.types import BANDS
 
@@ -127,12 +127,6 @@ def read_published(name: str) -> list[dict[str, str]]:
 def known(value: float) -> float | None:
     """A number, or None for one that is not defined (nan)."""
     return None if isnan(value) else float(value)
-
-
-def literal(text: str) -> str:
-    """A text as an SQL string."""
-    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
-    return "'" + valid_unicode(text).replace("'", "''").replace("\0", "\ufffd") + "'"
 
 
 # Verdicts counted by stratum.

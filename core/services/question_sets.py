@@ -24,10 +24,10 @@ from core.runs.directory import find_run
 from core.runs.items import CUT, EVIDENCE_OUTCOME
 from core.runs.plan import Plan
 from core.runs.status import status
-from core.runs.tables import literal
 from core.services.cohorts import open_data
 from core.services.own_questions import add_action, folder_of, own_questions
 from core.storage.csv import inert
+from core.storage.query import literal
 from core.storage.rows import RowStore
 from core.text import sentences
 from core.text.evidence import gold_sentence_ids

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from core.errors import DataError
+from core.parsing import valid_unicode
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -65,6 +66,12 @@ def sql_text(value: str | Path) -> str:
 def quoted(path: Path) -> str:
     """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
     return sql_text("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
+
+
+def literal(text: str) -> str:
+    """A text as an SQL string."""
+    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
+    return "'" + valid_unicode(text).replace("'", "''").replace("\0", "\ufffd") + "'"
 
 
 def _struct(schema: Schema) -> str:

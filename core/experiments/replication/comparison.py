@@ -24,7 +24,8 @@ from core.runs.report import report
 from core.runs.reviews import reviews_of, with_reviews
 from core.runs.rows import COUNTS
 from core.runs.status import status
-from core.runs.tables import literal, pick
+from core.runs.tables import pick
+from core.storage.query import literal
 
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason", "imported")
 WITH_TEST = ("", "test")

@@ -24,7 +24,7 @@ from core.runs.cluster.place import LOCAL, address_of
 from core.runs.cluster.remote import END, NOTE, ROW, Message, RayWorker
 from core.runs.experiment import Experiment
 from core.runs.job import Job, Stopped
-from core.runs.tables import literal
+from core.storage.query import literal
 
 SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")
 """What a worker's environment has from the run's own process: places that every machine sees.

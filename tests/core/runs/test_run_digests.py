@@ -13,8 +13,7 @@ from core.runs.diff import compare_runs
 from core.runs.directory import RunDirectory, find_run
 from core.runs.export import export_run
 from core.runs.importing import import_run
-from core.runs.methods import methods
-from core.runs.report import report
+from core.runs.report import methods, report
 from tests.support.run_helpers import continue_run, finished_run, spec
 
 CHANGED = "no longer match the SHA-256 digests"
