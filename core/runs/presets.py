@@ -1,4 +1,4 @@
-"""Preset specs (the paper's comparison under both protocols, the files of ``docs/``), and TOML."""
+"""Preset specs (the files of ``docs/``, the paper's comparison among them), and TOML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from core import config as settings
@@ -14,34 +13,13 @@ from core import parsing
 from core.errors import DataError, SpecError
 from core.runs.experiment import EXPERIMENTS
 
-PAPER = """\
-# {comment}
-# 'data' names your cohort: a folder in data/cohorts, or a path.
-name = "{name}"
-kind = "answers"
-data = "demo"
-arms = [
-    "full",
-    "bm25",
-    "bm25_filtered",
-    "bm25_ranked",
-    "dense",
-    "mmr",
-    "cross_encoder",
-    "llmlingua2",
-    "map_reduce",
-    "qccs",
-    "qccs_plus",
-{controls}]
-readers = ["qwen"]
-# Judges that are a service get text of records only where the cohort's data-use tag allows it and
-# their host stands in allow_hosts, as in: allow_hosts = ["api.anthropic.com"]
-judges = ["claude", {{ name = "claude", model = "claude-sonnet-4-6" }}]
-protocol = "{protocol}"
-seed = 42
-"""
-CONTROLS = '    "oracle",\n    "recency",\n    "random",\n    "shortest",\n'
 DEMO = "demo"
+FIRST = {
+    "paper-corrected": "Paper, corrected",
+    "paper-published": "Paper, as published",
+    DEMO: "Five-minute demo",
+}
+"""The presets that are listed first, with their titles."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -61,37 +39,11 @@ def kinds() -> list[dict[str, Any]]:
 
 
 def presets() -> list[Preset]:
-    """All presets: the paper's two, the demo, then the other files of ``docs/`` by name."""
+    """All presets, the files of ``docs/``: the paper's two, the demo, then the others by name."""
     files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
-    listed = [
-        Preset(
-            "paper-corrected",
-            "Paper, corrected",
-            PAPER.format(
-                comment="The paper's comparison by the corrected protocol, with its controls.",
-                name="paper, corrected",
-                controls=CONTROLS,
-                protocol="corrected",
-            ),
-        ),
-        Preset(
-            "paper-published",
-            "Paper, as published",
-            PAPER.format(
-                comment="The paper's comparison as it was published, faults included.",
-                name="paper, as published",
-                controls="",
-                protocol="published",
-            ),
-        ),
-    ]
-    if DEMO in files:
-        listed.append(Preset(DEMO, "Five-minute demo", _text(files.pop(DEMO))))
-    return listed + [Preset(name, f"docs/{name}.toml", _text(path)) for name, path in files.items()]
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    titles = {name: f"docs/{name}.toml" for name in files} | FIRST
+    order = dict.fromkeys((*FIRST, *files))
+    return [Preset(n, titles[n], files[n].read_text(encoding="utf-8")) for n in order if n in files]
 
 
 def read_toml(text: str) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from core import config as settings
@@ -26,9 +25,11 @@ from core.errors import InputError, NotPermitted, UnknownName
 from core.identity import person
 from core.judges.refusal import is_refusal
 from core.options import Options, Whole
-from core.runs.directory import RunDirectory, find_run
+from core.runs.directory import RunDirectory, find_run, now
+from core.runs.file_models import Moment
 from core.runs.plan import ComponentSpec, Plan
 from core.runs.rows import VERDICTS, blank, digest
+from core.runs.tables import pick
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import exclusive
 from core.text import one_line
@@ -154,23 +155,10 @@ def add_review(
     known = distinct_answers(folder)
     if card not in known:
         raise UnknownName("card of the run", card, known)
-    name = file.stem
-    take_code(name)
-    audit.run_action("judged", run=run, reviewer=name, card=card)
-    line: dict[str, Any] = {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "card": card,
-        "outcome": outcome,
-        "reason": reason,
-        "comment": comment,
-        "seconds": seconds,
-    }
-    add_line(file, line, durable=True)
-
-
-def history(run: str, reviewer: str) -> list[dict[str, Any]]:
-    """Every verdict of a reviewer on a run, in the order in which they were given."""
-    return list(_lines(_file(run, reviewer)))
+    take_code(file.stem)
+    audit.run_action("judged", run=run, reviewer=file.stem, card=card)
+    verdict = {"outcome": outcome, "reason": reason, "comment": comment, "seconds": seconds}
+    add_line(file, {"time": now(), "card": card, **verdict}, durable=True)
 
 
 def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
@@ -185,31 +173,13 @@ def review_files(folder: RunDirectory) -> list[Path]:
     return [path for name in names if (path := there / f"{name}.jsonl").exists()]
 
 
-def _utc(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without a time zone")
-    return text
-
-
-def _among(*values: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if text not in values:
-            raise ValueError("none of the values")
-        return text
-
-    return AfterValidator(check)
-
-
-Time = Annotated[str, AfterValidator(_utc)]
-
-
 class ReviewLine(Options):
     """A line of a reviewer's file."""
 
-    time: Time
+    time: Moment
     card: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    outcome: Annotated[str, _among(*OUTCOMES)]
-    reason: Annotated[str, _among("", *REASONS)] = ""
+    outcome: Annotated[str, Field(pattern=f"^({'|'.join(OUTCOMES)})$")]
+    reason: Annotated[str, Field(pattern=f"^({'|'.join(REASONS)})?$")] = ""
     comment: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
     seconds: Annotated[int | float, Field(ge=0, lt=1e9)] | None = None
 
@@ -217,7 +187,7 @@ class ReviewLine(Options):
 class SharedLine(Options):
     """A line of the file with the number of shared cards."""
 
-    time: Time
+    time: Moment
     cards: Whole
 
 
@@ -288,12 +258,8 @@ def share_cards(run: str, cards: int) -> None:
     folder = find_run(run)
     if type(cards) is not int or cards < 0:
         raise InputError(f"the number of shared cards is a whole number from 0, not {cards!r}")
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    add_line(
-        reviews_folder(folder.id) / f"{SHARED_FILE}.jsonl",
-        {"time": now, "cards": cards},
-        durable=True,
-    )
+    file = reviews_folder(folder.id) / f"{SHARED_FILE}.jsonl"
+    add_line(file, {"time": now(), "cards": cards}, durable=True)
 
 
 def review_mark(run: str) -> tuple[tuple[str, int], ...]:
@@ -375,9 +341,8 @@ def reviews_of(folder: RunDirectory) -> Reviews:
             votes.setdefault(key, []).append(outcome)
     if len(people) > 1:
         outcomes[LABEL + CONSENSUS] = {key: consensus(votes[key]) for key in sorted(votes)}
-    return Reviews(
-        cards, outcomes, {key: len(card_votes) for key, card_votes in votes.items()}, reasons
-    )
+    seen = {key: len(card_votes) for key, card_votes in votes.items()}
+    return Reviews(cards, outcomes, seen, reasons)
 
 
 def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
@@ -450,15 +415,10 @@ def summary(reviews: Reviews) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One answer to be judged: ``key`` names it, ``answers`` are the keys of the rows that gave it,
-    ``shared`` says whether every reviewer gets it; ``outcome`` (None: nothing yet), ``reason`` and
-    ``comment`` are the reviewer's latest."""
+class Card(Distinct):
+    """One answer to be judged. ``shared`` says whether every reviewer gets it; ``outcome`` (None:
+    nothing yet), ``reason`` and ``comment`` are the reviewer's latest."""
 
-    key: str
-    instruction: str
-    answer: str
-    answers: tuple[str, ...]
     shared: bool
     outcome: str | None
     reason: str = ""
@@ -498,10 +458,9 @@ def review_cards(run: str, reviewer: str) -> list[Card]:
     order: list[Card] = []
     for part in (shared, cards.keys() - shared):
         for key in _drawn(part, "order", run, name):
-            card, last = cards[key], verdicts.get(key, {})
-            texts = (last.get("reason", ""), last.get("comment", ""))
-            asked = (card.instruction, card.answer, card.answers)
-            order.append(Card(key, *asked, key in shared, last.get("outcome"), *texts))
+            verdict = {"outcome": None, "reason": "", "comment": "", **verdicts.get(key, {})}
+            given = pick(verdict, ("outcome", "reason", "comment"))
+            order.append(Card(**asdict(cards[key]), shared=key in shared, **given))
     return order
 
 
@@ -542,10 +501,11 @@ def _rows(
     shared = overlap(run, cards, shared_cards(run))
     rows: list[dict[str, Any]] = []
     for name in names:
-        lines = [line for line in history(run, name) if line["card"] in cards]
+        lines = [line for line in _lines(_file(run, name)) if line["card"] in cards]
         last = {line["card"]: place for place, line in enumerate(lines)}
         for place, line in enumerate(lines):
             card = cards[line["card"]]
+            verdict = {"reason": "", "comment": "", "seconds": None, **line}
             rows.append(
                 {
                     "run": run,
@@ -558,10 +518,7 @@ def _rows(
                     "instruction": card.instruction,
                     "answer": card.answer,
                     "copies": len(card.answers),
-                    "outcome": line["outcome"],
-                    "reason": line.get("reason", ""),
-                    "comment": line.get("comment", ""),
-                    "seconds": line.get("seconds"),
+                    **pick(verdict, ("outcome", "reason", "comment", "seconds")),
                 }
             )
     return sorted(rows, key=lambda row: row["time"])
@@ -603,6 +560,5 @@ def take_code(code: str) -> None:
     with exclusive(_folder() / ".codes.lock"):
         require_own(code)
         if not owner_of(code):
-            time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {"time": time, "code": code, "who": person().name}
+            line = {"time": now(), "code": code, "who": person().name}
             add_line(_folder() / "codes.jsonl", line, durable=True)

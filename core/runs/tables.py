@@ -165,21 +165,7 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
     c·n and n², for patients' numbers right c and judged n (:mod:`core.stats.clustered`).
     """
-    return _by_cell(
-        ask(
-            f"""
-            WITH patient_cells AS (
-                SELECT label, reader, judge, {stratum} AS stratum, patient, {_OUTCOMES}
-                FROM judged WHERE {where} GROUP BY ALL
-            )
-            SELECT label, reader, judge, stratum, count(*) FILTER (n > 0) AS patients,
-                sum(correct * correct)::DOUBLE AS squares, sum(correct * n)::DOUBLE AS cross,
-                sum(n * n)::DOUBLE AS sizes,
-                {", ".join(f"sum({name})::BIGINT AS {name}" for name in SUMMED)}
-            FROM patient_cells GROUP BY ALL
-            """
-        )
-    )
+    return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
 
 def share_ends(
@@ -189,26 +175,35 @@ def share_ends(
 
     All three are SQL; a cell with fewer than 5 patients has None.
     """
-    rows = ask(
-        f"""
-        WITH patient_cells AS (
-            SELECT label, reader, judge, {stratum} AS stratum, patient,
-                count(*) FILTER ({of}) AS c, count(*) AS n
-            FROM judged WHERE {where} GROUP BY ALL
+    counts = f"count(*) FILTER ({of}) AS correct, count(*) AS n"
+    cells = _clustered(ask, counts, ("n", "correct"), where, stratum)
+    return {cell: _by_patient(count) for cell, count in cells.items()}
+
+
+def _clustered(
+    ask: Ask, counts: str, names: Sequence[str], where: str, stratum: str
+) -> dict[Cell, Counts]:
+    """Sums over patients of ``counts`` (SQL, of columns ``names``) by cell."""
+    return _by_cell(
+        ask(
+            f"""
+            WITH patient_cells AS (
+                SELECT label, reader, judge, {stratum} AS stratum, patient, {counts}
+                FROM judged WHERE {where} GROUP BY ALL
+            )
+            SELECT label, reader, judge, stratum, count(*) FILTER (n > 0) AS patients,
+                sum(correct * correct)::DOUBLE AS squares, sum(correct * n)::DOUBLE AS cross,
+                sum(n * n)::DOUBLE AS sizes,
+                {", ".join(f"sum({name})::BIGINT AS {name}" for name in names)}
+            FROM patient_cells GROUP BY ALL
+            """
         )
-        SELECT label, reader, judge, stratum, sum(c)::DOUBLE AS correct, sum(n)::DOUBLE AS n,
-            count(*) AS clusters, sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS cross,
-            sum(n * n)::DOUBLE AS sizes
-        FROM patient_cells GROUP BY ALL
-        """
     )
-    names = ("correct", "n", "clusters", "squares", "cross", "sizes")
-    return {
-        cell: reported_interval(
-            None, row["clusters"], clustered_wilson(*(row[name] for name in names))
-        )
-        for cell, row in _by_cell(rows).items()
-    }
+
+
+def _by_patient(count: Counts) -> tuple[float, float] | None:
+    sums = (count[name] for name in ("correct", "n", "patients", "squares", "cross", "sizes"))
+    return reported_interval(None, count["patients"], clustered_wilson(*sums))
 
 
 def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
@@ -236,13 +231,8 @@ def share(count: Counts) -> dict[str, Any]:
     if n == 0:
         return row | {"accuracy": None} | ends("wilson_", None) | ends("patient_", None)
     plain = wilson_interval(correct, n)
-    clustered = clustered_wilson(
-        correct, n, patients, count["squares"], count["cross"], count["sizes"]
-    )
-    by_patient = reported_interval(None, patients, clustered)
-    return (
-        row | {"accuracy": plain.estimate} | ends("wilson_", plain) | ends("patient_", by_patient)
-    )
+    intervals = ends("wilson_", plain) | ends("patient_", _by_patient(count))
+    return row | {"accuracy": plain.estimate} | intervals
 
 
 # Failures and their reasons; kinds of wrong answers with examples by key.
