@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from core.errors import UnknownName
 from core.runs.plan import ArmConfig, Plan
-from core.runs.tables import Table, entry_columns, generator, literal
+from core.runs.tables import Table, entry_columns, generator
 from core.stats.clustered import cluster_totals
 from core.stats.intervals import ratio
 from core.stats.paired import (
@@ -31,6 +31,7 @@ from core.stats.paired import (
     smallest_difference,
 )
 from core.stats.reported import paired_floor, reported_interval
+from core.storage.query import literal
 from core.storage.rows import Ask
 
 POWER, ALPHA = 0.8, 0.05

@@ -459,8 +459,8 @@ def review_cards(run: str, reviewer: str) -> list[Card]:
     for part in (shared, cards.keys() - shared):
         for key in _drawn(part, "order", run, name):
             verdict = {"outcome": None, "reason": "", "comment": "", **verdicts.get(key, {})}
-            given = pick(verdict, ("outcome", "reason", "comment"))
-            order.append(Card(**asdict(cards[key]), shared=key in shared, **given))
+            latest = pick(verdict, ("outcome", "reason", "comment"))
+            order.append(Card(**asdict(cards[key]), shared=key in shared, **latest))
     return order
 
 

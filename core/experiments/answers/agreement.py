@@ -23,10 +23,11 @@ from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import Plan
 from core.runs.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.runs.rows import COUNTS
-from core.runs.tables import Table, ends, entry_columns, generator, known, literal
+from core.runs.tables import Table, ends, entry_columns, generator, known
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from core.stats.clustered import cluster_totals
 from core.stats.reported import agreement_floors, reported_interval, share_floor
+from core.storage.query import literal
 from core.storage.rows import Ask
 
 CELLS = ("both_yes", "only_first", "only_second", "neither")

@@ -27,13 +27,13 @@ from core.runs.paired import ALPHA, POWER, adjust_holm
 from core.runs.plan import Plan
 from core.runs.reviews import reviews_of
 from core.runs.rows import ANSWERS, VERDICTS
-from core.runs.tables import Table, cells, ends, failures, generator, known, literal
+from core.runs.tables import Table, cells, ends, failures, generator, known
 from core.stats.clustered import clustered_bootstrap
 from core.stats.intervals import wilson_interval
 from core.stats.positions import bins_of
 from core.stats.reported import FEWEST_CLUSTERS, share_interval
 from core.stats.within import WithinContrast, within_contrast
-from core.storage.query import Schema
+from core.storage.query import Schema, literal
 from core.storage.rows import RowStore, snapshot
 from core.text.evidence import is_middle
 from core.types import Instruction
