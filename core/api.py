@@ -98,7 +98,6 @@ if TYPE_CHECKING:
     from core.services.benchmark import benchmark, benchmarks, read_benchmark
     from core.services.cohorts import (
         CohortCard,
-        check,
         cohort_key,
         cohorts,
         open_data,
@@ -170,6 +169,7 @@ if TYPE_CHECKING:
     )
     from core.services.removal import remove_run
     from core.services.replication import replicate, replication_specs
+    from core.services.summary import ReadingProgress, check, reading_progress
     from core.services.titles import split_label, title
     from core.services.training import (
         evaluate_reader,

@@ -12,11 +12,13 @@ from core.loaders.labelled import StoredRecords, readable_tasks
 from core.loaders.locator import locator_errors
 from core.protocol import Protocol
 from core.text import count_tokens, event_text
-from core.types import Cohort
+from core.types import Cohort, Record
 
 POSITION = ("order", "time", "token", "score", "candidates")
 """Fields of each located gold: its positions, its score and its number of equal candidates."""
 Progress = Callable[[int, int], None]
+Counts = tuple[int, int, int | None]
+"""Records that can be read, their events and tokens (None for coded events)."""
 
 
 def check_cohort(
@@ -25,6 +27,7 @@ def check_cohort(
     protocol: Protocol | None = None,
     locator: bool = False,
     validate: bool = False,
+    counts: Counts | None = None,
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
@@ -35,11 +38,12 @@ def check_cohort(
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
     (:func:`core.loaders.locator.locator_errors`), ``validate`` what of FHIR resources does not
     follow the standard (``invalid``; :func:`core.loaders.fhir.invalid_resources`).
-    ``progress`` is called with (done, planned) while coded events are read.
+    ``progress`` is called with (done, planned) while coded events are read. ``counts``:
+    :func:`count_records` of this cohort, where it is known.
     """
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
-    records, events, tokens = _counts(cohort, progress)
+    records, events, tokens = counts or count_records(cohort, progress)
     stored = cohort.records if isinstance(cohort.records, StoredRecords) else None
     labels = (
         None if stored is None else {t: _labels(cohort, t) for t in readable_tasks(stored.data)}
@@ -75,8 +79,15 @@ def check_cohort(
     return report | ({"labels": labels} if labels is not None else {})
 
 
-def _counts(cohort: Cohort, progress: Progress | None) -> tuple[int, int, int | None]:
-    """Records, events and tokens."""
+def count_records(
+    cohort: Cohort,
+    progress: Progress | None = None,
+    visit: Callable[[Record], None] = lambda record: None,
+) -> Counts:
+    """Records, events and tokens of a cohort; ``visit`` is called with each record of text.
+
+    ``progress`` is called with (done, planned) while coded events are read.
+    """
     if isinstance(cohort.records, StoredRecords):
         store = cohort.records.data.store(progress)
         return len(store.patients), store.events, None
@@ -89,6 +100,7 @@ def _counts(cohort: Cohort, progress: Progress | None) -> tuple[int, int, int | 
         records += 1
         events += len(record.events)
         tokens += sum(count_tokens(event_text(event)) for event in record.events)
+        visit(record)
     return records, events, tokens
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -69,6 +69,13 @@ class LazyGold(Mapping[str, Gold]):
     def __len__(self) -> int:
         return len(self._given) + len(self._sources)
 
+    def locate_as(self, located: Mapping[str, Gold], warnings: Iterable[str]) -> None:
+        """Take over what locating every answer gave in another process, with its warnings."""
+        with self._lock:
+            self._located = {**located, **self._located}
+        for warning in warnings:
+            self._log.warn(warning)
+
     def under(self, protocol: Protocol) -> LazyGold:
         """The same gold, located by a protocol's score and threshold."""
         if _rule(protocol) == _rule(self._protocol):
@@ -77,9 +84,11 @@ class LazyGold(Mapping[str, Gold]):
 
     def joined(self, sources: Mapping[str, GoldSource]) -> LazyGold:
         """The same gold with further sources."""
-        return LazyGold(
+        joined = LazyGold(
             {**self._sources, **sources}, self._records, self._log, self._protocol, self._given
         )
+        joined._located = {**self._located, **joined._located}
+        return joined
 
     @property
     def sources(self) -> Mapping[str, GoldSource]:

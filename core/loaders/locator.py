@@ -113,16 +113,15 @@ class SourceCheck:
 
 
 def check_with_source(
-    gold: Mapping[str, Gold], id: str, record: Record, protocol: Protocol, position: str
-) -> SourceCheck | None:
-    """The check of one question's evidence, by ``position`` ("order", "time" or "token"); None
-    where the source gives no exact spans, or no text to locate."""
-    if not isinstance(gold, LazyGold) or id not in gold.sources:
-        return None
-    source = gold.sources[id]
-    if not source.exact or not source.snippets:
-        return None
-    return _check(record, source.exact, locate(record, source.snippets, protocol), position)
+    gold: Mapping[str, Gold], id: str, record: Record, protocol: Protocol, positions: Sequence[str]
+) -> list[SourceCheck | None]:
+    """The check of one question's evidence by each of ``positions`` ("order", "time" or "token");
+    None where the source gives no exact spans, or no text to locate."""
+    source = gold.sources.get(id) if isinstance(gold, LazyGold) else None
+    if source is None or not source.exact or not source.snippets:
+        return [None] * len(positions)
+    located = locate(record, source.snippets, protocol)
+    return [_check(record, source.exact, located, position) for position in positions]
 
 
 def _check(record: Record, exact: str, location: Located, position: str) -> SourceCheck | None:
@@ -157,13 +156,16 @@ def location_columns(gold: Gold | None, check: SourceCheck | None) -> dict[str, 
 
 
 def evidence_locations(
-    cohort: Cohort, instructions: Sequence[Instruction], protocol: Protocol, position: str
-) -> list[dict[str, Any]]:
-    """:func:`location_columns` of each question with evidence and a readable record.
+    cohort: Cohort,
+    instructions: Sequence[Instruction],
+    protocol: Protocol,
+    positions: Sequence[str],
+) -> dict[str, list[dict[str, Any]]]:
+    """By position, :func:`location_columns` of each question with evidence and a readable record.
 
     ``cohort`` is located by ``protocol``.
     """
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, list[dict[str, Any]]] = {position: [] for position in positions}
     for instruction in instructions:
         gold = cohort.gold.get(instruction.id)
         if gold is None or not gold.snippets:
@@ -172,6 +174,7 @@ def evidence_locations(
             record = cohort.records[instruction.record_id]
         except (DataError, UnknownName):
             continue
-        check = check_with_source(cohort.gold, instruction.id, record, protocol, position)
-        rows.append(location_columns(gold, check))
+        checks = check_with_source(cohort.gold, instruction.id, record, protocol, positions)
+        for position, check in zip(positions, checks, strict=True):
+            rows[position].append(location_columns(gold, check))
     return rows

@@ -234,9 +234,8 @@ def question_of(
         if gold is not None and gold.spans:
             record = cohort.records[instruction.record_id]
             parts = evidence_parts(sentences(record, protocol), gold.spans)
-            check = check_with_source(
-                cohort.gold, instruction.id, record, protocol, protocol.position
-            )
+            by = (protocol.position,)
+            [check] = check_with_source(cohort.gold, instruction.id, record, protocol, by)
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
         return Question(instruction, cohort, None, {}, None, reason_of(error))
     position = None if gold is None else getattr(gold, protocol.position)

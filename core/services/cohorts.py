@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from core.loaders.manifest import unconfirmed
 from core.loaders.open import cohort_folder, read_cohort
 from core.loaders.question_sets import FILE as QUESTION_SETS
 from core.parsing import user_path
-from core.protocol import Protocol
 from core.storage.files import writing
 from core.types import Cohort, Manifest
 
@@ -49,12 +49,16 @@ only those whose files changed."""
 def _fingerprint(path: Path) -> tuple[Any, ...]:
     """Changes when a file of the cohort is added, removed or written."""
     if path.is_file():
-        stat = path.stat()
-        return (stat.st_mtime_ns, stat.st_size)
-    entries = sorted(
-        p for p in path.rglob("*") if p.is_file() and p.name not in (QUESTIONS, QUESTION_SETS)
-    )
-    return tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in entries)
+        state = path.stat()
+        return ((str(path), state.st_mtime_ns, state.st_size),)
+    files: list[tuple[str, int, int]] = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            if name not in (QUESTIONS, QUESTION_SETS) and file.is_file():
+                state = file.stat()
+                files.append((str(file), state.st_mtime_ns, state.st_size))
+    return tuple(sorted(files))
 
 
 def open_data(data: str | Path) -> Cohort:
@@ -63,6 +67,12 @@ def open_data(data: str | Path) -> Cohort:
     Opened once and kept while its files are unchanged. Raises DataError where it cannot be read,
     UnknownName where neither a path nor a cohort has the name.
     """
+    return with_kept_questions(*opened(data))
+
+
+def opened(data: str | Path) -> tuple[Cohort, Path]:
+    """The cohort of :func:`open_data` without the questions that people keep with it, and its
+    folder."""
     path = user_path(data)
     if not path.exists():
         named = settings.cohorts_folder() / str(data)
@@ -84,7 +94,7 @@ def open_data(data: str | Path) -> Cohort:
             _open[str(path)] = held
             while len(_open) > OPEN_AT_ONCE:
                 _open.pop(next(iter(_open)))
-    return with_kept_questions(held[1], held[2])
+    return held[1], held[2]
 
 
 def close_cohorts() -> None:
@@ -128,29 +138,16 @@ def _card(path: Path) -> tuple[CohortCard, str]:
     return known[1], known[2]
 
 
+def cohort_size(cohort: Cohort) -> int:
+    """Bytes of a cohort's files."""
+    return sum(size for *_, size in _fingerprint(Path(cohort.path)))
+
+
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
     return hashlib.blake2b(
         repr((cohort.path, _fingerprint(Path(cohort.path)))).encode(), digest_size=8
     ).hexdigest()
-
-
-def check(
-    data: str | Path,
-    progress: Callable[[int, int], None] | None = None,
-    protocol: Protocol | None = None,
-    locator: bool = False,
-    validate: bool = False,
-) -> dict[str, Any]:
-    """Read a cohort completely; report its contents, what was skipped and where (``check --json``).
-
-    Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
-    goes wrong in this cohort, ``validate`` what of its FHIR resources is invalid. ``progress`` is
-    called with how much is done and planned where millions of events are read in.
-    """
-    from core.loaders.check import check_cohort
-
-    return check_cohort(open_data(data), progress, protocol, locator, validate)
 
 
 DEMOS: Mapping[str, tuple[str, int, int]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from core.protocol import Protocol
 from core.runs.directory import find_run
 from core.runs.tables import location_table
 from core.services.cohorts import open_data
+from core.services.summary import known_summary
 from core.stats.positions import BINS, bins_of
 from core.types import Cohort
 
@@ -52,8 +54,14 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
         for known, observed, why in _cache:
             if observed.cohort is cohort and known == asked:
                 return observed, why
-        resolved, why = resolve_position(asked, cohort)
-        observed = observe(cohort, cohort.instructions, resolved)
+        summary = known_summary(cohort) if protocol is None else None
+        if summary is not None:
+            why = summary.position
+            resolved = replace(asked, position=why["used"])
+            observed = observe(cohort, cohort.instructions, resolved, places=summary.places)
+        else:
+            resolved, why = resolve_position(asked, cohort)
+            observed = observe(cohort, cohort.instructions, resolved)
         _cache.append((asked, observed, why))
         del _cache[:-CACHED]
         return observed, why
@@ -136,8 +144,11 @@ def curve_locations(
     (:func:`core.runs.tables.location_table`)."""
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == AUTO else position
+    if protocol is None and (summary := known_summary(cohort)) is not None:
+        return summary.locations[position]
     located = gold_under(cohort, observed.protocol)
-    return location_table(evidence_locations(located, observed.asked, observed.protocol, position))
+    rows = evidence_locations(located, observed.asked, observed.protocol, (position,))
+    return location_table(rows[position])
 
 
 def curve_bin(

@@ -30,10 +30,10 @@ FUNCTIONS = {
         gate_cards gold_under instruction_for item judge kinds log_tail marking_agreement members
         methods models needle_items open_data other_runs other_values outcomes own_question
         own_questions paper_comparison preflight presets published_curve published_summary
-        question_set_spec question_sets questions_table read_benchmark readers_of replication
-        report report_csv review_agreement review_mark review_rows reviewer_name reviewers rows
-        rows_warning run_entries scored_arms replication_specs scores select select_report
-        shared_cards shipped_runs spec_schema status step_specs typed_question
+        question_set_spec question_sets questions_table read_benchmark reading_progress readers_of
+        replication report report_csv review_agreement review_mark review_rows reviewer_name
+        reviewers rows rows_warning run_entries scored_arms replication_specs scores select
+        select_report shared_cards shipped_runs spec_schema status step_specs typed_question
         unconfirmed_permissions unread waterfall""",
     "reviewer": """
         add_review answer_question keep_question mark_evidence review_cards save_question_set

@@ -117,13 +117,10 @@ class CurveRun(Experiment):
             job.protocol,
             lambda done, of: job.watch(f"evidence located of {done:,} of {of:,} questions"),
         )
-        locations = {
-            position: location_table(
-                evidence_locations(job.cohort, observed.asked, job.protocol, position)
-            )
-            for position in _positions(job.plan.options, job.protocol)
-        }
         options = job.plan.options
+        positions = _positions(options, job.protocol)
+        located = evidence_locations(job.cohort, observed.asked, job.protocol, positions)
+        locations = {position: location_table(rows) for position, rows in located.items()}
         lists: list[Sequence[Any]] = [
             options["strata"], options["scores"], list(locations), options["bins"],
         ]  # fmt: skip

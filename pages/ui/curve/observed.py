@@ -15,7 +15,7 @@ from core.errors import InputError, MidchartError
 from pages.ui import state
 from pages.ui.curve import charts, data, text
 from pages.ui.curve.data import Choice, Tables
-from pages.ui.shared import chart, conclusion, empty, formats, marks, tables
+from pages.ui.shared import chart, conclusion, empty, formats, marks, reading, tables
 from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain, safe
 from pages.ui.shared.pickers import pick_linked, segments, token
@@ -56,6 +56,13 @@ def observed() -> None:
         if not cohort.responses:
             _no_responses(name)
             return
+        with top:
+            if not reading.complete(name):
+                st.caption(
+                    f"The curve of {len(cohort.responses):,} model responses to "
+                    f"{len(cohort.instructions):,} questions follows."
+                )
+                return
         key = api.cohort_key(cohort)
         try:
             known = data.choices(key, cohort)

@@ -16,7 +16,7 @@ from core import api
 from core.errors import MidchartError
 from pages.ui import sign_in, state
 from pages.ui.curve.text import POSITIONS
-from pages.ui.shared import chart, tables
+from pages.ui.shared import chart, reading, tables
 from pages.ui.shared.marks import plain, visible
 from pages.ui.shared.pickers import segments
 
@@ -75,23 +75,28 @@ def problems() -> None:
 def cohort(name: str) -> None:
     """Counts, tag, evidence positions (or tasks) and check of one cohort."""
     path = next(path for known, path, _ in state.cohorts() if known == name)
-    manifest, kind = api.open_data(path).manifest, api.open_data(path).format
+    opened = api.open_data(path)
+    manifest, kind = opened.manifest, opened.format
     if command := api.unread(path):
         st.info("The events of this cohort have not been imported yet. Run this command once:")
         st.code(command, language=None, wrap_lines=True)
         return
     validate = kind == "fhir" and st.session_state.get(f"{name}-validate", False)
-    check = state.check(path, validate)
+    check = state.check(path, validate) if reading.complete(path) else {}
     labels = check.get("labels", {})
     forecasts = bool(labels) and not check["instructions"]
     titles = FORECAST_COUNTS if forecasts else QUESTION_COUNTS
-    counts = check | {
+    counts = {
+        "records": len(opened.records),
+        "instructions": len(opened.instructions),
+        "gold": len(opened.gold),
+        "responses": len(opened.responses),
         "tasks": len(labels),
         "labelled": sum(task["n"] for task in labels.values()),
-    }
+    } | check
     with st.grid(len(titles), min_column_width=120):
         for key, title in titles.items():
-            st.metric(title, f"{int(counts[key]):,}")
+            st.metric(title, f"{int(counts[key]):,}" if key in counts else "…")
     left, right = st.columns((2, 3), gap="large")
     with left:
         st.header("Permitted use", anchor=False)
@@ -102,6 +107,9 @@ def cohort(name: str) -> None:
         st.caption(f"Format {plain(kind)} · {plain(path)}")
         if not manifest.synthetic:
             _change_use(name, path, manifest)
+    if not check:
+        right.caption("Evidence positions and the check follow once every record is read.")
+        return
     with right:
         if forecasts:
             _tasks(name, labels)

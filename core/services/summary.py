@@ -1,0 +1,274 @@
+"""The summary of a cohort: what reading every record gives, stored in the cache's folder.
+
+Counts, the places of the evidence and what could not be read. Its key changes with the cohort's
+files and with the program's code. A small cohort is read at once, a large one in a separate
+process (``python -m core.services.summary COHORT``), whose progress is in a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import config as settings
+from core.errors import DataError, MidchartError
+from core.loaders.check import Counts, check_cohort, count_records
+from core.loaders.files import write_atomic
+from core.loaders.gold import LazyGold
+from core.loaders.labelled import StoredRecords
+from core.loaders.locator import evidence_locations
+from core.loaders.position import resolve_position
+from core.protocol import Protocol
+from core.provenance import code_digest
+from core.runs.tables import location_table
+from core.services.cohorts import cohort_key, cohort_size, open_data, opened
+from core.storage.files import protect_new_files
+from core.storage.lock import Lock, is_locked
+from core.text.locating import Place, place_of
+from core.types import Cohort, Gold, Record, Skip, Span
+
+FOLDER = "summaries"
+AT_ONCE = 16_000_000
+"""Bytes of a cohort that is read at once, which takes two seconds at most."""
+STEP_S = 0.5
+"""Seconds between two reports of progress."""
+POSITIONS = Place._fields
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """``counts`` of :func:`core.loaders.check.count_records`; ``places`` of each piece of evidence
+    of the answers with several; ``position``: the default protocol's, with its reason; by position
+    the table ``locations`` (:func:`core.runs.tables.location_table`) of the questions that a model
+    answered."""
+
+    counts: Counts
+    places: Mapping[str, tuple[Place, ...]]
+    position: dict[str, Any]
+    locations: Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingProgress:
+    """How many records of a cohort another process has read, of how many; ``problem``: why it
+    stopped, empty while it runs."""
+
+    done: int
+    planned: int
+    problem: str = ""
+
+
+_known: dict[str, tuple[str, Summary]] = {}
+"""Path → key and summary of the cohorts whose evidence was located from a summary."""
+_children: dict[str, subprocess.Popen[bytes]] = {}
+"""Key → the process that makes the summary, or has ended without one."""
+_lock = threading.RLock()
+
+
+def known_summary(cohort: Cohort) -> Summary | None:
+    """The summary of a cohort once :func:`reading_progress` gave None, while it is valid."""
+    key, summary = _known.get(cohort.path, ("", None))
+    return summary if summary is not None and key == _key(cohort) else None
+
+
+def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress | None:
+    """None once a cohort's summary is known, else how far the process is that makes it.
+
+    The process is started once; ``again`` starts another one after a failure. Coded events have no
+    summary. Raises as :func:`core.services.cohorts.open_data`.
+    """
+    cohort, _ = opened(data)
+    if isinstance(cohort.records, StoredRecords) or known_summary(cohort) is not None:
+        return None
+    with _lock:
+        key = _key(cohort)
+        stored = _read(_file(key))
+        if stored is None and cohort_size(cohort) > AT_ONCE:
+            return _progress(cohort, key, again)
+        if stored is None:
+            stored = summarise(cohort)
+            store(stored, key)
+        _children.pop(key, None)
+        _use(cohort, key, stored)
+    return None
+
+
+def check(
+    data: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+    protocol: Protocol | None = None,
+    locator: bool = False,
+    validate: bool = False,
+) -> dict[str, Any]:
+    """Read a cohort completely; report its contents, what was skipped and where (``check --json``).
+
+    Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
+    goes wrong in this cohort, ``validate`` what of its FHIR resources is invalid. ``progress`` is
+    called with how much is done and planned where millions of events are read in.
+    """
+    cohort = open_data(data)
+    summary = known_summary(cohort)
+    counts = summary and summary.counts
+    return check_cohort(cohort, progress, protocol, locator, validate, counts)
+
+
+def _progress(cohort: Cohort, key: str, again: bool) -> ReadingProgress:
+    report, child = _read(_file(key, ".progress")) or {}, _children.get(key)
+    done, planned = report.get("done", 0), len(cohort.records)
+    if is_locked(_file(key, ".lock")) or (child is not None and child.poll() is None):
+        return ReadingProgress(done, planned)
+    if child is not None and not again:
+        return ReadingProgress(done, planned, report.get("problem") or "the process has ended")
+    _children[key] = subprocess.Popen(
+        [sys.executable, "-m", "core.services.summary", cohort.path],
+        cwd=settings.ROOT,
+        env=settings.worker_environment(""),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return ReadingProgress(0, planned)
+
+
+def _key(cohort: Cohort) -> str:
+    """The cohort's path, then its files and the program's code, each as a hash."""
+    path = hashlib.blake2b(cohort.path.encode(), digest_size=8).hexdigest()
+    return f"{path}-{cohort_key(cohort)}-{code_digest()}"
+
+
+def _file(key: str, ending: str = ".json") -> Path:
+    return settings.cache_folder() / FOLDER / f"{key}{ending}"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A file that this module wrote; None where it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def summarise(
+    cohort: Cohort, progress: Callable[[int, int], None] = lambda done, planned: None
+) -> dict[str, Any]:
+    """The summary of a cohort as JSON; reads every record once."""
+    protocol = Protocol()
+    answered = {response.instruction_id for response in cohort.responses if response.used}
+    by_record: dict[str, list[Any]] = {}
+    for instruction in cohort.instructions:
+        by_record.setdefault(instruction.record_id, []).append(instruction)
+    places: dict[str, list[Place]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {position: [] for position in POSITIONS}
+    planned, visited = len(cohort.records), 0
+
+    def visit(record: Record) -> None:
+        nonlocal visited
+        visited += 1
+        progress(visited, planned)
+        questions = by_record.get(record.id, [])
+        for gold in (cohort.gold.get(one.id) for one in questions):
+            if gold is not None and len(gold.spans) > 1:
+                places[gold.instruction_id] = [place_of(record, span) for span in gold.spans]
+        asked = [one for one in questions if one.id in answered]
+        located = evidence_locations(cohort, asked, protocol, POSITIONS)
+        for position, more in located.items():
+            rows[position] += more
+
+    counts = count_records(cohort, visit=visit)
+    _, position = resolve_position(protocol, cohort)
+    gold = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
+    return {
+        "counts": counts,
+        "skipped": [dataclasses.astuple(skip) for skip in cohort.skipped],
+        "warnings": cohort.warnings,
+        "gold": {id: _located(cohort.gold[id]) for id in gold},
+        "places": places,
+        "position": position,
+        "locations": {position: location_table(of) for position, of in rows.items()},
+    }
+
+
+LOCATED = ("order", "time", "exact", "token", "score", "candidates", "unlocated")
+"""What locating an answer's evidence adds to it, with its spans."""
+
+
+def _located(gold: Gold) -> list[Any]:
+    spans = [dataclasses.astuple(span) for span in gold.spans]
+    return [spans, *(getattr(gold, name) for name in LOCATED)]
+
+
+def store(summary: Mapping[str, Any], key: str) -> None:
+    """Write a summary, and remove those of earlier states of the same cohort."""
+    write_atomic(_file(key), json.dumps(summary))
+    path = key.split("-", 1)[0]
+    for file in (settings.cache_folder() / FOLDER).glob(f"{path}-*"):
+        if not file.name.startswith(key):
+            file.unlink(missing_ok=True)
+
+
+def _use(cohort: Cohort, key: str, stored: Mapping[str, Any]) -> None:
+    """Enter a stored summary; the evidence of the open cohort is located by it."""
+    if isinstance(cohort.gold, LazyGold):
+        gold: dict[str, Gold] = {}
+        for id, source in cohort.gold.sources.items():
+            spans, *values = stored["gold"][id]
+            gold[id] = Gold(
+                id,
+                source.answer,
+                source.snippets,
+                tuple(Span(*span) for span in spans),
+                **dict(zip(LOCATED, values, strict=True)),
+            )
+        cohort.gold.locate_as(gold, stored["warnings"])
+    known = set(cohort.skipped)
+    cohort.skipped.extend(skip for each in stored["skipped"] if (skip := Skip(*each)) not in known)
+    records, events, tokens = stored["counts"]
+    places = {id: tuple(Place(*one) for one in of) for id, of in stored["places"].items()}
+    summary = Summary((records, events, tokens), places, stored["position"], stored["locations"])
+    _known[cohort.path] = (key, summary)
+
+
+def make(path: str) -> None:
+    """Make and store the summary of a cohort, with its progress in a file."""
+    cohort, _ = opened(path)
+    key = _key(cohort)
+    report = _file(key, ".progress")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    lock = Lock.take(_file(key, ".lock"))
+    if lock is None:
+        return
+    last = 0.0
+
+    def progress(done: int, planned: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > STEP_S:
+            last = time.monotonic()
+            write_atomic(report, json.dumps({"done": done, "planned": planned}))
+
+    try:
+        summary = summarise(cohort, progress)
+        if key != _key(cohort):
+            raise DataError(path, None, "changed while it was read", "open the page again")
+        store(summary, key)
+        report.unlink(missing_ok=True)
+    except (MidchartError, OSError) as error:
+        write_atomic(report, json.dumps({"done": 0, "problem": str(error)}))
+    finally:
+        lock.release()
+
+
+if __name__ == "__main__":
+    protect_new_files()
+    os.nice(5)
+    make(sys.argv[1])

@@ -1,0 +1,95 @@
+"""A cohort's summary gives what reading every record gives, and is made again for changed files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from core import api, config
+from core.loaders.check import check_cohort
+from core.loaders.open import open_cohort
+from core.protocol import Protocol
+from core.services import cohorts, summary
+from tests.support.run_helpers import until
+
+
+@pytest.fixture
+def demo(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cohort whose questions have exact spans, some of several pieces."""
+    monkeypatch.setattr(summary, "_known", {})
+    api.prepare_demo(elsewhere / "cohort", patients=6, events_per_patient=40)
+    return elsewhere / "cohort"
+
+
+def forget() -> None:
+    """As in a process that has not opened the cohort."""
+    cohorts.close_cohorts()
+    summary._known.clear()
+
+
+def test_check_and_curve_are_those_of_a_complete_reading(demo: Path) -> None:
+    fresh = open_cohort(demo)
+    checked = check_cohort(fresh)
+    tables = api.curve(fresh, snippets="all", resamples=50, protocol=Protocol())
+    locations = api.curve_locations(fresh, "token", Protocol())
+    choices = api.curve_choices(fresh, Protocol())
+    for _ in range(2):  # made, then read from the cache
+        forget()
+        assert api.reading_progress(demo) is None
+        cohort = api.open_data(demo)
+        assert summary.known_summary(cohort) is not None
+        assert api.check(demo) == checked
+        assert api.curve(cohort, snippets="all", resamples=50) == tables
+        assert api.curve_locations(cohort, "token") == locations
+        assert api.curve_choices(cohort) == choices
+
+
+def test_what_cannot_be_read_is_in_the_summary_once(demo: Path) -> None:
+    record = next((demo / "ehrs").iterdir())
+    record.write_text(record.read_text().replace("</encounter>", "", 1))
+    checked = check_cohort(open_cohort(demo))
+    assert checked["skipped"]
+    for _ in range(2):
+        forget()
+        assert api.reading_progress(demo) is None
+        assert api.check(demo) == checked
+
+
+def test_a_changed_file_makes_a_new_summary_and_removes_the_old(demo: Path) -> None:
+    assert api.reading_progress(demo) is None
+    before = api.check(demo)
+    sorted((demo / "ehrs").iterdir())[0].unlink()
+    assert summary.known_summary(api.open_data(demo)) is None
+    assert api.reading_progress(demo) is None
+    assert api.check(demo)["records"] == before["records"] - 1
+    assert len(list((config.cache_folder() / summary.FOLDER).glob("*.json"))) == 1
+
+
+def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
+    demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "AT_ONCE", 0)
+    assert api.reading_progress(demo) == api.ReadingProgress(0, 6)
+    until(lambda: api.reading_progress(demo) is None, "the records are read")
+    assert api.check(demo) == check_cohort(open_cohort(demo))
+
+
+def test_a_process_that_stopped_says_why_and_starts_again_on_request(
+    demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "AT_ONCE", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        api.reading_progress(demo)
+        until(lambda: problem(demo), "the process has ended")
+    assert "ended" in problem(demo)
+    api.reading_progress(demo, again=True)
+    until(lambda: api.reading_progress(demo) is None, "the records are read")
+
+
+def problem(path: Path) -> str:
+    """Why the process that reads a cohort stopped."""
+    progress = api.reading_progress(path)
+    return progress.problem if progress else ""
