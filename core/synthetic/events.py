@@ -263,50 +263,44 @@ def _notes(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -
 
 
 def _fixed(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -> None:
+    def add(minutes: float, type_: str, code: str, name: str, text: str = "") -> None:
+        e.items.append(_item(_minutes(e, minutes), type_, code, name, text))
+
     visit = _VISITS[e.setting]
     code = _VISIT_CODES.get(e.setting, local("VISIT", visit))
     long = e.setting in ("IP", "ED", "SERIES")
-    e.items.append(_item(e.start, "visit", code, visit, "start" if long else "start|end"))
+    add(0, "visit", code, visit, "start" if long else "start|end")
     if long:
         e.items.append(_item(e.end, "visit", code, visit, "end"))
     if e.setting in ("OP", "IP", "ED"):
-        e.items.append(
-            _item(e.start, "visit_detail", local("CARE_SITE", e.specialty), e.specialty.upper())
-        )
+        add(0, "visit_detail", local("CARE_SITE", e.specialty), e.specialty.upper())
     if e.episode is not None:
         kind = e.episode.kind
-        e.items.append(_item(_minutes(e, 30), "condition", kind.code, kind.name))
-        study = kind.imaging.study
-        e.items.append(_item(_minutes(e, 85), "image", local("IMG", study), study))
+        add(30, "condition", kind.code, kind.name)
+        add(85, "image", local("IMG", kind.imaging.study), kind.imaging.study)
         for i, key in enumerate(kind.treatment):
             _, product, drug_code = drugs()[key].steps[0]
-            at = _minutes(e, 120 + 13 * i)
-            e.items.append(_item(at, "drug_exposure", drug_code, product, "start"))
+            add(120 + 13 * i, "drug_exposure", drug_code, product, "start")
             if e.setting == "IP":
                 end = e.end - timedelta(minutes=45 - i)
                 e.items.append(_item(end, "drug_exposure", drug_code, product, "end"))
         if kind.key == "mi":
-            pci = "SNOMED/415070008", "Percutaneous coronary intervention"
-            e.items.append(_item(_minutes(e, 1100), "procedure", *pci))
+            add(1100, "procedure", "SNOMED/415070008", "Percutaneous coronary intervention")
         if kind.key == "delivery":
-            diabetes = "SNOMED/11687002", "Gestational diabetes mellitus"
-            e.items.append(_item(_minutes(e, 20), "condition", *diabetes))
-        e.items.append(_item(_minutes(e, 22), "procedure", "SNOMED/268400002", "12 lead ECG"))
+            add(20, "condition", "SNOMED/11687002", "Gestational diabetes mellitus")
+        add(22, "procedure", "SNOMED/268400002", "12 lead ECG")
     elif e.setting == "OP":
         for key in e.focus:
-            disease = diseases()[key]
-            e.items.append(_item(_minutes(e, 55), "condition", disease.code, disease.name))
+            add(55, "condition", diseases()[key].code, diseases()[key].name)
         if e.start.month in (9, 10, 11) and chance(rng, 0.6):
-            vaccine = local("PROC", "influenza vaccine"), "Administration of influenza vaccine"
-            e.items.append(_item(_minutes(e, 60), "procedure", *vaccine))
-        status = "SNOMED/8517006", "Former smoker"
-        if p.social["smoking"] == "never":
-            status = "SNOMED/266919005", "Never smoker"
+            vaccine = local("PROC", "influenza vaccine")
+            add(60, "procedure", vaccine, "Administration of influenza vaccine")
         if chance(rng, 0.35):
-            e.items.append(_item(_minutes(e, 9), "observation", *status))
+            never = p.social["smoking"] == "never"
+            smoking = "SNOMED/266919005" if never else "SNOMED/8517006"
+            add(9, "observation", smoking, "Never smoker" if never else "Former smoker")
         if "t2dm" in e.focus and chance(rng, 0.2):
-            meter = "SNOMED/337414009", "Blood glucose meter"
-            e.items.append(_item(_minutes(e, 61), "device_exposure", *meter))
+            add(61, "device_exposure", "SNOMED/337414009", "Blood glucose meter")
     _notes(rng, p, e, seen)
 
 

@@ -37,7 +37,7 @@ from core.synthetic.model import (
     Step,
 )
 from core.synthetic.notes import Writer
-from core.synthetic.reference import DATA, STRICT, Key, read_tsv, read_yaml, slots_of
+from core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
 from core.synthetic.trajectory import active
 
 Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
@@ -66,7 +66,7 @@ def _check_slots(key: str, templates: Iterable[str], slots: Iterable[str]) -> No
             raise ValueError(f"{key}: unknown slot {unknown[0]!r} in {text!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Single:
     """A fact stated in one sentence.
 
@@ -75,7 +75,6 @@ class Single:
     a wrong answer differs; ``need`` who can have it (see :func:`suits`).
     """
 
-    __pydantic_config__ = STRICT
     key: str
     domain: Domain
     section: Section
@@ -96,12 +95,11 @@ class Single:
         _check_slots(self.key, (*texts, f"{{{self.vary}}}"), slots)
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Series:
     """A repeated finding: each of ``chains`` are values in time order, at least ``gap`` days
     apart; the question is for the most recent (R) or for all of them (S)."""
 
-    __pydantic_config__ = STRICT
     key: str
     domain: Domain
     section: Section
@@ -121,11 +119,10 @@ class Series:
         _check_slots(self.key, self.noise, ("v",))
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Facts:
     """The facts of one domain (``facts_<domain>.yaml``)."""
 
-    __pydantic_config__ = STRICT
     singles: tuple[Single, ...]
     series: tuple[Series, ...]
 
@@ -335,21 +332,18 @@ InDecile = Callable[[int], bool]
 """Whether an event order is in the wanted decile."""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class LabQuestion:
     """An analyte that is asked for by its lay name: one value, or the trend."""
 
-    __pydantic_config__ = STRICT
     analyte: AnalyteKey
     asked: Literal["value", "trend"]
     lay: str
     specialty: str
 
 
-@cache
-def lab_questions() -> tuple[LabQuestion, ...]:
-    """All analytes that are asked for."""
-    return read_tsv(LabQuestion, DATA / "lab_questions.tsv")
+lab_questions = tsv_table(LabQuestion, "lab_questions.tsv")
+"""All analytes that are asked for."""
 
 
 def _wrong_reasons(w: Writer, step: Step) -> list[str]:

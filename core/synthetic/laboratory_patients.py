@@ -14,7 +14,7 @@ the same numbers on every machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.synthetic.reference import DATA, STRICT, Key, read_tsv
+from core.synthetic.reference import Key, table_row, tsv_table
 
 SPLITS = ("train", "tuning", "held_out")
 UNLIKELY = 0.12
@@ -39,13 +39,12 @@ OF_CONDITION = 12
 """Number of codes of procedures that go with each condition."""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Lab:
     """A labelled lab: ``level`` in a healthy patient, spread ``between`` patients, ``drift`` from
     panel to panel, ``noise`` of a reading, and thresholds of mild, moderate and severe, on the
     side ``abnormal``."""
 
-    __pydantic_config__ = STRICT
     task: str
     code: str
     name: str
@@ -60,17 +59,14 @@ class Lab:
     abnormal: Literal["low", "high"]
 
 
-@cache
-def labs() -> tuple[Lab, ...]:
-    """The five labelled labs, in the order of every effect."""
-    return read_tsv(Lab, DATA / "laboratory_labs.tsv")
+labs = tsv_table(Lab, "laboratory_labs.tsv")
+"""The five labelled labs, in the order of every effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@table_row
 class Condition:
     """A condition: the ``share`` of patients that have it, and its effect on each task's lab."""
 
-    __pydantic_config__ = STRICT
     key: str
     code: str
     share: float
@@ -86,10 +82,8 @@ class Condition:
         return tuple(getattr(self, lab.task) for lab in labs())
 
 
-@cache
-def conditions() -> tuple[Condition, ...]:
-    """All conditions of the cohort."""
-    return read_tsv(Condition, DATA / "laboratory_conditions.tsv")
+conditions = tsv_table(Condition, "laboratory_conditions.tsv")
+"""All conditions of the cohort."""
 
 
 def _condition_keys() -> list[str]:
@@ -100,12 +94,12 @@ def _listed(text: str) -> list[str]:
     return text.split(", ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@table_row
 class Drug(Condition):
     """A drug: ``share`` are started on it and ``stop`` end it at a panel; ``given_for`` are the
     conditions that make it likely, separated by commas."""
 
-    stop: float
+    stop: float = field(kw_only=True)
     given_for: Annotated[str, Key("condition", _condition_keys, _listed)] = ""
 
     def is_wanted(self, ill: frozenset[str]) -> bool:
@@ -113,22 +107,19 @@ class Drug(Condition):
         return not self.given_for or not ill.isdisjoint(_listed(self.given_for))
 
 
-@cache
-def drugs() -> tuple[Drug, ...]:
-    """All drugs of the cohort."""
-    return read_tsv(Drug, DATA / "laboratory_drugs.tsv")
+drugs = tsv_table(Drug, "laboratory_drugs.tsv")
+"""All drugs of the cohort."""
 
 
 def _cause_keys() -> list[str]:
     return [*_condition_keys(), *(drug.key for drug in drugs())]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class OtherLab:
     """A lab without labels: ``level``, ``spread`` and ``shift`` in tenths of its unit; it is
     shifted by one condition or drug."""
 
-    __pydantic_config__ = STRICT
     name: str
     code: str
     unit: str
@@ -138,10 +129,8 @@ class OtherLab:
     shift: float = 0.0
 
 
-@cache
-def other_labs() -> tuple[OtherLab, ...]:
-    """All labs without labels."""
-    return read_tsv(OtherLab, DATA / "laboratory_others.tsv")
+other_labs = tsv_table(OtherLab, "laboratory_others.tsv")
+"""All labs without labels."""
 
 
 @dataclass(frozen=True, slots=True)

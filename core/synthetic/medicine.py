@@ -6,20 +6,27 @@ The tables are files of ``core/synthetic/data``, read and checked on first use.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Annotated, Literal
 
 from core.errors import DataError
-from core.synthetic.reference import DATA, STRICT, Key, read_tsv, read_yaml, slot_names
+from core.synthetic.reference import (
+    DATA,
+    Key,
+    read_tsv,
+    read_yaml,
+    slot_names,
+    table_row,
+    yaml_table,
+)
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Analyte:
     """A measured quantity. ``noise`` is its within-person standard deviation (share or units);
     ``low`` and ``high`` are hard limits of what is ever written; ``short`` is how notes name it."""
 
-    __pydantic_config__ = STRICT
     key: str
     code: str
     name: str
@@ -48,10 +55,8 @@ def analyte_keys() -> dict[str, str]:
 AnalyteKey = Annotated[str, Key("analyte", analytes)]
 
 
-@cache
-def panels() -> dict[str, tuple[str, ...]]:
-    """Analytes that are drawn together, by the panel's name."""
-    return read_yaml(dict[str, tuple[AnalyteKey, ...]], DATA / "panels.yaml")
+panels = yaml_table(dict[str, tuple[AnalyteKey, ...]], "panels.yaml")
+"""Analytes that are drawn together, by the panel's name."""
 
 
 PanelKey = Annotated[str, Key("panel or analyte", lambda: {*panels(), *analytes()})]
@@ -84,7 +89,7 @@ def local(prefix: str, name: str) -> str:
     return f"LOCAL/{prefix}-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class DrugGroup:
     """An effect class of drugs. A patient takes one at a time of it, or of ``one_of``, a wider
     class, unless ``several``. In full effect it lowers hemoglobin A1c and systolic pressure by
@@ -92,7 +97,6 @@ class DrugGroup:
     potassium by ``k_rise`` (mmol/L); what else a class does is in
     :mod:`core.synthetic.trajectory`."""
 
-    __pydantic_config__ = STRICT
     key: str
     meaning: str
     one_of: str = ""
@@ -117,69 +121,55 @@ def group_effects(
     return tuple((key, size) for key, row in drug_groups().items() if (size := getattr(row, name)))
 
 
-@dataclass(frozen=True, slots=True)
-class DrugRow:
-    """A drug without its dose steps; see :class:`Drug`."""
+@table_row
+class Drug:
+    """A drug: its names, what a lay person calls it (``lay``), and its effect class (``group``).
+    ``marketed`` is the first whole year in which it could be prescribed in the United States (0:
+    always)."""
 
-    __pydantic_config__ = STRICT
     key: str
     brand: str
     group: Annotated[str, Key("effect class", drug_groups)]
     lay: str
     marketed: int = 0
 
+    @property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """Dose as prescribed, product name and code of its dose steps, from the lowest."""
+        return _dose_steps()[self.key]
+
 
 @cache
-def _drug_rows() -> dict[str, DrugRow]:
-    return {row.key: row for row in read_tsv(DrugRow, DATA / "drugs.tsv")}
+def drugs() -> dict[str, Drug]:
+    """All drugs by key."""
+    return {drug.key: drug for drug in read_tsv(Drug, DATA / "drugs.tsv")}
 
 
-DrugKey = Annotated[str, Key("drug", _drug_rows)]
+DrugKey = Annotated[str, Key("drug", drugs)]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class DoseRow:
     """A dose step of a drug: as prescribed, its product, and RxNorm's number where it is known."""
 
-    __pydantic_config__ = STRICT
     drug: DrugKey
     dose: str
     product: str
     rxnorm: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Drug:
-    """A drug: its names, what a lay person calls it (``lay``), and its dose steps.
-
-    ``steps`` are (dose as prescribed, product name, code), from the lowest. ``group`` is its effect
-    class. ``marketed`` is the first whole year in which
-    it could be prescribed in the United States (0: always).
-    """
-
-    key: str
-    brand: str
-    group: str
-    lay: str
-    marketed: int
-    steps: tuple[tuple[str, str, str], ...]
-
-
 @cache
-def drugs() -> dict[str, Drug]:
-    """All drugs by key. A code is RxNorm's where it is known for certain to be that very product's;
-    every other product has a plainly local code."""
-    steps: dict[str, list[tuple[str, str, str]]] = {key: [] for key in _drug_rows()}
+def _dose_steps() -> dict[str, list[tuple[str, str, str]]]:
+    """The dose steps of each drug. A code is RxNorm's where it is known for certain to be that very
+    product's; every other product has a plainly local code."""
+    steps: dict[str, list[tuple[str, str, str]]] = {key: [] for key in drugs()}
     for row in read_tsv(DoseRow, DATA / "doses.tsv"):
         code = f"RxNorm/{row.rxnorm}" if row.rxnorm else local("RX", row.product)
         steps[row.drug].append((row.dose, row.product, code))
     for key, drug_steps in steps.items():
         if not drug_steps:
             raise DataError(str(DATA / "doses.tsv"), None, f"no dose of {key!r}", "add a row")
-    return {
-        key: Drug(row.key, row.brand, row.group, row.lay, row.marketed, tuple(steps[key]))
-        for key, row in _drug_rows().items()
-    }
+    return steps
 
 
 def dose(key: str, step: int) -> str:
@@ -203,13 +193,12 @@ Reason = Annotated[str, slot_names(*PERSON_SLOTS)]
 """A template that names the person alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Stop:
     """A reason for ending a drug: ``successor`` replaces it; ``shifts`` are what the side effect
     does to analytes that week. A reason that holds only where filtration is below ``egfr_below``
     is replaced by ``otherwise`` above it."""
 
-    __pydantic_config__ = STRICT
     why: Reason
     successor: DrugKey | Literal[""] = ""
     shifts: dict[EffectKey, float] = field(default_factory=dict[str, float])
@@ -217,7 +206,7 @@ class Stop:
     otherwise: Reason = ""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Plan:
     """How a condition is treated with one drug.
 
@@ -225,7 +214,6 @@ class Plan:
     reasons for a higher step, ``stops`` for ending it, which befalls ``stop_share`` of courses.
     """
 
-    __pydantic_config__ = STRICT
     drug: DrugKey
     share: float
     delay: int
@@ -235,16 +223,15 @@ class Plan:
     stop_share: float = 0.35
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Limit:
     """The reading above which a condition is written about as doing badly."""
 
-    __pydantic_config__ = STRICT
     analyte: AnalyteKey
     above: float
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Disease:
     """A long-term condition with the sentences its notes are written from.
 
@@ -253,7 +240,6 @@ class Disease:
     a normal examination that it makes untrue.
     """
 
-    __pydantic_config__ = STRICT
     key: str
     name: str
     short: str
@@ -282,16 +268,15 @@ def diseases() -> dict[str, Disease]:
 DiseaseKey = Annotated[str, Key("condition", diseases)]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Imaging:
     """A study and its report."""
 
-    __pydantic_config__ = STRICT
     study: str
     report: str
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class EpisodeKind:
     """An acute illness that begins and ends: its sentences, treatment and laboratory effect.
 
@@ -299,7 +284,6 @@ class EpisodeKind:
     ``effects`` the shift of each analyte at the peak.
     """
 
-    __pydantic_config__ = STRICT
     key: str
     name: str
     code: str
@@ -323,12 +307,11 @@ def episodes() -> dict[str, EpisodeKind]:
     return {row.key: row for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Risk:
     """How often (``share``) a condition, or none in particular, brings an acute illness at least
     once."""
 
-    __pydantic_config__ = STRICT
     episode: Annotated[str, Key("acute illness", episodes)]
     share: float
     condition: DiseaseKey | Literal[""] = ""

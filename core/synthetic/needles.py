@@ -10,24 +10,22 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cache
 from hashlib import blake2b
 from typing import Annotated, Literal
 
 import numpy as np
 
 from core.synthetic.common import pick
-from core.synthetic.reference import DATA, STRICT, read_yaml, slot_names
+from core.synthetic.reference import slot_names, table_row, yaml_table
 
 Wording = Annotated[str, slot_names("name", "value", "unit", "day")]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Thing:
     """Subject of a needle. ``keys``: lower-case words that must not occur in the record (its name
     where empty). A measured one has a ``unit`` and values from ``low`` to ``high`` by ``step``."""
 
-    __pydantic_config__ = STRICT
     name: str
     keys: tuple[str, ...] = ()
     unit: str = ""
@@ -46,13 +44,12 @@ class Thing:
         return [f"{self.low + i * self.step:.{decimals}f}" for i in range(count)]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class NeedleKind:
     """A kind of needle. ``found_by``: whether the question names the "day" or asks for the "latest"
     one. ``value``: what is drawn ("number" or "day"), or the needle's fixed word, ``other`` being
     that of its distractors."""
 
-    __pydantic_config__ = STRICT
     kind: str
     found_by: Literal["day", "latest"]
     value: str
@@ -62,10 +59,8 @@ class NeedleKind:
     other: str = ""
 
 
-@cache
-def needle_kinds() -> tuple[NeedleKind, ...]:
-    """All kinds; the needles of a record cycle through them."""
-    return read_yaml(tuple[NeedleKind, ...], DATA / "needles.yaml")
+needle_kinds = yaml_table(tuple[NeedleKind, ...], "needles.yaml")
+"""All kinds; the needles of a record cycle through them."""
 
 
 SOONEST, LONGEST = 30, 1500

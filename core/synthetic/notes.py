@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -27,7 +26,7 @@ from core.synthetic.medicine import (
     spoken,
 )
 from core.synthetic.model import Block, Course, Encounter, Item, Note, Patient, Piece, Step
-from core.synthetic.reference import DATA, STRICT, read_yaml
+from core.synthetic.reference import table_row, yaml_table
 from core.synthetic.trajectory import active
 
 SPOKEN = {
@@ -57,21 +56,17 @@ ABBREVIATIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Report:
     """An imaging or pathology report that concerns no condition of the patient."""
 
-    __pydantic_config__ = STRICT
     study: str
     findings: str
     impression: str
     indication: str = ""
 
 
-@cache
-def _reports() -> dict[Literal["imaging", "pathology"], tuple[Report, ...]]:
-    kind = dict[Literal["imaging", "pathology"], tuple[Report, ...]]
-    return read_yaml(kind, DATA / "reports.yaml")
+_reports = yaml_table(dict[Literal["imaging", "pathology"], tuple[Report, ...]], "reports.yaml")
 
 
 @dataclass

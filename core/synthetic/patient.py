@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -21,15 +19,14 @@ from core.synthetic.medicine import (
     risks,
 )
 from core.synthetic.model import Course, Episode, Patient, Step
-from core.synthetic.reference import DATA, STRICT, read_yaml
+from core.synthetic.reference import table_row, yaml_table
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Persona:
     """A kind of patient: ``ages`` at the first encounter, ``conditions`` always, and ``chances`` of
     others; ``sex`` where it is fixed."""
 
-    __pydantic_config__ = STRICT
     key: str
     ages: tuple[int, int]
     conditions: tuple[DiseaseKey, ...]
@@ -37,12 +34,11 @@ class Persona:
     sex: Literal["FEMALE", "MALE", ""] = ""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class People:
     """Who patients and their families are. ``illnesses`` are what relatives have; ``allergies``
     (substance, reaction), both empty for none."""
 
-    __pydantic_config__ = STRICT
     surnames: tuple[str, ...]
     relatives: tuple[str, ...]
     illnesses: tuple[str, ...]
@@ -50,10 +46,8 @@ class People:
     personas: tuple[Persona, ...]
 
 
-@cache
-def people() -> People:
-    """The table of names, families and personas."""
-    return read_yaml(People, DATA / "people.yaml")
+people = yaml_table(People, "people.yaml")
+"""The table of names, families and personas."""
 
 
 def class_of(drug: str) -> str:

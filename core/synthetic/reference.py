@@ -1,8 +1,8 @@
 """Reads reference tables (YAML, TSV) into dataclasses checked by pydantic.
 
 A misspelt column, a wrong type, a repeated key and a reference to a missing entry are errors that
-name file, line and remedy. The class of a row is a frozen dataclass with :data:`STRICT`; a text
-that must be an entry of another table is annotated with :class:`Key`.
+name file, line and remedy. The class of a row is decorated with :func:`table_row`; a text that
+must be an entry of another table is annotated with :class:`Key`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import yaml
 
 from core.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
-    from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
+    from pydantic import GetCoreSchemaHandler, ValidationError
     from pydantic_core.core_schema import CoreSchema
 
 T = TypeVar("T")
@@ -27,9 +28,6 @@ Place = Sequence[int | str]
 """A value's place in a table: row numbers and column names, outermost first."""
 
 DATA = Path(__file__).parent / "data"
-STRICT: ConfigDict = {"extra": "forbid"}
-"""``__pydantic_config__`` of a class read from a table: a column that it does not have is an error.
-"""
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -75,6 +73,23 @@ def slots_of(template: str) -> list[str]:
 def slot_names(*names: str) -> Key:
     """Annotation of a template in which only these names are in braces."""
     return Key("slot", lambda: names, slots_of)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def table_row(kind: type[T]) -> type[T]:
+    """A frozen dataclass of a table's rows; a column that it does not have is an error."""
+    kind.__pydantic_config__ = {"extra": "forbid"}  # pyright: ignore[reportAttributeAccessIssue]
+    return dataclass(frozen=True, slots=True)(kind)
+
+
+def yaml_table(kind: type[T], name: str, folder: Path = DATA) -> Callable[[], T]:
+    """A function that gives the content of a YAML file, read on its first call."""
+    return cache(lambda: read_yaml(kind, folder / name))
+
+
+def tsv_table(kind: type[T], name: str) -> Callable[[], tuple[T, ...]]:
+    """A function that gives the rows of a TSV file, read on its first call."""
+    return cache(lambda: read_tsv(kind, DATA / name))
 
 
 def read_yaml(kind: type[T], path: Path) -> T:

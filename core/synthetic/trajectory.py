@@ -184,16 +184,14 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
                 factor *= 1 - share * effect(p, group, when, 21)
             return base * factor
         case "plt":
-            years = (
-                (when - p.diseases["cirrhosis"]).days / 365.25 if "cirrhosis" in p.diseases else -1
-            )
-            if years > 0:
-                return max(118 - 4.5 * years, 48)
+            if p.has("cirrhosis", when) and (days := (when - p.diseases["cirrhosis"]).days) > 0:
+                return max(118 - 4.5 * (days / 365.25), 48)
             return base + (40 if p.has("ra", when) and effect(p, "mtx", when, 40) < 0.3 else 0)
         case "bili":
             return base + (1.1 if p.has("cirrhosis", when) else 0)
         case "alb":
-            return base - (1.1 if p.has("cirrhosis", when) else 0) - max(egfr_gap(egfr), 0)
+            low = 1.1 if p.has("cirrhosis", when) else 0
+            return base - low - max(30 - egfr, 0) * 0.012
         case "alt" | "ast":
             liver = 18 if p.has("cirrhosis", when) else 0
             return base + liver + 9 * effect(p, "mtx", when, 60)
@@ -212,8 +210,9 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
                 size * effect(p, group, when, 14) for group, size in group_effects("sbp_drop")
             )
             low = 14 if p.has("cirrhosis", when) or p.has("hfref", when) else 0
-            value = base + high - min(drop, high * 0.9 + 8) - low
-            return value if key == "sbp" else base + (value_shift(high, drop) - low) * 0.45
+            treated = min(drop, high * 0.9 + 8)
+            value = base + high - treated - low
+            return value if key == "sbp" else base + (high - treated - low) * 0.45
         case "hr":
             return base + (10 if p.has("af", when) else 0) - 10 * effect(p, "beta", when, 6)
         case "spo2":
@@ -226,16 +225,6 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base + 1.6 * effect(p, "steroid", when, 3) - 0.6 * effect(p, "mtx", when, 60)
         case _:
             return base
-
-
-def egfr_gap(egfr: float) -> float:
-    """Albumin lost with advanced kidney disease, g/dL."""
-    return max(30 - egfr, 0) * 0.012
-
-
-def value_shift(high: float, drop: float) -> float:
-    """Change of systolic pressure by hypertension and what treats it."""
-    return high - min(drop, high * 0.9 + 8)
 
 
 def delivered(p: Patient) -> datetime | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from core.synthetic.reference import SLOT, STRICT, read_yaml, slot_names
+from core.synthetic.reference import SLOT, slot_names, table_row, yaml_table
 
 _HERE = Path(__file__).parent
 _PERSON = ("He", "he", "His", "his", "him", "Name", "man")
@@ -26,7 +25,7 @@ TopicWording = Annotated[
 """A statement on a topic, or a question for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Test:
     """A laboratory test: its name in a table of results, spoken names and unit.
 
@@ -34,7 +33,6 @@ class Test:
     invented test); ``fine``: whether they have two decimals.
     """
 
-    __pydantic_config__ = STRICT
     name: str
     spoken: tuple[str, ...]
     unit: str
@@ -42,12 +40,11 @@ class Test:
     fine: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Names:
     """Names of tests, drugs (two each), people, places and exposures; parts of invented names; and
     the small words, frames and forms of text augmentation and filler lines."""
 
-    __pydantic_config__ = STRICT
     tests: tuple[Test, ...]
     drugs: tuple[tuple[str, str], ...]
     lay: dict[str, str]
@@ -82,7 +79,7 @@ class Names:
     problem_forms: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Topic:
     """A topic: sentences, questions for it, ``polar`` (yes or no) questions, and lists x and z.
 
@@ -90,7 +87,6 @@ class Topic:
     which the latest is asked for.
     """
 
-    __pydantic_config__ = STRICT
     key: str = ""
     says: tuple[TopicWording, ...] = ()
     asks: tuple[TopicWording, ...] = ()
@@ -106,10 +102,8 @@ class Topic:
         return self.key in _of_drug()
 
 
-@cache
-def topics() -> tuple[Topic, ...]:
-    """Topics of facts stated in a sentence (``topics.yaml``)."""
-    return read_yaml(tuple[Topic, ...], _HERE / "topics.yaml")
+topics = yaml_table(tuple[Topic, ...], "topics.yaml", _HERE)
+"""Topics of facts stated in a sentence (``topics.yaml``)."""
 
 
 @cache
@@ -117,10 +111,8 @@ def _of_drug() -> frozenset[str]:
     return frozenset(one.key for one in topics() if any("{drug}" in say for say in one.says))
 
 
-@cache
-def names() -> Names:
-    """The names of ``names.yaml``."""
-    return read_yaml(Names, _HERE / "names.yaml")
+names = yaml_table(Names, "names.yaml", _HERE)
+"""The names of ``names.yaml``."""
 
 
 @cache
@@ -139,16 +131,12 @@ Sort = Literal[
 Filler = Literal["heads", "panels", "why", "lines", "problems", "parts"]
 
 
-@cache
-def wordings() -> dict[Sort, tuple[str, ...]]:
-    """Statements of and questions for values, by sort (``readings.yaml``)."""
-    return read_yaml(dict[Sort, tuple[ValueWording, ...]], _HERE / "readings.yaml")
+wordings = yaml_table(dict[Sort, tuple[ValueWording, ...]], "readings.yaml", _HERE)
+"""Statements of and questions for values, by sort (``readings.yaml``)."""
 
 
-@cache
-def fillers() -> dict[Filler, tuple[str, ...]]:
-    """Lines that answer nothing, headings, panels, reasons (``filler.yaml``)."""
-    return read_yaml(dict[Filler, tuple[TopicWording, ...]], _HERE / "filler.yaml")
+fillers = yaml_table(dict[Filler, tuple[TopicWording, ...]], "filler.yaml", _HERE)
+"""Lines that answer nothing, headings, panels, reasons (``filler.yaml``)."""
 
 
 @cache

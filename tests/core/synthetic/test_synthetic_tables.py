@@ -14,7 +14,7 @@ from core.synthetic.cohort import make_clinical
 from core.synthetic.facts import Facts
 from core.synthetic.laboratory import make_laboratory
 from core.synthetic.letters import LETTERS, MIXED
-from core.synthetic.medicine import Analyte, Disease, DoseRow, DrugRow, EpisodeKind, Risk
+from core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind, Risk
 from core.synthetic.patient import People
 from core.synthetic.reference import DATA, read_tsv, read_yaml
 from core.synthetic.training_examples import ExamplePlan, seeded_example
@@ -54,7 +54,7 @@ KINDS: dict[str, Any] = {
     "facts_social.yaml": Facts,
     "facts_diagnosis.yaml": Facts,
     "risks.tsv": Risk,
-    "drugs.tsv": DrugRow,
+    "drugs.tsv": Drug,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
     "laboratory_drugs.tsv": laboratory_patients.Drug,
