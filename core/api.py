@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from core.identity import resolve as resolve_person
     from core.loaders.fhir import can_validate
     from core.loaders.gold import gold_under
-    from core.loaders.question_sets import QuestionSet, read_questions
+    from core.loaders.kept_questions import QuestionSet, read_questions
     from core.options import type_text
     from core.protocol import PRESETS, Protocol, parse
     from core.runs.diff import changed_questions, compare_runs

@@ -87,9 +87,10 @@ class RecordLoader(CohortLoader):
     def files(self, place: Path) -> list[Path]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
         inside = [place] if place.is_file() else sorted(place.iterdir())
-        return [f for f in inside if f.suffix.lower() == self.suffix and self._has_marks(f)]
+        return [f for f in inside if f.suffix.lower() == self.suffix and self.has_marks(f)]
 
-    def _has_marks(self, path: Path) -> bool:
+    def has_marks(self, path: Path) -> bool:
+        """Whether the head of a file has the format's marks."""
         if not path.is_file():
             return False
         with path.open("rb") as opened:

@@ -6,10 +6,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from core.errors import DataError
-from core.loaders.question_sets import FILE as QUESTION_SETS
+from core.loaders.kept_questions import SETS_FILE
 from core.provenance import add_file
 
-NOT_CONTENT = frozenset({"midchart.toml", QUESTION_SETS})
+NOT_CONTENT = frozenset({"midchart.toml", SETS_FILE})
 """The data-use tag is written on first import, and is a part of the plan by itself; so are the
 questions of a set."""
 

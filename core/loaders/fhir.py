@@ -12,7 +12,7 @@ import importlib.util
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -44,7 +44,6 @@ LARGEST_BUNDLE = 512 << 20
 """Bytes of the largest JSON file that is read; NDJSON files may be of any size."""
 LONGEST_LINE = 256 << 20
 """Bytes of the longest NDJSON line that is read."""
-_SNIFFED = 1 << 16
 _SUFFIXES = {".json", ".ndjson", ".jsonl"}
 _TYPED = re.compile(r"(?:^|/)([A-Z][A-Za-z]+)/([^/?#|]+)(?:/_history/[^/]+)?$")
 _NOT_CLINICAL = {
@@ -250,9 +249,9 @@ def _index_lines(index: ResourceIndex, number: int, opened: BinaryIO) -> None:
         offset += length
 
 
-def index_resources(place: Path, root: Path, log: LoadLog, index: Index) -> Index:
-    """Enter every resource of the FHIR files at ``place`` into ``index``."""
-    for path in _files(place):
+def index_resources(files: Sequence[Path], root: Path, log: LoadLog, index: Index) -> Index:
+    """Enter every resource of FHIR files into ``index``."""
+    for path in files:
         name = shown(path, root)
         with log.skipping(name):
             file = _File(path, name, path.suffix.lower() != ".json", _state(path, name))
@@ -267,19 +266,6 @@ def index_resources(place: Path, root: Path, log: LoadLog, index: Index) -> Inde
             file.check()
     _bundle_entries.cache_clear()
     return index
-
-
-def _files(place: Path) -> list[Path]:
-    """The FHIR files at a path: itself, or those in the folder and in its sub-folders."""
-    if place.is_file():
-        return [place]
-    inside = sorted(place.rglob("*"))
-    return [f for f in inside if f.suffix.lower() in _SUFFIXES and f.is_file() and _is_fhir(f)]
-
-
-def _is_fhir(path: Path) -> bool:
-    with path.open("rb") as opened:
-        return b'"resourceType"' in opened.read(_SNIFFED)
 
 
 def _facts(resource: Resource) -> dict[str, str]:
@@ -341,22 +327,24 @@ class Fhir(RecordLoader):
     name = "fhir"
     title = "FHIR R4 (bundles, resources, NDJSON of a bulk export)"
     source = "FHIR R4"
+    marks = (b'"resourceType"',)
 
-    def accepts(self, path: str) -> bool:
-        """A JSON or NDJSON file that names a resourceType, or a folder that holds one."""
-        place = Path(path)
-        if place.is_file():
-            return place.suffix.lower() in _SUFFIXES and _is_fhir(place)
-        return bool(_files(place))
+    def files(self, place: Path) -> list[Path]:
+        """The files that name a resourceType, also those in sub-folders."""
+        return [path for path in _json_files(place) if self.has_marks(path)]
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All resources indexed by patient."""
-        index = index_resources(place, root, log, ResourceIndex())
+        files = self.files(place)
+        index = index_resources(files, root, log, ResourceIndex())
         owned = _by_patient(index, log)
         for skip in index.reasons.skips():
             log.skip(skip.file, skip.line, skip.reason)
-        for warning in (*_not_read(index.unread), *_other_files(place, root)):
-            log.warn(warning)
+        for kind, count in sorted(index.unread.items()):
+            why = _NOT_CLINICAL.get(kind, "a type that this version does not read")
+            log.warn(f"{count:,} {kind} resources are not part of a record — {why}")
+        for path in sorted({*_json_files(place)} - {*files}):
+            log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
         if not owned:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {id: partial(_record, index, id, places) for id, places in owned.items()}
@@ -385,16 +373,10 @@ def _by_patient(index: ResourceIndex, log: LoadLog) -> Mapping[str, array[int]]:
     return owned
 
 
-def _other_files(place: Path, root: Path) -> Iterator[str]:
-    for path in sorted(place.rglob("*")) if place.is_dir() else ():
-        if path.suffix.lower() in _SUFFIXES and path.is_file() and not _is_fhir(path):
-            yield f"{shown(path, root)}: names no resourceType — the file is not read"
-
-
-def _not_read(unread: Counter[str]) -> Iterator[str]:
-    for kind, count in sorted(unread.items()):
-        why = _NOT_CLINICAL.get(kind, "a type that this version does not read")
-        yield f"{count:,} {kind} resources are not part of a record — {why}"
+def _json_files(place: Path) -> list[Path]:
+    """A file, or the files of a folder and of its sub-folders, that may hold resources."""
+    inside = [place] if place.is_file() else sorted(place.rglob("*"))
+    return [path for path in inside if path.suffix.lower() in _SUFFIXES and path.is_file()]
 
 
 # Validation against R4B by fhir.resources, an optional package. R4B and R4 agree on the clinical
@@ -456,6 +438,6 @@ def invalid_resources(cohort: Cohort) -> list[Skip]:
     if not can_validate():
         raise InputError(f"validate: fhir.resources is not installed — {INSTALL}")
     place = Path(cohort.path)
-    root = Fhir().root(place)
-    validation = index_resources(place, root, LoadLog(), _Validation())
+    files, root = Fhir().files(place), Fhir().root(place)
+    validation = index_resources(files, root, LoadLog(), _Validation())
     return [skip for skip in validation.reasons.skips() if skip not in cohort.skipped]

@@ -369,7 +369,13 @@ class ResourceReader:
         if kind in ("DocumentReference", "DiagnosticReport", "Composition"):
             bodies = self._bodies(resource)
             if bodies or form.kind == "note":
-                return [self._note(resource, time, named, body) for body in bodies]
+                title = named[1] or clean(resource.get("description")) or "Note"
+                note_id, visit = clean(resource.get("id")), _visit(resource)
+                author = shown(values(resource, "author.display"))
+                return [
+                    (time, "note", named[0], title, body, "", note_id, visit, None, author)
+                    for body in bodies
+                ]
         elif kind.startswith("Medication"):
             doses = values(resource, "dosageInstruction") + values(resource, "dosage")
             text = "; ".join(filter(None, (text, *map(_dosage, doses))))
@@ -407,24 +413,6 @@ class ResourceReader:
             if reference(link) == f"#{held.get('id')}":
                 return concept(held.get("code"))[1]
         return self._display(reference(link)) or clean(link.get("display")) or "not named"
-
-    def _note(
-        self, resource: Resource, time: datetime | None, named: tuple[str, str], body: str
-    ) -> Entry:
-        authors = shown(values(resource, "author.display"))
-        title = named[1] or clean(resource.get("description")) or "Note"
-        id = clean(resource.get("id"))
-        visit = _visit(resource)
-        return entry(
-            time,
-            "note",
-            code=named[0],
-            name=title,
-            text=body,
-            note_id=id,
-            visit_id=visit,
-            author=authors,
-        )
 
     def _bodies(self, resource: Resource) -> list[str]:
         """The texts of a document or report; of a report one, of what it concludes and shows."""

@@ -12,11 +12,9 @@ from typing import Any, Literal
 
 from core import config as settings
 from core.errors import DataError, InputError, UnknownName
-from core.loaders.kept_questions import FILE as QUESTIONS
-from core.loaders.kept_questions import with_kept_questions
+from core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from core.loaders.manifest import unconfirmed
 from core.loaders.open import cohort_folder, read_cohort
-from core.loaders.question_sets import FILE as QUESTION_SETS
 from core.parsing import user_path
 from core.storage.files import writing
 from core.types import Cohort, Manifest
@@ -55,7 +53,7 @@ def _fingerprint(path: Path) -> tuple[Any, ...]:
     for folder, _, names in os.walk(path):
         for name in names:
             file = Path(folder, name)
-            if name not in (QUESTIONS, QUESTION_SETS) and file.is_file():
+            if name not in (QUESTIONS_FILE, SETS_FILE) and file.is_file():
                 state = file.stat()
                 files.append((str(file), state.st_mtime_ns, state.st_size))
     return tuple(sorted(files))
@@ -125,7 +123,7 @@ def cohorts() -> list[CohortCard]:
 def _card(path: Path) -> tuple[CohortCard, str]:
     """A cohort's card and its time of import; raises InputErrors where it cannot be opened."""
     try:
-        fingerprint = (*_fingerprint(path), (path / QUESTIONS).exists())
+        fingerprint = (*_fingerprint(path), (path / QUESTIONS_FILE).exists())
     except OSError as error:
         raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
     known = _cards.get(path)

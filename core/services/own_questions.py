@@ -16,10 +16,10 @@ import numpy as np
 from core.errors import InputError, UnknownName
 from core.identity import person
 from core.loaders.kept_questions import (
-    FILE,
     LONGEST_ANSWER,
     LONGEST_QUESTION,
     MOST_SPANS,
+    QUESTIONS_FILE,
     KeptQuestion,
     kept_questions,
 )
@@ -48,7 +48,7 @@ def add_action(file: Path, action: str, id: str, by: str, **content: Any) -> Non
 
 
 def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> None:
-    add_action(folder_of(data) / FILE, action, id, by, **content)
+    add_action(folder_of(data) / QUESTIONS_FILE, action, id, by, **content)
 
 
 def annotator(by: str) -> str:

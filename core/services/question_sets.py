@@ -12,14 +12,14 @@ from typing import Any
 from core.errors import InputError, UnknownName
 from core.judges.refusal import is_refusal
 from core.loaders.gold import gold_under
-from core.loaders.question_sets import (
-    FILE,
+from core.loaders.kept_questions import (
     LONGEST_NAME,
+    SETS_FILE,
     QuestionSet,
     asked_of_all,
     checked_questions,
 )
-from core.loaders.question_sets import question_sets as sets_in
+from core.loaders.kept_questions import question_sets as sets_in
 from core.runs.directory import find_run
 from core.runs.items import CUT, EVIDENCE_OUTCOME
 from core.runs.plan import Plan
@@ -47,7 +47,7 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
     """Save a question set with a cohort; gives its id.
 
     ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
-    long name or one that is there, and as :func:`core.loaders.question_sets.checked_questions`.
+    long name or one that is there, and as :func:`core.loaders.kept_questions.checked_questions`.
     """
     folder, title = folder_of(data), " ".join(name.split())
     if not 1 <= len(title) <= LONGEST_NAME:
@@ -56,7 +56,7 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
         raise InputError("the cohort has a question set of this name; choose another name")
     id = f"set-{secrets.token_hex(6)}"
     checked = checked_questions(questions)
-    add_action(folder / FILE, "set", id, by, name=title, questions=checked)
+    add_action(folder / SETS_FILE, "set", id, by, name=title, questions=checked)
     return id
 
 
@@ -66,7 +66,7 @@ def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
     known = sets_in(folder)
     if id not in known:
         raise UnknownName("question set", id, known)
-    add_action(folder / FILE, "withdrawn", id, by)
+    add_action(folder / SETS_FILE, "withdrawn", id, by)
 
 
 def question_set_spec(

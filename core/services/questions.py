@@ -12,7 +12,7 @@ from core.arms import ARMS
 from core.errors import InputError, UnknownName
 from core.judges import JUDGES
 from core.loaders.gold import gold_under
-from core.loaders.question_sets import typed_instruction
+from core.loaders.kept_questions import typed_instruction
 from core.parsing import valid_unicode
 from core.protocol import Protocol
 from core.readers import READERS

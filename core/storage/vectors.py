@@ -225,6 +225,3 @@ class Once:
         named = self._named.copy()
         named.update(content)
         return named.digest()
-
-
-__all__ = ["KEY_BYTES", "Make", "Once", "Progress", "Vectors"]

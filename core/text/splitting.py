@@ -223,10 +223,6 @@ class Line:
         return self.indent + self.end - self.start
 
 
-def _lines_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _BULLET = re.compile(r"[•●▪◦‣■□➢✓]|[*·–—+>-]\s|[–-](?=[A-Z][a-z])|o\s(?=[A-Z])")
 _NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
 _LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
@@ -241,14 +237,14 @@ _LOWER_LETTER = re.compile(r"[a-zß-öø-ÿ]")
 _LAST_WORD = re.compile(r"[A-Za-z]{1,20}\Z")
 _END = re.compile(r"[.!?。！？…][\"'”’)\]*_]{0,6}\Z")
 _WITHIN = re.compile(r"[.!?]\s")
-_OPEN_WORDS = _lines_set(
+_OPEN_WORDS = _set(
     "a an the of to in at by for from with without and or nor but as is are was were be been being "
     "has have had his her their its our my your this these those which who whom whose than into "
     "onto between during via until while because if whether may can could should would will shall "
     "did does either both due including such versus vs mr mrs ms dr prof within upon under"
 )
 """Words after which no sentence and no list item ends."""
-_BEFORE_NUMBERS = _lines_set("on over about around approximately after before since age aged day")
+_BEFORE_NUMBERS = _set("on over about around approximately after before since age aged day")
 """Words after which none ends where a number follows."""
 
 

@@ -95,9 +95,9 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
     """Elsewhere JSON and TOML are read from the program's own files, caches and model weights."""
     own_files = {
         "core/parsing.py",
-        *("core/arms/compressor.py", "core/arms/summaries.py", "core/embedding/minilm.py"),
-        *("core/embedding/pair_model.py", "core/experiments/forecast/training.py"),
-        *("core/experiments/gate/experiment.py", "core/gate/checkpoint.py", "core/loaders/gold.py"),
+        *("core/arms/compressor.py", "core/arms/summaries.py", "core/embedding/embedder.py"),
+        *("core/embedding/pairs.py", "core/experiments/forecast/training.py"),
+        *("core/experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/runs/export.py"),
         *("core/sequences/store.py", "core/services/exports.py", "core/small_reader/tokens.py"),
         *("core/runs/importing.py", "core/synthetic/common.py"),

@@ -20,9 +20,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def case(
 
 
 def work(target: str, seed: int, first: int, step: int, stop: int, pipe: Connection) -> None:
-    """Cases ``first``, ``first + step``, … below ``stop``; reports the start and end of each."""
+    """Cases ``first``, ``first + step``, … below ``stop``; reports each at its end."""
     _limit()
     sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - of a process that only talks by its pipe
     sys.stderr = sys.stdout
@@ -110,7 +110,6 @@ def work(target: str, seed: int, first: int, step: int, stop: int, pipe: Connect
     ) as folder:
         set_up(Path(folder))
         for number in range(first, stop, step):
-            pipe.send((number, None))
             limit = int(time.process_time()) + ENDED_S
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
             fault, seconds, peak = case(target, seed, number, Path(folder))
@@ -118,11 +117,42 @@ def work(target: str, seed: int, first: int, step: int, stop: int, pipe: Connect
                 fault = f"took {seconds:.0f} s"
             if not fault and peak > MOST_BYTES:
                 fault = f"took {peak / 1e9:.1f} GB"
-            pipe.send((number, (fault, seconds, peak)))
+            pipe.send((number, fault, seconds, peak))
             if number // step % 200 == 0:
                 shutil.rmtree(Path(folder) / "cache", ignore_errors=True)
         os.chdir("/")
-    pipe.send((-1, None))
+
+
+Result = tuple[int, str, float, int]
+"""Number of a case, the promise that it broke or "", seconds, bytes."""
+
+
+def _results(target: str, seed: int, first: int, step: int, stop: int) -> list[Result]:
+    """Results of cases ``first``, ``first + step``, …; a hung or killed process is replaced."""
+    results: list[Result] = []
+    context, number = multiprocessing.get_context("spawn"), first
+    while number < stop:
+        receive, send = context.Pipe(duplex=False)
+        arguments = (target, seed, number, step, stop, send)
+        process = context.Process(target=work, args=arguments, daemon=True)
+        process.start()
+        send.close()
+        seconds = 0.0
+        with contextlib.suppress(EOFError):  # the process ended
+            while receive.poll(PATIENCE_S):
+                results.append(receive.recv())
+                number += step
+            seconds = PATIENCE_S
+            process.kill()
+        process.join()
+        if number < stop:
+            if process.exitcode == -signal.SIGXCPU:
+                seconds = float(ENDED_S)
+            late = f"ran for more than {seconds:.0f} s"
+            how = late if seconds else f"ended its process ({process.exitcode})"
+            results.append((number, how, seconds, 0))
+            number += step
+    return results
 
 
 class Summary:
@@ -150,56 +180,13 @@ class Summary:
 
 
 def fuzz(target: str, seed: int, first: int, stop: int, jobs: int) -> Summary:
-    """All cases of a target, in ``jobs`` processes at once; a hung or killed one is replaced."""
-    summary, context = Summary(), multiprocessing.get_context("spawn")
-    current: dict[Connection, list[Any]] = {}  # pipe → process, its lane, running case, since
-
-    def begin(at: int, lane: int) -> None:
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(
-            target=work, args=(target, seed, at, jobs, stop, send), daemon=True
-        )
-        process.start()
-        send.close()
-        current[receive] = [process, lane, at - jobs, time.monotonic()]
-
-    for lane in range(min(jobs, stop - first)):
-        begin(first + lane, lane)
-    while current:
-        for pipe in wait(list(current), 1.0):
-            entry = current[pipe]  # pyright: ignore
-            try:
-                number, result = pipe.recv()  # pyright: ignore
-            except EOFError:
-                entry[0].join()
-                lost, lane = entry[2], entry[1]
-                del current[pipe]  # pyright: ignore
-                late = entry[0].exitcode == -signal.SIGXCPU
-                how = (
-                    f"ran for more than {ENDED_S} s"
-                    if late
-                    else f"ended its process ({entry[0].exitcode})"
-                )
-                summary.add(lost, how, float(ENDED_S) if late else 0.0, 0)
-                if lost + jobs < stop:
-                    begin(lost + jobs, lane)
-                continue
-            if number < 0:
-                entry[0].join()
-                del current[pipe]  # pyright: ignore
-            elif result is None:
-                entry[2:] = [number, time.monotonic()]
-            else:
-                summary.add(number, *result)
-                entry[3] = time.monotonic()
-        for pipe, (process, lane, number, since) in list(current.items()):
-            if time.monotonic() - since > PATIENCE_S and process.is_alive() and number >= first:
-                process.kill()
-                process.join()
-                del current[pipe]
-                summary.add(number, f"ran for more than {PATIENCE_S:.0f} s", PATIENCE_S, 0)
-                if number + jobs < stop:
-                    begin(number + jobs, lane)
+    """All cases of a target, in ``jobs`` processes at once."""
+    summary = Summary()
+    with ThreadPoolExecutor(jobs) as pool:
+        begins = range(first, min(first + jobs, stop))
+        for results in pool.map(lambda at: _results(target, seed, at, jobs, stop), begins):
+            for result in results:
+                summary.add(*result)
     return summary
 
 

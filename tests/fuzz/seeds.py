@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from tests.fuzz.mutate import CANARY, zip_of
+from tests.fuzz.mutate import CANARY
 from tests.support.event_files import write_ehrshot, write_meds
 from tests.support.run_helpers import write_cohort
 
@@ -230,8 +230,9 @@ def omop_csv() -> Files:
 
 
 @cache
-def _omop_parquet() -> Files:
-    files: Files = {}
+def omop_parquet() -> Files:
+    """OMOP tables as Parquet."""
+    files = {"q.tsv": questions("-7")}
     for name, text in _OMOP.items():
         out = io.BytesIO()
         pd.read_csv(io.StringIO(text)).rename(columns=str.lower).to_parquet(out)
@@ -239,31 +240,18 @@ def _omop_parquet() -> Files:
     return files
 
 
-def omop_parquet() -> Files:
-    """OMOP tables as Parquet."""
-    return {**_omop_parquet(), "q.tsv": questions("-7")}
-
-
 @cache
-def _meds() -> Files:
+def meds() -> Files:
+    """Coded events as MEDS."""
     with TemporaryDirectory() as folder:
         return _read(write_meds(Path(folder)))
 
 
-def meds() -> Files:
-    """Coded events as MEDS."""
-    return dict(_meds())
-
-
 @cache
-def _ehrshot() -> Files:
-    with TemporaryDirectory() as folder:
-        return _read(write_ehrshot(Path(folder)))
-
-
 def ehrshot() -> Files:
     """Coded events in EHRSHOT's layout."""
-    return dict(_ehrshot())
+    with TemporaryDirectory() as folder:
+        return _read(write_ehrshot(Path(folder)))
 
 
 def notes() -> Files:
@@ -313,8 +301,3 @@ def kept_questions() -> Files:
         **_medalign(),
         "midchart.questions": ("\n".join(map(json.dumps, lines)) + "\n").encode(),
     }
-
-
-def zipped(files: Files) -> Files:
-    """The same in one zip."""
-    return {"cohort.zip": zip_of(files)}

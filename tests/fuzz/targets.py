@@ -173,12 +173,9 @@ def _in_duckdb(rng: Rng, files: Files) -> Files:
     }
 
 
-def _manifest(rng: Rng, files: Files) -> Files:
-    return {**files, "midchart.toml": change(rng, "a.toml", seeds.MANIFEST)}
-
-
-def _kept_questions(rng: Rng, files: Files) -> Files:
-    return {**files, "midchart.questions": change(rng, "a.questions", files["midchart.questions"])}
+def _only(name: str) -> Callable[[Rng, Files], Files]:
+    """A change of this file alone."""
+    return lambda rng, files: {**files, name: change(rng, name, files[name])}
 
 
 class Manifests(Cohorts):
@@ -590,8 +587,8 @@ TARGETS: dict[str, Callable[[Rng, Path], None]] = {
     "meds": Cohorts((seeds.meds,)).run,
     "ehrshot": Cohorts((seeds.ehrshot,)).run,
     "notes": Cohorts((seeds.notes, seeds.note_lines, seeds.note_files)).run,
-    "manifest": Manifests((seeds.squad,), _manifest).run,
-    "questions": Questions((seeds.kept_questions,), _kept_questions).run,
+    "manifest": Manifests((seeds.squad,), _only("midchart.toml")).run,
+    "questions": Questions((seeds.kept_questions,), _only("midchart.questions")).run,
     "spec": specs,
     "run_folder": run_folders,
     "run_import": run_imports,

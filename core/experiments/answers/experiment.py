@@ -17,7 +17,7 @@ from pydantic import Field
 from core.errors import SpecError
 from core.experiments.answers.tables import stage2
 from core.experiments.selection import tables as stage1
-from core.loaders.question_sets import asked_of_all, checked_questions
+from core.loaders.kept_questions import asked_of_all, checked_questions
 from core.options import Several, Text
 from core.runs import semantic
 from core.runs.answering import Answering

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from core.runs.directory import find_run
 from core.runs.report import report
 from core.runs.status import status
 from core.runs.tables import read_published
-from core.synthetic.reference import STRICT, read_yaml
+from core.synthetic.reference import read_yaml, table_row
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -35,11 +35,10 @@ def read_data(kind: type[T], name: str) -> T:
     return read_yaml(kind, Path(__file__).parent / name)
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class PaperFigure:
     """A figure in each line of a table; ``tables.yaml`` describes the fields of these classes."""
 
-    __pydantic_config__: ClassVar = STRICT
     what: str
     value: str
     label: str = "{arm}"
@@ -50,11 +49,10 @@ class PaperFigure:
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Source:
     """Figures of a table of the paper in the report of a run."""
 
-    __pydantic_config__: ClassVar = STRICT
     table: str
     what: str
     value: str
@@ -92,11 +90,10 @@ class Source:
         return values[0], low, high, first[self.n] if self.n else None
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Lines:
     """A CSV and the figures of its lines."""
 
-    __pydantic_config__: ClassVar = STRICT
     file: str
     figures: tuple[PaperFigure, ...]
 
@@ -209,11 +206,10 @@ def findings() -> list[Row]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Finding:
     """An entry of ``findings.yaml``, which describes its fields."""
 
-    __pydantic_config__: ClassVar = STRICT
     figure: str
     means: str
     paper: str

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from core.experiments.replication.paper import read_data
 from core.protocol import PRESETS, Protocol
-from core.synthetic.reference import STRICT
+from core.synthetic.reference import table_row
 
 
-@dataclass(frozen=True, slots=True)
+@table_row
 class Fault:
     """A published fault; its fields are described in ``faults.yaml``."""
 
-    __pydantic_config__: ClassVar = STRICT
     name: str
     title: str
     did: str

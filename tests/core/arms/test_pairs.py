@@ -12,8 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from core.embedding.pair_model import PairModel, hardware, labels_of
-from core.embedding.pairs import NLI, RELEVANCE, Entailment, PairScorer, relevance, require, shared
+from core.embedding.pairs import (
+    NLI,
+    RELEVANCE,
+    Entailment,
+    PairModel,
+    PairScorer,
+    hardware,
+    labels_of,
+    relevance,
+    require,
+    shared,
+)
 from core.errors import MissingModel
 from tests.reference import pairs as plain
 from tests.support import pair_models

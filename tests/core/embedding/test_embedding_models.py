@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from core import weights
-from core.embedding.embedder import Embedder
-from core.embedding.minilm import MiniLM
+from core.embedding.embedder import Embedder, MiniLM
 from core.errors import MissingModel, UnknownName
 from core.weights import MINILM
 

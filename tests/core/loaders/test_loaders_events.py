@@ -23,11 +23,6 @@ from tests.support.event_files import EVENTS, HEADER, LABELS, SPLITS, write_ehrs
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "meds_sample"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-
-
 def check(folder: Path):
     checked = check_cohort(open_cohort(str(folder)))
     json.dumps(checked, allow_nan=False)

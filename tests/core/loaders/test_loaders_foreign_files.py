@@ -76,8 +76,7 @@ def named(cohort: Cohort) -> str:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
 
 

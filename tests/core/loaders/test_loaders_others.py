@@ -19,11 +19,6 @@ from core.text.splitting import split
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-
-
 def sample(name: str) -> Path:
     """An open sample in ``shared/data`` beside the checkout; it is not committed."""
     path = ROOT.parent / "shared" / "data" / name

@@ -9,7 +9,7 @@ import pytest
 
 from core import api
 from core.errors import InputError, UnknownName
-from core.loaders.kept_questions import DOMAIN, FILE
+from core.loaders.kept_questions import DOMAIN, QUESTIONS_FILE
 from core.protocol import Protocol
 from core.text import event_text, sentences
 from core.text.prompt import NOT_DOCUMENTED
@@ -56,8 +56,8 @@ def test_questions_are_reworded_and_withdrawn_and_the_file_only_grows(cohort: Pa
     api.withdraw_question(cohort, id)
     assert api.own_questions(cohort) == []
     assert not api.open_data(cohort).instructions
-    assert len((cohort / FILE).read_text().splitlines()) == 3
-    assert stat.S_IMODE((cohort / FILE).stat().st_mode) == 0o600
+    assert len((cohort / QUESTIONS_FILE).read_text().splitlines()) == 3
+    assert stat.S_IMODE((cohort / QUESTIONS_FILE).stat().st_mode) == 0o600
 
 
 def test_not_documented_is_a_reference_without_evidence(cohort: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_exported_table_loads_again_beside_the_same_records(
 )
 def test_damaged_lines_are_passed_over(cohort: Path, line: str) -> None:
     id = api.keep_question(cohort, "p1", "Why?")
-    with (cohort / FILE).open("a") as file:
+    with (cohort / QUESTIONS_FILE).open("a") as file:
         file.write(line.replace("ID", id) + "\n")
     api.answer_question(cohort, id, "Because")
     assert api.own_question(cohort, id).annotations

@@ -13,7 +13,7 @@ import pytest
 from core import api
 from core.errors import InputError, UnknownName
 from core.loaders.digest import content_digest
-from core.loaders.question_sets import FILE, MOST_QUESTIONS
+from core.loaders.kept_questions import MOST_QUESTIONS, SETS_FILE
 from core.text import event_text
 from tests.support.run_helpers import finished_run
 
@@ -78,16 +78,16 @@ def test_a_set_is_saved_privately_and_leaves_the_cohort_as_it_is(cohort: Path) -
     id = api.save_question_set(cohort, " Ward  round ", QUESTIONS, by="ann")
     (saved,) = api.question_sets(cohort)
     assert (saved.id, saved.name, saved.questions, saved.by) == (id, "Ward round", QUESTIONS, "ann")
-    assert stat.S_IMODE((cohort / FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((cohort / SETS_FILE).stat().st_mode) == 0o600
     assert content_digest(cohort) == before
     assert not api.open_data(cohort).instructions
     with pytest.raises(InputError, match="another name"):
         api.save_question_set(cohort, "Ward round", QUESTIONS)
-    with (cohort / FILE).open("a") as file:
+    with (cohort / SETS_FILE).open("a") as file:
         file.write('{"action": "set", "id": "x"}\nnot json\n{"action": "later"}\n')
     api.withdraw_question_set(cohort, id)
     assert api.question_sets(cohort) == []
-    assert len((cohort / FILE).read_text().splitlines()) == 5
+    assert len((cohort / SETS_FILE).read_text().splitlines()) == 5
     with pytest.raises(UnknownName):
         api.withdraw_question_set(cohort, id)
 

@@ -116,18 +116,6 @@ def test_a_file_of_one_partial_line_is_repaired(tmp_path: Path):
     assert repair(path) == repair(tmp_path / "none") == 0
 
 
-def test_a_damaged_line_in_the_middle_is_reported(tmp_path: Path):
-    filled(tmp_path).close()
-    path = tmp_path / "rows.jsonl"
-    parts = path.read_bytes().split(b"\n")
-    parts[2] = parts[2][:20]
-    path.write_bytes(b"\n".join(parts))
-    with pytest.raises(WorkFailed, match="1 damaged line; resume"):
-        compact(tmp_path, "rows", SCHEMA, {})
-    assert path.exists()
-    assert not (tmp_path / "rows.parquet").exists()
-
-
 def test_append_refuses_a_known_key_and_a_strange_column(tmp_path: Path):
     rows_store = filled(tmp_path)
     with pytest.raises(ValueError, match="has a row with the key k1"):
