@@ -155,8 +155,15 @@ def lengths(report: dict[str, Any]) -> list[tuple[str, int, int, bool]]:
     ]
 
 
-def test_the_experiment_runs_from_the_package(ward: Contributor) -> None:
-    report = ward.report("record_length.toml")
+@pytest.fixture(scope="module")
+def record_lengths(ward: Contributor) -> dict[str, Any]:
+    return ward.report("record_length.toml")
+
+
+def test_the_experiment_runs_from_the_package(
+    ward: Contributor, record_lengths: dict[str, Any]
+) -> None:
+    report = record_lengths
     assert report["kind"] == "record_length" and report["items"]["done"] == 2
     # 11 notes of 10 words and a full stop, one of 6 words and a full stop; p2: 10 words more.
     assert lengths(report) == [("p1", 12, 128, False), ("p2", 13, 138, True)]
@@ -165,18 +172,18 @@ def test_the_experiment_runs_from_the_package(ward: Contributor) -> None:
     assert "longer_than" in ward.core("run", "bad.toml", status=2)
 
 
-def test_the_experiment_runs_from_a_folder_of_the_tree(ward: Contributor, tmp_path: Path) -> None:
+def test_the_experiment_runs_from_a_folder_of_the_tree(
+    record_lengths: dict[str, Any], tmp_path: Path
+) -> None:
     tree = tmp_path / "tree"
-    shutil.copytree(ROOT / "core", tree / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "core", tree / "core")
     shutil.copytree(ROOT / "docs", tree / "docs", ignore=shutil.ignore_patterns("*.png"))
     folder = tree / "core" / "experiments" / "record_length"
     folder.mkdir()
     (folder / "__init__.py").touch()
     (folder / "experiment.py").write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
     contributor = Contributor(tmp_path / "own", tree, without="midchart.experiments")
-    assert lengths(contributor.report("record_length.toml")) == lengths(
-        ward.report("record_length.toml")
-    )
+    assert lengths(contributor.report("record_length.toml")) == lengths(record_lengths)
 
 
 def test_the_map_names_every_package() -> None:

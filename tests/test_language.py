@@ -70,15 +70,20 @@ RECORDS = ROOT / "core" / "synthetic"
 """Its texts are the wordings of synthetic records, not of the program."""
 
 
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module's syntax tree."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def texts(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of a module's strings that are printed or shown; docstrings are not."""
-    tree = ast.parse(source)
     documented = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes(source)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes(source):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         if id(node) not in documented and PRINTED.search(node.value):
@@ -89,7 +94,7 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of a module's docstrings and comments, without phrases in quotation marks."""
     texts_by_line = [
         (node.value.lineno, node.value.value)
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(source)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
@@ -149,12 +154,11 @@ def test_docstrings_and_comments_use_standard_terms(folder: str) -> None:
 
 def bound_names(source: str) -> Iterator[tuple[int, str]]:
     """Line and name, without leading underscores, of each local, parameter, field and function."""
-    tree = ast.parse(source)
     fields = {
-        node for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for node in owner.body
+        node for owner in nodes(source) if isinstance(owner, ast.ClassDef) for node in owner.body
     }
     fields |= {node.target for node in fields if isinstance(node, ast.AnnAssign)}
-    for node in ast.walk(tree):
+    for node in nodes(source):
         if isinstance(node, ast.arg):
             name = node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -41,13 +41,8 @@ def test_importing_core_api_loads_nothing_heavy_and_writes_nothing(tmp_path):
 
 
 def test_every_file_has_a_docstring():
-    unsaid = []
-    for path in TRACKED:
-        text = path.read_text(encoding="utf-8")
-        name = str(path.relative_to(ROOT))
-        if not ast.get_docstring(ast.parse(text)):
-            unsaid.append(name)
-    assert not unsaid, "a file without a docstring"
+    without = [str(p.relative_to(ROOT)) for p in TRACKED if not p.read_bytes().startswith(b'"""')]
+    assert not without, "a file without a docstring"
     assert len(TRACKED) > 300, "too few files were looked at"
 
 

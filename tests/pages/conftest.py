@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from core import api
 from pages.ui.patient import background
 from tests.support import app_data, patient_cohort
-from tests.support.pages import page_at
-from tests.support.run_helpers import finished_run, set_workspace, workspace_at
+from tests.support.pages import CACHED, page_at, shared_workspace
+from tests.support.run_helpers import finished_run, workspace_at
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,33 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 @pytest.fixture
-def run(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The finished comparison's identifier, its workspace in force."""
-    set_workspace(monkeypatch, finished.folder)
+def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Pages cache their results: what they computed while something was patched is forgotten."""
+    yield monkeypatch
     st.cache_data.clear()
-    return finished.comparison
+
+
+@pytest.fixture
+def run(finished: Finished) -> Iterator[str]:
+    """The finished comparison's identifier, its workspace in force."""
+    with shared_workspace(finished.folder):
+        yield finished.comparison
 
 
 @pytest.fixture(autouse=True)
-def _in_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_one_run() -> Iterator[None]:
     """A page is drawn with all its arms, and no thread outlives a test."""
-    monkeypatch.setattr(background, "MOMENT_S", 100.0)
-    monkeypatch.setattr(background, "AHEAD", ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(background, "MOMENT_S", 1000.0)
+        patch.setattr(background, "AHEAD", ())
+        yield
 
 
 @pytest.fixture
 def empty(workspace: Path) -> Path:
     """An empty workspace, in force."""
     st.cache_data.clear()
+    CACHED.clear()
     return workspace
 
 
@@ -75,13 +85,12 @@ def patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def patient_page(patients: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+def patient_page(patients: Path) -> Iterator[AppTest]:
     """The Patient page with three fast arms, not run yet."""
-    set_workspace(monkeypatch, patients)
-    st.cache_data.clear()
-    app = page_at("patient")
-    app.session_state["patient_arms"] = ["bm25", "recency", "oracle"]
-    return app
+    with shared_workspace(patients):
+        app = page_at("patient")
+        app.session_state["patient_arms"] = ["bm25", "recency", "oracle"]
+        yield app
 
 
 @pytest.fixture(scope="session")
@@ -93,8 +102,7 @@ def small_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cohort(small_demo: Path, monkeypatch: pytest.MonkeyPatch) -> api.Cohort:
+def cohort(small_demo: Path) -> Iterator[api.Cohort]:
     """The cohort of three patients, its workspace in force."""
-    set_workspace(monkeypatch, small_demo)
-    st.cache_data.clear()
-    return api.open_data("demo")
+    with shared_workspace(small_demo):
+        yield api.open_data("demo")

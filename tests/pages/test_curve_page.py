@@ -17,9 +17,9 @@ from pages.ui.curve import text as curve_text
 from pages.ui.shared import tables
 from pages.ui.shared.pickers import token
 from tests.support import curve_report
-from tests.support.pages import frame_with, open_page, page_text
+from tests.support.pages import frame_with, open_page, page_text, shared_workspace
 from tests.support.reports import show_run
-from tests.support.run_helpers import set_workspace, workspace_at
+from tests.support.run_helpers import workspace_at
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,10 @@ def demo(tmp_path_factory):
 
 
 @pytest.fixture
-def cohort(demo, monkeypatch):
+def cohort(demo):
     """The demo cohort, its workspace in force."""
-    set_workspace(monkeypatch, demo)
-    st.cache_data.clear()
-    return api.open_data("demo")
+    with shared_workspace(demo):
+        yield api.open_data("demo")
 
 
 def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from tests.support.pages import open_page, page_html, page_text
-from tests.support.run_helpers import finished_run, set_workspace, workspace_at, write_cohort
+from tests.support.pages import open_page, page_html, page_text, shared_workspace
+from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 HIDDEN = ("\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041")
 VIEWS = ("Overall", "Evidence", "Judges", "Failures", "Questions")
@@ -39,6 +38,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
             }
         )
         yield home, run
+
+
+@pytest.fixture
+def opened(place: tuple[Path, str]) -> Iterator[str]:
+    """The run's identifier, its workspace in force."""
+    with shared_workspace(place[0]):
+        yield place[1]
 
 
 def elements(block: Any) -> Iterator[Any]:
@@ -68,14 +74,9 @@ PAGES = sorted(f.stem for f in (Path(__file__).parents[2] / "pages").glob("[a-z]
 @pytest.mark.parametrize(
     ("page", "view"), [*((page, "") for page in PAGES), *(("arms", view) for view in VIEWS)]
 )
-def test_no_page_sends_a_hidden_character(
-    place: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, page: str, view: str
-) -> None:
-    home, run = place
-    set_workspace(monkeypatch, home)
-    st.cache_data.clear()
+def test_no_page_sends_a_hidden_character(opened: str, page: str, view: str) -> None:
     query = {"view": view} if view else {}
-    query |= {"run": run} if page in ("arms", "review") else {}
+    query |= {"run": opened} if page in ("arms", "review") else {}
     query |= {"cohort": "hidden"} if page in ("patient", "data") else {}
     app = open_page(page, **query)
     if page == "review" and app.text_input:
@@ -88,10 +89,8 @@ def test_no_page_sends_a_hidden_character(
         assert "[U+200B]" in page_html(app) + page_text(app)
 
 
-def test_the_texts_do_hold_them(place: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    home, run = place
-    set_workspace(monkeypatch, home)
+def test_the_texts_do_hold_them(opened: str) -> None:
     question = api.open_data("hidden").instructions[0].question
-    answers = [row["answer"] for row in api.rows(run, "answers")]
+    answers = [row["answer"] for row in api.rows(opened, "answers")]
     assert all(one in question for one in HIDDEN)
     assert any(HIDDEN[0] in answer or "\ufffd" in answer for answer in answers if answer)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import streamlit as st
 
 from core import api
 from tests.support import app_data, patient_cohort
-from tests.support.pages import page_at, page_html
-from tests.support.run_helpers import finished_run, set_workspace, workspace_at
+from tests.support.pages import page_at, page_html, shared_workspace
+from tests.support.run_helpers import finished_run, workspace_at
 
 REWORDED = "The polyp was taken out and the patient did well."
 """Near enough to a sentence of the record for the paper's score of .2, not for the window's .8."""
@@ -34,11 +33,10 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def opened_runs(runs, monkeypatch):
+def opened_runs(runs):
     folder, run_by_preset = runs
-    set_workspace(monkeypatch, folder)
-    st.cache_data.clear()
-    return run_by_preset
+    with shared_workspace(folder):
+        yield run_by_preset
 
 
 def test_the_two_protocols_locate_this_evidence_differently(opened_runs):

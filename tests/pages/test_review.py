@@ -8,10 +8,8 @@ import json
 import shutil
 import zipfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from core import api
 from core import config as settings
@@ -20,8 +18,6 @@ from core.runs.reviews import Distinct, overlap
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import open_page, page_text
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -305,27 +301,25 @@ def test_verdicts_leave_with_an_export_and_are_imported(alone, monkeypatch, tmp_
     assert any("cleo, dan reviewed this run" in line for line in there["warnings"])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[]", "{", '{"time": "2026-01-01T00:00:00+00:00", "card": "../x"}',
-        '{"time": "2026-01-01T00:00:00+00:00", "card": "' + 32 * "a" + '", "outcome": "right", '
-        '"reason": "", "comment": "", "seconds": null}',
-        '{"time": "now", "card": "' + 32 * "a" + '", "outcome": "correct", "reason": "", '
-        '"comment": "", "seconds": null}',
-    ],
-)  # fmt: skip
-def test_a_verdict_from_elsewhere_that_is_invalid_is_refused(alone, monkeypatch, tmp_path, line):
+def test_a_verdict_from_elsewhere_that_is_invalid_is_refused(alone, monkeypatch, tmp_path):
     reviewed(alone)
     api.export_run(alone, tmp_path / "run.zip", with_text=False)
     folder = unpacked(tmp_path / "run.zip", tmp_path / "open")
-    with (folder / "reviews" / "dan.jsonl").open("a") as file:
-        file.write(line + "\n")
-    forged = zipped(sealed(folder), tmp_path / "forged.zip")
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
-    with pytest.raises(InputError, match=r"reviews/dan\.jsonl:2: is no verdict"):
-        api.import_run(forged)
-    assert nothing_left(tmp_path / "there") and not (tmp_path / "there" / "reviews").exists()
+    verdicts = folder / "reviews" / "dan.jsonl"
+    valid = verdicts.read_text()
+    full = {
+        "time": "2026-01-01T00:00:00+00:00", "card": 32 * "a", "outcome": "correct", "reason": "",
+        "comment": "", "seconds": None,
+    }  # fmt: skip
+    path = {"time": full["time"], "card": "../x"}
+    forged = (path, full | {"outcome": "right"}, full | {"time": "now"})
+    for number, line in enumerate(["[]", "{", *map(json.dumps, forged)]):
+        verdicts.write_text(f"{valid}{line}\n")
+        file = zipped(sealed(folder), tmp_path / f"{number}.zip")
+        with pytest.raises(InputError, match=r"reviews/dan\.jsonl:2: is no verdict"):
+            api.import_run(file)
+        assert nothing_left(tmp_path / "there") and not (tmp_path / "there" / "reviews").exists()
 
 
 def test_without_answers_it_says_where_to_begin(home):
@@ -406,9 +400,5 @@ def test_the_arms_page_offers_people_as_judges(alone):
                 alone, name, card.key, "correct" if len(card.answer) % 2 else "incorrect"
             )
     for view in ("Overall", "By position", "Pairs", "Failures", "Questions"):
-        app = AppTest.from_file(str(ROOT / "pages" / "arms.py"), default_timeout=60)
-        for key, value in {"run": alone, "judge": "review:consensus", "view": view}.items():
-            app.query_params[key] = value
-        app.run()
-        assert not app.exception, [e.value for e in app.exception]
+        app = open_page("arms", run=alone, judge="review:consensus", view=view)
         assert "The judge review:consensus represents human reviewers" in page_text(app), view

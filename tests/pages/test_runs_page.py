@@ -17,8 +17,8 @@ from pages.ui import state
 from pages.ui.runs import compare, picker
 from tests.support import app_data
 from tests.support.openai_server import OpenAIFake
-from tests.support.pages import open_page, page_html, page_text, plain_text
-from tests.support.run_helpers import has_ray, set_workspace, workspace_at
+from tests.support.pages import open_page, page_html, page_text, plain_text, shared_workspace
+from tests.support.run_helpers import has_ray, workspace_at
 
 HOSTILE = "<script>alert(1)</script> **bold** $x$"
 
@@ -34,9 +34,9 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def run(finished, monkeypatch):
-    set_workspace(monkeypatch, finished[0])
-    return finished[1]
+def run(finished):
+    with shared_workspace(finished[0]):
+        yield finished[1]
 
 
 def box(app: AppTest, kind: str, start: str):

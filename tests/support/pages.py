@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+import streamlit as st
 from streamlit.testing.v1 import AppTest
+
+from tests.support.run_helpers import workspace_at
 
 PAGES = Path(__file__).parents[2] / "pages"
 TEXT = ("title", "header", "subheader", "markdown", "caption", "text", "info", "error", "warning")
 
+CACHED: list[Path] = []
+"""The shared workspace whose results are cached, if any."""
+
+
+@contextmanager
+def shared_workspace(folder: Path) -> Iterator[None]:
+    """The workspace in force; tests that patch nothing leave each other their cached results."""
+    if [folder] != CACHED:
+        st.cache_data.clear()
+        CACHED[:] = [folder]
+    with workspace_at(folder):
+        yield
+
 
 def page_at(name: str, **query: str | list[str]) -> AppTest:
     """A page at an address, not run yet."""
-    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=120)
+    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=600)
     for key, value in query.items():
         app.query_params[key] = value
     return app
