@@ -65,7 +65,7 @@ def test_each_view_has_its_charts_their_numbers_and_n(run, view, charts):
     assert len(app.get("plotly_chart")) == charts
     assert all(chart.proto.alt for chart in app.get("plotly_chart"))
     assert app.dataframe and app.get("download_button")
-    assert "n = " in page_text(app)
+    assert "n = " in page_text(app) and "no single pairs" in page_text(app)
 
 
 def test_the_ablation_holds_every_variant_with_intervals_and_says_what_the_question_is_worth(run):

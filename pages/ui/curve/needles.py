@@ -19,7 +19,7 @@ from pages.ui.curve import charts, text
 from pages.ui.curve.observed import no_questions
 from pages.ui.runs import panel, picker, presets
 from pages.ui.shared import chart, conclusion, empty, formats, results, tables
-from pages.ui.shared.formats import intervals, missing, p_value, percent, shares
+from pages.ui.shared.formats import intervals, missing, p_value, percent, shares, signed_intervals
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import new_in_url, pick, segments, token, write_url
 
@@ -285,14 +285,12 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
             forest, "middle − edge, points", "needle_contrast",
             lambda label: show_items(label=label), span=span, suffix="", zero=True,
         )  # fmt: skip
-    differences = zip(rows["difference"], rows["ci_low"], rows["ci_high"], strict=True)
-    bounds = zip(rows["bound_low"], rows["bound_high"], strict=True)
     table = pd.DataFrame(
         {
             "arm": rows["title"],
             "middle": rows["middle"].map(percent),
             "edge": rows["edge"].map(percent),
-            "points [95 %]": [formats.difference(*row) for row in differences],
+            "points [95 %]": formats.differences(rows, "difference", "ci_low", "ci_high"),
             "p (Holm)": rows["p_holm"].map(p_value),
             "n": rows["series"],
             "patients": rows["patients"],
@@ -300,15 +298,14 @@ def _contrast(report: Report, by: dict[str, str]) -> None:
             "at the edge": rows["in_prompt_edge"].map(percent),
             "left out": rows["left_out"],
             "unscored": rows["unscored"],
-            "unscored against–for, points": [formats.signed_interval(*ends) for ends in bounds],
+            "unscored against–for, points": signed_intervals(rows, "bound_low", "bound_high"),
         }
     )
     if of_notes(report):
         null = results.frame_of(report, "detectable")
         null = null[null["reader"] == by["reader"]].set_index(["label", "judge"])
         null = null.reindex(zip(rows["label"], rows["judge"], strict=True))
-        ends = zip(null["null_low"], null["null_high"], strict=True)
-        table.insert(5, "no effect, points", [formats.signed_interval(*one) for one in ends])
+        table.insert(5, "no effect, points", signed_intervals(null, "null_low", "null_high"))
         table.insert(6, "detectable", [formats.points(one) for one in null["among_all"]])
     alt = "Each arm: % correct at middle depths and at the edges, difference, p, n"
     name, labels = f"{report['run']}-contrast", list(rows["label"])

@@ -145,7 +145,6 @@ def bin_table(rows: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
 
 def group_table(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     """Groups down, the main numbers of their summaries to the right."""
-    ends = zip(rows["difference_low"], rows["difference_high"], strict=True)
     return pd.DataFrame(
         {
             STRATA[by].lower(): rows["value"],
@@ -154,7 +153,7 @@ def group_table(rows: pd.DataFrame, by: str) -> pd.DataFrame:
             "middle": rows["middle"].map(percent),
             "edge": rows["edge"].map(percent),
             "middle − edge": rows["difference"].map(_points),
-            "95 %": [formats.signed_interval(*pair) for pair in ends],
+            "95 %": formats.signed_intervals(rows, "difference_low", "difference_high"),
             "p": rows["difference_p"].map(p_number),
             "gap": rows["gap"].map(formats.points),
             "by chance": rows["null_gap"].map(formats.points),

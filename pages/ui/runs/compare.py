@@ -14,7 +14,7 @@ from pages.ui import state
 from pages.ui.arms import questions
 from pages.ui.runs import picker
 from pages.ui.shared import chart, formats, results, tables
-from pages.ui.shared.formats import percent, signed_interval
+from pages.ui.shared.formats import percent, signed_intervals
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick_linked, segments, token
 
@@ -209,10 +209,6 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
 
 def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     frame = pd.DataFrame(rows)
-
-    def interval_of(low: str, high: str) -> list[str]:
-        return [signed_interval(*ends) for ends in zip(frame[low], frame[high], strict=True)]
-
     shown = pd.DataFrame(
         {
             "run": frame["run"].map(titles),
@@ -225,14 +221,13 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
             "verdict": frame["verdict"],
             "baseline": frame["baseline_share"].map(percent),
             "this run": frame["run_share"].map(percent),
-            "difference [by patient]": [
-                formats.difference(row["difference"], row["patient_low"], row["patient_high"])
-                for row in rows
-            ],
-            "Newcombe": interval_of("difference_low", "difference_high"),
+            "difference [by patient]": formats.differences(
+                frame, "difference", "patient_low", "patient_high"
+            ),
+            "Newcombe": signed_intervals(frame, "difference_low", "difference_high"),
             "p (Holm)": frame["p_holm"].map(formats.p_number),
             "unscored": frame["unscored"],
-            "unscored against–for": interval_of("bound_low", "bound_high"),
+            "unscored against–for": signed_intervals(frame, "bound_low", "bound_high"),
         }
     )
     if not frame["unscored"].any():

@@ -67,6 +67,16 @@ def shares(frame: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
     return [share(*row) for row in zip(frame[value], frame[low], frame[high], strict=True)]
 
 
+def differences(frame: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
+    """A column of differences of shares in points, each with its interval."""
+    return [difference(*row) for row in zip(frame[value], frame[low], frame[high], strict=True)]
+
+
+def signed_intervals(frame: pd.DataFrame, low: str, high: str) -> list[str]:
+    """A column of intervals of differences of shares in points."""
+    return [signed_interval(*row) for row in zip(frame[low], frame[high], strict=True)]
+
+
 def intervals(frame: pd.DataFrame, low: str, high: str) -> list[str]:
     """A column of intervals of shares."""
     return [interval(*row) for row in zip(frame[low], frame[high], strict=True)]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from core import api
 from pages.ui.shared import formats
-from pages.ui.shared.formats import intervals, missing, signed_interval
+from pages.ui.shared.formats import intervals, missing, signed_intervals
 
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
 IN_PROMPT = "in prompt"
@@ -204,10 +204,6 @@ def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> p
 
 def paired_table(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of paired comparisons for display."""
-    patient, newcombe = (
-        [signed_interval(*ends) for ends in zip(frame[low], frame[high], strict=True)]
-        for low, high in (("patient_low", "patient_high"), ("difference_low", "difference_high"))
-    )
     return pd.DataFrame(
         {
             "arm": frame["title"],
@@ -215,8 +211,8 @@ def paired_table(frame: pd.DataFrame) -> pd.DataFrame:
             "only this correct": frame["only_this"],
             "only baseline correct": frame["only_baseline"],
             "difference (points)": 100 * frame["difference"].astype(float),
-            "95 %, by patient": patient,
-            "95 %, Newcombe": newcombe,
+            "95 %, by patient": signed_intervals(frame, "patient_low", "patient_high"),
+            "95 %, Newcombe": signed_intervals(frame, "difference_low", "difference_high"),
             "p": frame["p"].map(formats.p_number),
             "p (Holm)": frame["p_holm"].map(formats.p_number),
             "p (BH)": frame["p_bh"].map(formats.p_number),
