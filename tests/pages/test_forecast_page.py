@@ -60,9 +60,9 @@ def test_each_view_has_its_charts_their_numbers_and_n_under_the_verdict(run, vie
 def test_numbers_open_sequences_or_say_that_the_run_stores_none(home, monkeypatch, imported):
     shown(monkeypatch, forecast_report.status() | {"imported": imported})
     for name in ("Curves", "Training", "Gate health", "Sparsity"):
-        said = plain_text(open_page("forecast", view=name))
-        assert ("stores no single sequences" in said) == imported, name
-        assert ("Click a number to see" in said) != imported, name
+        content = plain_text(open_page("forecast", view=name))
+        assert ("stores no single sequences" in content) == imported, name
+        assert ("Click a number to see" in content) != imported, name
 
 
 def test_task_and_variants_come_from_the_address(run):
