@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -252,6 +254,20 @@ def catalogue() -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+@contextmanager
+def no_progress_bar() -> Generator[None]:
+    """Let transformers load a model without a progress bar, which would be part of a report."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 _hashes: dict[tuple[str, int, int], str] = {}

@@ -152,17 +152,11 @@ class Compressor:
                 import torch
                 from tokenizers import Tokenizer
                 from transformers import AutoModelForTokenClassification
-                from transformers.utils import logging as bars
 
-                shown = bars.is_progress_bar_enabled()
-                bars.disable_progress_bar()  # its bar would spoil a report
-                try:
+                with weights.no_progress_bar():
                     model: Any = AutoModelForTokenClassification.from_pretrained(
                         str(self.folder), local_files_only=True, dtype=torch.float32
                     )
-                finally:
-                    if shown:
-                        bars.enable_progress_bar()
                 tokenizer: Any = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
                 tokenizer.no_padding()
                 tokenizer.no_truncation()

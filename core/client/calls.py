@@ -150,6 +150,17 @@ def broken_response(service: str) -> CallFailed:
     return CallFailed(f"{service} sent a broken answer", True, billed=True)
 
 
+def error_body(error: BaseException) -> str:
+    """The body of an error response in lower case: inspected, never passed on."""
+    return str(getattr(error, "body", "")).lower()
+
+
+def token_count(usage: Any, name: str) -> int:
+    """A number of tokens that a response reports, 0 where it reports none."""
+    value = getattr(usage, name, None)
+    return value if type(value) is int and value > 0 else 0
+
+
 def _error_type(error: BaseException) -> str:
     body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, dict) else None

@@ -10,9 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal
 
-from core.client.calls import CallFailed, broken_response, call_failure, quiet_clients
+from core.client.calls import (
+    CallFailed,
+    broken_response,
+    call_failure,
+    error_body,
+    quiet_clients,
+    token_count,
+)
 from core.config import Secret
 from core.egress import Permit
 from core.errors import InputError
@@ -87,7 +95,7 @@ class OpenAIServer:
         if self.path == "completions":
             try:
                 create = self._open().completions.create
-                return self._ask(create, "completions", prompt=prompt, max_tokens=tokens)
+                return self._ask(create, "completions", prompt=prompt, max_tokens=tokens)[0]
             except NoSuchPath:
                 if self._fixed:
                     raise
@@ -104,7 +112,9 @@ class OpenAIServer:
                 raise
             self.path = "chat"
             reply, probable = self._first_tokens(prompt)
-        among = {token.strip(): value for token, value in sorted(probable.items(), key=_value)}
+        among = {
+            token.strip(): value for token, value in sorted(probable.items(), key=itemgetter(1))
+        }
         able = [letter for letter in letters if letter in among]
         if not able:
             raise CallFailed(
@@ -119,10 +129,10 @@ class OpenAIServer:
         if self.path == "chat":
             create, request = client.chat.completions.create, {"messages": chat_messages(prompt)}
             more: dict[str, Any] = {"max_tokens": 1, "logprobs": True, "top_logprobs": TOP}
-            reply, response = self._asked(create, "chat", **request, **more)
+            reply, response = self._ask(create, "chat", **request, **more)
             return reply, _first_chat_token(response)
         create = client.completions.create
-        reply, response = self._asked(
+        reply, response = self._ask(
             create, "completions", prompt=prompt, max_tokens=1, logprobs=TOP
         )
         return reply, _first_completion_token(response)
@@ -134,7 +144,7 @@ class OpenAIServer:
         """
         create = self._open().completions.create
         request = {"prompt": prompt + text, "max_tokens": 1, "echo": True, "logprobs": 1}
-        reply, response = self._asked(create, "completions", **request)
+        reply, response = self._ask(create, "completions", **request)
         echoed: Any = getattr(response.choices[0], "logprobs", None)
         values, offsets = (
             getattr(echoed, "token_logprobs", None),
@@ -156,15 +166,9 @@ class OpenAIServer:
     def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> Reply:
         """The model's greedy answer to messages; raises CallFailed."""
         create = self._open().chat.completions.create
-        return self._ask(create, "chat", messages=messages, max_tokens=tokens)
+        return self._ask(create, "chat", messages=messages, max_tokens=tokens)[0]
 
-    def _ask(self, create: Callable[..., Any], path: Endpoint, **request: Any) -> Reply:
-        """A reply; see :meth:`_asked`."""
-        return self._asked(create, path, **request)[0]
-
-    def _asked(
-        self, create: Callable[..., Any], path: Endpoint, **request: Any
-    ) -> tuple[Reply, Any]:
+    def _ask(self, create: Callable[..., Any], path: Endpoint, **request: Any) -> tuple[Reply, Any]:
         """A reply and the response it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
@@ -204,10 +208,6 @@ class OpenAIServer:
             f"{self.service} does not report the window of {self.model}; set the reader's "
             "'window', in tokens"
         )
-
-
-def _value(pair: tuple[str, float]) -> float:
-    return pair[1]
 
 
 def _first_completion_token(response: Any) -> dict[str, float]:
@@ -256,12 +256,8 @@ def read_response(response: Any, service: str, path: Endpoint) -> Reply:
     if not isinstance(text, str):
         raise broken_response(service)
     usage = getattr(response, "usage", None)
-    return Reply(text, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"), path)
-
-
-def _count(usage: Any, name: str) -> int:
-    value = getattr(usage, name, None)
-    return value if type(value) is int and value > 0 else 0
+    read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
+    return Reply(text, read, written, path)
 
 
 def openai_failure(error: Exception, service: str) -> CallFailed:
@@ -270,7 +266,7 @@ def openai_failure(error: Exception, service: str) -> CallFailed:
     status = getattr(error, "status_code", None)
     if status in (404, 405, 501):
         return NoSuchPath(str(failed))
-    body = str(getattr(error, "body", "")).lower()
+    body = error_body(error)
     too_long = ("context length", "context_length", "too long", "maximum length", "max_model")
     if status == 400 and any(phrase in body for phrase in too_long):
         return CallFailed(f"{service} finds the prompt too long for its model (status 400)")
@@ -278,5 +274,5 @@ def openai_failure(error: Exception, service: str) -> CallFailed:
 
 
 def _rejects_penalty(error: Exception) -> bool:
-    body = str(getattr(error, "body", "")).lower()
-    return getattr(error, "status_code", 0) in (400, 422) and "repetition_penalty" in body
+    status = getattr(error, "status_code", 0)
+    return status in (400, 422) and "repetition_penalty" in error_body(error)

@@ -28,7 +28,7 @@ from core import config as settings
 from core.errors import MissingModel, WorkFailed
 from core.storage.vectors import Once, Progress
 from core.text import one_line
-from core.weights import MODELS, NLI, RELEVANCE, Found, fingerprint, locate
+from core.weights import MODELS, NLI, RELEVANCE, Found, fingerprint, locate, no_progress_bar
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -96,25 +96,20 @@ class PairModel:
     def __init__(self, folder: Path, device: str, precision: Precision) -> None:
         import torch
         from sentence_transformers import CrossEncoder
-        from transformers.utils import logging
 
-        bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()  # loading takes a moment; its bar would disturb a report
         try:
-            model: Any = CrossEncoder(
-                str(folder),
-                device=device,
-                local_files_only=True,
-                model_kwargs={"dtype": getattr(torch, precision)},
-            )
+            with no_progress_bar():
+                model: Any = CrossEncoder(
+                    str(folder),
+                    device=device,
+                    local_files_only=True,
+                    model_kwargs={"dtype": getattr(torch, precision)},
+                )
         except Exception as error:
             raise MissingModel(
                 f"{folder}: the model cannot be loaded ({type(error).__name__}); get its config, "
                 "weights and tokenizer again"
             ) from error
-        finally:
-            if bars:
-                logging.enable_progress_bar()
         # The last product alone in float32: a bfloat16 logit of 9 is known to 0.06 only.
         last = [
             name

@@ -38,10 +38,6 @@ def answer_polarity(text: str) -> str:
     return polarities.pop() if len(polarities) == 1 else ""
 
 
-def _years(days: list[Day]) -> set[int]:
-    return {day.year for day in days}
-
-
 def _contains(longer: list[str], shorter: list[str]) -> bool:
     n = len(shorter)
     return any(longer[i : i + n] == shorter for i in range(len(longer) - n + 1))
@@ -76,7 +72,7 @@ class Exact(OfflineJudge):
 
         def has(number: Quantity) -> bool:
             # A year alone is also matched by a date of that year.
-            in_dates = not number.dimension and number.bare in _years(answer_days)
+            in_dates = not number.dimension and number.bare in {day.year for day in answer_days}
             return in_dates or any(other.says(number) for other in answer_numbers)
 
         matched = sum(has(number) for number in numbers)

@@ -30,7 +30,7 @@ from core.synthetic.training_examples.templates import READINGS
 from core.text import words
 from core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
 from core.text.prompt import without_date as text_of
-from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Selection, Span
+from core.types import ContextLine, Gold, Instruction, Prompt, Selection, Span
 
 EVALUATION_SEED = 9_001
 """Examples of this seed are in no training (a recipe's seed is smaller)."""
@@ -150,25 +150,17 @@ def cases(seed: int, patients: int, protocol: Protocol, meter: Meter | None = No
     with tempfile.TemporaryDirectory() as folder:
         make_clinical(Path(folder), patients, EVENTS, seed, meter)
         cohort = open_cohort(folder)
-        arm = ARMS.build("oracle", protocol, pinned=_pinned(cohort))
+        gold = cohort.gold
+
+        def pinned(asked: Instruction) -> tuple[Span, ...]:
+            return gold[asked.id].spans
+
+        arms = [ARMS.build("oracle", protocol, pinned=pinned, evidence=e) for e in (True, False)]
         for one in cohort.instructions:
-            shown = arm.select(cohort.records[one.record_id], one, protocol.budget())
-            selected.append(
-                Case(one, cohort.gold[one.id], *keys[one.id], shown, _without(shown, cohort, one))
-            )
+            record = cohort.records[one.record_id]
+            contexts = [arm.select(record, one, protocol.budget()) for arm in arms]
+            selected.append(Case(one, gold[one.id], *keys[one.id], *contexts))
     return selected
-
-
-def _pinned(cohort: Cohort) -> Callable[[Instruction], tuple[Span, ...]]:
-    return lambda asked: cohort.gold[asked.id].spans
-
-
-def _without(selection: Selection, cohort: Cohort, asked: Instruction) -> Selection:
-    spans = cohort.gold[asked.id].spans
-    others = tuple(
-        k for k in selection.kept if not any(k.sentence.span.overlaps(span) for span in spans)
-    )
-    return replace(selection, kept=others)
 
 
 def holds(answer: str, keys: Iterable[str]) -> bool:

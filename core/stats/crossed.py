@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.clustered import ROUNDING, clustered_intervals
+from core.stats.clustered import clustered_intervals
 from core.stats.intervals import Interval, checked_level, checked_resamples
-from core.stats.reported import FEWEST_CLUSTERS
+from core.stats.reported import FEWEST_CLUSTERS, widened
 
 Floats = NDArray[np.float64]
 FEWEST_SEEDS = 3
@@ -43,13 +43,8 @@ class CrossedBootstrap:
         """
         if self.seeds < FEWEST_SEEDS or self.records < FEWEST_CLUSTERS:
             return None
-        low, high = (float(end[0]) for end in clustered_intervals(self.means[:, [column]], level))
-        ends = [(low, high)] if high - low > ROUNDING else []
-        if floor is not None:
-            ends.append((floor.low, floor.high))
-        if not ends:
-            return None
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        low, high = clustered_intervals(self.means[:, [column]], level)
+        return widened(float(low[0]), float(high[0]), floor)
 
 
 def crossed_bootstrap(

@@ -54,15 +54,19 @@ def reported_interval(
         raise ValueError("an interval is reported from draws, a score interval, or both")
     if clusters < FEWEST_CLUSTERS:
         return None
-    ends: list[tuple[float, float]] = [] if floor is None else [(floor.low, floor.high)]
-    if draws is not None:
-        column = np.asarray(draws, dtype=np.float64)[:, None]
-        low, high = clustered_intervals(column, expanded_level(clusters, level))
-        if high[0] - low[0] > ROUNDING:
-            ends.append((float(low[0]), float(high[0])))
-    if not ends:
-        return None
-    return min(low for low, _ in ends), max(high for _, high in ends)
+    if draws is None:
+        return widened(0.0, 0.0, floor)
+    column = np.asarray(draws, dtype=np.float64)[:, None]
+    low, high = clustered_intervals(column, expanded_level(clusters, level))
+    return widened(float(low[0]), float(high[0]), floor)
+
+
+def widened(low: float, high: float, floor: Interval | None) -> tuple[float, float] | None:
+    """An interval that holds ``floor`` too; equal or nan ends do not count. None for neither."""
+    ends = [(low, high)] if high - low > ROUNDING else []
+    if floor is not None:
+        ends.append((floor.low, floor.high))
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
 def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Interval:

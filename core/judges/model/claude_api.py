@@ -11,7 +11,14 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from core.client.calls import CallFailed, broken_response, call_failure, quiet_clients
+from core.client.calls import (
+    CallFailed,
+    broken_response,
+    call_failure,
+    error_body,
+    quiet_clients,
+    token_count,
+)
 from core.config import Secret
 from core.egress import Permit
 from core.judges.model.engine import Reply, Request
@@ -98,13 +105,13 @@ class ClaudeAPI:
             with client.messages.stream(**parameters) as stream:
                 return stream.get_final_message()
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            if tempered and _about_temperature(error):
+            if tempered and _about("temperature", error):
                 raise _NoTemperature from None
             raise self.failure(error) from None
 
     def failure(self, error: Exception) -> CallFailed:
         """An error of the client as a CallFailed."""
-        if getattr(error, "status_code", 0) == 400 and "credit balance" in _body(error):
+        if _about("credit balance", error):
             return CallFailed(f"{self.service} says that the account's credit is used up")
         return call_failure(error, self.service)
 
@@ -122,8 +129,8 @@ class ClaudeAPI:
             raise broken_response(self.service)
         texts = [getattr(part, "text", None) for part in content]  # thinking has no text
         text = "".join(part for part in texts if isinstance(part, str)).strip()
-        cached = _count(usage, "cache_read_input_tokens")
-        stored = _count(usage, "cache_creation_input_tokens")
+        cached = token_count(usage, "cache_read_input_tokens")
+        stored = token_count(usage, "cache_creation_input_tokens")
         batch = how == "batch"
         cost = self.price.of(read, written, cached, stored, batch) if self.price else None
         temperature = "temperature 0" if tempered else "the model's own temperature"
@@ -164,15 +171,6 @@ class _NoTemperature(Exception):
     """The model refuses a temperature."""
 
 
-def _body(error: Exception) -> str:
-    """The body of an error response: inspected, never passed on."""
-    return str(getattr(error, "body", "")).lower()
-
-
-def _about_temperature(error: Exception) -> bool:
-    return getattr(error, "status_code", 0) == 400 and "temperature" in _body(error)
-
-
-def _count(usage: Any, name: str) -> int:
-    value = getattr(usage, name, None)
-    return value if type(value) is int and value > 0 else 0
+def _about(subject: str, error: Exception) -> bool:
+    """Whether the API refused a request and its reason names ``subject``."""
+    return getattr(error, "status_code", 0) == 400 and subject in error_body(error)

@@ -29,6 +29,8 @@ from core.readers.local.decode import (
     read_prefix,
 )
 from core.readers.local.press import press_answers
+from core.text import one_line
+from core.weights import no_progress_bar
 
 YARN_FACTOR = 4.0
 GPU_SLICE, CPU_SLICE = 8192, 1024
@@ -262,41 +264,33 @@ def _dtype(name: str, gpu: bool) -> torch.dtype:
 def _load(folder: Path, dtype: torch.dtype, gpu: bool) -> Any:
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
 
     loader: Any = AutoModelForCausalLM
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # its bar would be printed into a report
     try:
-        model, loading_info = loader.from_pretrained(
-            str(folder),
-            dtype=dtype,
-            device_map="auto" if gpu else None,
-            attn_implementation="sdpa",
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
+        with no_progress_bar():
+            model, loading_info = loader.from_pretrained(
+                str(folder),
+                dtype=dtype,
+                device_map="auto" if gpu else None,
+                attn_implementation="sdpa",
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
     except (OSError, ValueError, RuntimeError, MemoryError, SafetensorError) as error:
         if out_of_memory(error):
             raise WorkFailed(
                 f"{folder}: the weights do not fit into memory; use a smaller model"
             ) from None
         # These name files and settings of the folder, never a prompt.
-        raise WorkFailed(f"{folder}: the weights cannot be loaded ({_line(error)})") from None
-    finally:
-        if bars:
-            logging.enable_progress_bar()
+        line = one_line(str(error))[:200]
+        raise WorkFailed(f"{folder}: the weights cannot be loaded ({line})") from None
     if loading_info["missing_keys"]:
         # transformers would initialise them at random.
         lacking = len(loading_info["missing_keys"])
         raise WorkFailed(f"{folder}: {lacking} of the model's weights are missing; fetch it again")
     return model.eval()
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _stretch(plain: Any, config: Any) -> Any:
