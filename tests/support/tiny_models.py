@@ -52,6 +52,10 @@ def qwen_tokenizer(vocabulary: int = 512) -> Any:
     )
 
 
+TRAINED = 280
+"""Tokens that the model "short" of the readers' tests was "trained" on."""
+
+
 def make_qwen(
     folder: Path,
     seed: int = 0,

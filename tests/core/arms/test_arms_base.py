@@ -19,15 +19,7 @@ from core.errors import InputError
 from core.protocol import Protocol
 from core.storage.lru import LRU
 from core.types import Budget, Event, Instruction, Record, Sentence, Span
-
-START = datetime(2015, 1, 1)
-
-
-def chart(*texts: str, digest: str = "") -> Record:
-    events = tuple(
-        Event(i, START + timedelta(days=i), "observation", text=t) for i, t in enumerate(texts)
-    )
-    return Record("p1", events, digest or "|".join(texts))
+from tests.support.charts import START, chart
 
 
 def ask(arm: str, record: Record, question: str = "fever", protocol=None, **budget):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,13 @@ from core.arms.certain import Certain, Thresholds, token_positions
 from core.errors import DataError, InputError, MissingModel
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.types import Budget, Event, Instruction, Record
+from core.types import Budget, Instruction
 from tests.support.calibrations import calibration_file, drawn_questions
+from tests.support.charts import chart
 
 PROTOCOL = Protocol()
 TEXTS = [f"Potassium {3 + i / 10:.1f} on day {i}" for i in range(20)] + ["Metformin was stopped."]
-RECORD = Record(
-    "p1",
-    tuple(
-        Event(i, datetime(2015, 1, 1) + timedelta(days=i), "x", text=text)
-        for i, text in enumerate(TEXTS)
-    ),
-    "certain",
-)
+RECORD = chart(*TEXTS, kind="x", digest="certain")
 ASKED = Instruction("i1", "p1", "Was metformin stopped?")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 import numpy as np
 import pytest
 import torch
@@ -15,9 +13,10 @@ from core.errors import MissingModel, SpecError
 from core.protocol import Protocol
 from core.runs.spec import parse_spec
 from core.text import words
-from core.types import Budget, Event, Instruction, Record
+from core.types import Budget, Instruction
 from tests.reference import pairs as plain
 from tests.support import pair_models
+from tests.support.charts import chart
 
 TEXTS = [
     f"{drug} {state} day {i}"
@@ -38,13 +37,7 @@ TEXTS = [
         ]
     )
 ]
-RECORD = Record(
-    "p1",
-    tuple(
-        Event(i, datetime(2015, 1, 1) + timedelta(days=i), "x", text=t) for i, t in enumerate(TEXTS)
-    ),
-    "cross-encoder",
-)
+RECORD = chart(*TEXTS, kind="x", digest="cross-encoder")
 ASKED = Instruction("i1", "p1", "what dose of metformin is started on day 7")
 
 

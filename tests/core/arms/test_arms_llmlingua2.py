@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 
@@ -21,11 +21,11 @@ from core.errors import InputError, MissingModel
 from core.protocol import Protocol, parse
 from core.text import count_tokens
 from core.text.prompt import body
-from core.types import Budget, Event, Instruction, Record
+from core.types import Budget, Instruction, Record
 from tests.reference import llmlingua2 as plain
+from tests.support.charts import START, chart
 from tests.support.compressors import WORDS, xlm_roberta
 
-START = datetime(2015, 1, 1)
 QUESTION = Instruction("i1", "p1", "What dose?")
 
 
@@ -42,13 +42,6 @@ def texts_of(n: int, seed: int = 0) -> list[str]:
     lot = random.Random(seed)
     extra = ["8.1", "12/03/2014", "mg/dL.", "(start)", "glucose:", "hypertension", "e\u0301t\u00e9"]
     return [" ".join(lot.choices([*WORDS, *extra], k=lot.randint(1, 12))) for _ in range(n)]
-
-
-def chart(texts: list[str], kind: str = "observation") -> Record:
-    events = tuple(
-        Event(i, START + timedelta(days=i), kind, text=text) for i, text in enumerate(texts)
-    )
-    return Record("p1", events, json.dumps([kind, texts]))
 
 
 def compress(record: Record, protocol=None, budget: Budget | None = None, **options):
@@ -68,7 +61,7 @@ def test_compression_equals_the_reference(model):
     np.testing.assert_allclose(probabilities.probability, flat, atol=2e-6)
     assert probabilities.chunk[-1] > 10 and np.all(np.diff(probabilities.chunk) >= 0)
     # Rounding may move a word across the threshold only where the reference is as near to it.
-    selection = compress(chart(texts, "note"), parse({"unit": "event"}), words=300)
+    selection = compress(chart(*texts, kind="note"), parse({"unit": "event"}), words=300)
     compressed = " ".join(body(line) for line in selection.lines).split()
     wanted = " ".join(plain.compress(texts, expected, 300)).split()
     assert len(compressed) == len(wanted) == 300
@@ -102,7 +95,7 @@ def test_chunks_lose_nothing_and_end_with_sentences_where_they_can(shape, room):
 
 def test_a_short_record_is_not_compressed():
     texts = texts_of(10)
-    selection = compress(chart(texts))
+    selection = compress(chart(*texts))
     assert [body(line) for line in selection.lines] == [" ".join(t.split()) for t in texts]
     assert all(len(line.shown) == 1 for line in selection.lines)
     assert selection.tokens == sum(count_tokens(t) for t in texts)
@@ -110,7 +103,7 @@ def test_a_short_record_is_not_compressed():
 
 def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
     texts = texts_of(300)
-    record = chart(texts)
+    record = chart(*texts)
     selection = compress(record, words=150)
     assert sum(len(body(line).split()) for line in selection.lines) == 150
     assert facts(selection)["words kept"] == 150
@@ -134,11 +127,11 @@ def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
 def test_digits_are_kept_first_where_asked_for():
     texts = texts_of(120)
     digits = sum(any(c.isdigit() for c in w) for t in texts for w in t.split())
-    selection = compress(chart(texts), words=digits + 10, keep_digits=True)
+    selection = compress(chart(*texts), words=digits + 10, keep_digits=True)
     left = [w for line in selection.lines for w in body(line).split()]
     assert sum(any(c.isdigit() for c in w) for w in left) == digits
     plain_left = [
-        w for line in compress(chart(texts), words=digits + 10).lines for w in body(line).split()
+        w for line in compress(chart(*texts), words=digits + 10).lines for w in body(line).split()
     ]
     assert sum(any(c.isdigit() for c in w) for w in plain_left) < digits
 
@@ -146,19 +139,19 @@ def test_digits_are_kept_first_where_asked_for():
 def test_the_published_variant_reads_only_the_first_characters():
     texts = texts_of(100)
     limit = 1500
-    selection = compress(chart(texts), parse({"llmlingua_characters": limit}))
+    selection = compress(chart(*texts), parse({"llmlingua_characters": limit}))
     complete = "\n".join(f"[{(START + timedelta(days=i)).date()}] {t}" for i, t in enumerate(texts))
     seen = complete[:limit]
     last = int(selection.lines[-1].sentence_id[1:])
     compressed = "\n".join(line.text for line in selection.lines)
     assert seen.startswith(compressed) and len(seen) - len(compressed) < 25
     assert last < 99 and facts(selection)["words read"] < sum(len(t.split()) for t in texts)
-    everything = compress(chart(texts), parse({"llmlingua_characters": 10**6}))
-    assert everything.lines == compress(chart(texts)).lines
+    everything = compress(chart(*texts), parse({"llmlingua_characters": 10**6}))
+    assert everything.lines == compress(chart(*texts)).lines
 
 
 def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
-    record = chart(texts_of(300))
+    record = chart(*texts_of(300))
     by_chunk = compress(record, parse({"llmlingua_threshold": "chunk"}), words=300)
     by_record = compress(record, words=300)
     assert by_chunk.lines != by_record.lines
@@ -178,7 +171,7 @@ def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
 
 
 def test_a_token_budget_covers_the_words_and_counts_lost_sentences():
-    record = chart(texts_of(100))
+    record = chart(*texts_of(100))
     unlimited = compress(record, words=200)
     less = compress(record, words=200, budget=Budget(tokens=60))
     assert 55 <= less.tokens <= 60

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +16,10 @@ from core.errors import InputError, WorkFailed
 from core.protocol import Protocol, parse
 from core.text import count_tokens
 from core.text.prompt import build_prompt
-from core.types import Budget, Event, Instruction, Record
+from core.types import Budget, Instruction, Record
+from tests.support.charts import START, chart
 from tests.support.writers import GroupWriter, Writer
 
-START = datetime(2015, 1, 1)
 QUESTION = Instruction("i1", "p1", "What dose of metformin does the patient take?")
 
 
@@ -30,15 +29,8 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def chart(texts: list[str], kind: str = "observation") -> Record:
-    events = tuple(
-        Event(i, START + timedelta(days=i), kind, text=text) for i, text in enumerate(texts)
-    )
-    return Record("p1", events, json.dumps(texts))
-
-
 def readings(n: int) -> Record:
-    return chart([f"reading{i} was {i % 7} of 10 units on the ward" for i in range(n)])
+    return chart(*(f"reading{i} was {i % 7} of 10 units on the ward" for i in range(n)))
 
 
 def summarise(record: Record, reader: Writer, protocol: Protocol | None = None, **budget):
@@ -77,7 +69,7 @@ def test_no_word_of_a_chunk_too_long_for_the_window_is_lost(unit):
     texts[8] = "".join(f"y{i:04d}" for i in range(600))  # one word
     reader = Writer(window=600)
     reader.count_tokens = lambda text: max(count_tokens(text), len(text) // 5)
-    summarise(chart(texts, "note"), reader, parse({"unit": unit}))
+    summarise(chart(*texts, kind="note"), reader, parse({"unit": unit}))
     seen = Counter(
         word
         for prompt in reader.prompts
@@ -230,7 +222,7 @@ def test_for_any_record_the_question_survives_or_a_reason_is_given(texts, window
     reader.count_tokens = lambda text: len(text) // 3
     protocol = parse({"unit": unit, "answer_tokens": 20})
     try:
-        selection = summarise(chart(texts, "note"), reader, protocol)
+        selection = summarise(chart(*texts, kind="note"), reader, protocol)
     except InputError as told:
         assert "window" in str(told)
         return

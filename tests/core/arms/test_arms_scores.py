@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +14,14 @@ from core.gate.defaults import DEFAULT_GATES
 from core.protocol import parse
 from core.runs import gate_checkpoints
 from core.runs.gate_checkpoints import arm_options
-from core.types import Event, Instruction, Record
+from core.types import Instruction
 from tests.support.calibrations import calibration_file
+from tests.support.charts import START, chart
 from tests.support.gates import gate_folder, plus_folder
 
-START = datetime(2015, 1, 1)
 SAID = ["fever and rash", "PLAN", "cough", "fever", "pain in the knee", "no fever", "rash seen"]
 TEXTS = SAID + [f"visit {i}" for i in range(20)]
-RECORD = Record(
-    "p1",
-    tuple(Event(i, START + timedelta(days=i), "note", text=t) for i, t in enumerate(TEXTS)),
-    "scores",
-)
+RECORD = chart(*TEXTS, kind="note", digest="scores")
 ASKED = Instruction("i1", "p1", "fever or rash?")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,22 +13,17 @@ from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.protocol import Protocol
 from core.stats.fusion import ranks, reciprocal_ranks
-from core.types import Budget, Event, Instruction, Record
+from core.types import Budget, Instruction
 from tests.reference import dense as plain_dense
 from tests.reference import mmr as plain_mmr
+from tests.support.charts import chart
 
 TEXTS = [
     f"{finding} {state}"
     for finding in ("Hemoglobin", "Chest pain", "Metformin 500 mg", "Blood pressure", "Fever")
     for state in ("recorded", "denied by patient", "started on Monday", "stable", "stable")
 ]
-RECORD = Record(
-    "p1",
-    tuple(
-        Event(i, datetime(2015, 1, 1) + timedelta(days=i), "x", text=t) for i, t in enumerate(TEXTS)
-    ),
-    "semantic",
-)
+RECORD = chart(*TEXTS, kind="x", digest="semantic")
 ASKED = Instruction("i1", "p1", "Which diabetes drug does the patient take?")
 
 

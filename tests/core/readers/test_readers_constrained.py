@@ -11,25 +11,16 @@ import pytest
 import torch
 
 from core.protocol import parse
-from core.readers.local import engine
 from core.readers.qwen import ENDS, Qwen
 from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Prompt
 from tests.reference import qwen as reference
-from tests.support.tiny_models import make_qwen
 
 NAME = "Qwen2.5-7B-Instruct"
 NEW = 24
 
 
-@pytest.fixture(scope="module", autouse=True)
-def models(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("models")
-    make_qwen(folder / NAME)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_MODELS", str(folder))
-        yield folder
-    engine._engines.clear()
+pytestmark = pytest.mark.usefixtures("models")
 
 
 def texts_of(number: int) -> tuple[str, ...]:

@@ -22,27 +22,11 @@ from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference import qwen as reference
 from tests.support.rounding import bound
-from tests.support.tiny_models import make_qwen
+from tests.support.tiny_models import TRAINED, make_qwen
 
 NEW = 24
 PROTOCOL = parse({"answer_tokens": NEW})
-TRAINED = 280
-"""Tokens the short model was "trained" on."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    make_qwen(folder / "Qwen2.5-7B-Instruct")
-    make_qwen(folder / "short", context=TRAINED, seed=3)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # small matrices on busy cores: more threads only wait
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_MODELS", str(folder))
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield folder
-    torch.set_num_threads(threads)
-    engine._engines.clear()
+pytestmark = pytest.mark.usefixtures("models")
 
 
 def reader(**options) -> Qwen:

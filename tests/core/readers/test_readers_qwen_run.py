@@ -9,11 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from core.errors import InputError, MissingModel, SpecError, UnknownName
 from core.protocol import parse
-from core.readers.local import engine
 from core.readers.qwen import Qwen
 from core.runs.directory import find_run
 from core.runs.items import rows
@@ -23,25 +21,9 @@ from core.runs.report import report
 from core.runs.spec import parse_spec
 from core.types import Prompt
 from tests.support.run_helpers import spec, until, write_cohort
-from tests.support.tiny_models import make_qwen
 
 NEW = 24
 PROTOCOL = parse({"answer_tokens": NEW})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    make_qwen(folder / "Qwen2.5-7B-Instruct")
-    make_qwen(folder / "short", context=280, seed=3)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # small matrices on busy cores: more threads only wait
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_MODELS", str(folder))
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield folder
-    torch.set_num_threads(threads)
-    engine._engines.clear()
 
 
 @pytest.mark.parametrize(
