@@ -17,9 +17,8 @@ import numpy as np
 
 from core.errors import WorkFailed
 from core.experiments.gate import tables as gate_tables
-from core.experiments.gate.evaluation import Evaluation
+from core.experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants
 from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
-from core.experiments.gate.variants import GROUPS, Variant, variants
 from core.gate.checkpoint import Gate
 from core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from core.gate.config import Epoch

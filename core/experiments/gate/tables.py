@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.experiments.gate.evaluation import Answers
-from core.experiments.gate.variants import ALL_FAULTS, FAULTS, NO_FAULT
+from core.experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 from core.gate.measures import Floats, expected_calibration_error, known, reliability, score_gap
 from core.runs.tables import Table, ends, nested, pick, read_published
 from core.runs.training_jobs import TRAINED

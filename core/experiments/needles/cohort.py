@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import DataError, SpecError
-from core.experiments.needles.haystack import LEAST, Haystack, Measured, Refused, insert
+from core.experiments.needles.haystack import LEAST, Haystack, Measured, insert
 from core.protocol import Protocol
 from core.runs.documents import LazyValues, composed, evidence_notes, moved
 from core.synthetic.needles import Needle, make_needles, seeded
@@ -70,10 +70,10 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
             measured = Measured(cohort.records[id], protocol)
         except DataError as error:
             reason = f"{error.file}: {error.reason}"
-            cuts += [_cut_row(id, Refused(n, 0, reason)) for n in options["lengths"]]
+            cuts += [_cut_row(id, length, reason) for length in options["lengths"]]
             continue
-        own_cuts = [measured.cut(length) for length in options["lengths"]]
-        usable = [cut for cut in own_cuts if isinstance(cut, Haystack)]
+        by_length = {length: measured.cut(length) for length in options["lengths"]}
+        usable = [cut for cut in by_length.values() if isinstance(cut, Haystack)]
         drawn: tuple[Needle, ...] = ()
         if usable:
             text = "\n".join(event_text(event) for event in measured.record.events)
@@ -84,7 +84,7 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
         reason = ""
         if len(drawn) < options["needles"]:
             reason = f"it mentions so much that only {len(drawn)} needles are new to it"
-        cuts += [_cut_row(id, cut, reason) for cut in own_cuts]
+        cuts += [_cut_row(id, n, cut, measured.total, reason) for n, cut in by_length.items()]
         if not reason:
             haystacks |= {(id, cut.length): cut for cut in usable}
             needles |= {(id, needle.id): needle for needle in drawn}
@@ -126,12 +126,14 @@ def _begins(record: Record, first: int) -> date:
     return times[0].date() if times else UNDATED
 
 
-def _cut_row(record: str, cut: Haystack | Refused, reason: str = "") -> dict[str, Any]:
-    """A source record at a length: what is left of it, or the reason why it is refused."""
-    row = {"record": record, "length": cut.length, "events": 0}
-    if isinstance(cut, Refused):
-        row |= {"tokens": cut.tokens, "begins": "", "ends": "", "events_before": 0}
-        return row | {"events_after": 0, "reason": cut.reason}
+def _cut_row(
+    record: str, length: int, cut: Haystack | str, tokens: int = 0, reason: str = ""
+) -> dict[str, Any]:
+    """A source record of so many tokens at a length: what is left of it, or why it is refused."""
+    row = {"record": record, "length": length, "events": 0, "tokens": tokens, "begins": ""}
+    row |= {"ends": "", "events_before": 0, "events_after": 0, "reason": cut}
+    if isinstance(cut, str):
+        return row
     events = cut.record.events
     return row | {
         "events": cut.last - cut.first,

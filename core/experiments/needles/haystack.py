@@ -62,15 +62,6 @@ class Haystack:
         return sum(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A record that cannot be cut to a length, and why; ``tokens`` of the whole record."""
-
-    length: int
-    tokens: int
-    reason: str
-
-
 class Measured:
     """A record with the tokens of its events, to be cut to any length."""
 
@@ -81,18 +72,19 @@ class Measured:
             per_event[sentence.span.event] += count_tokens(line_text(sentence))
         self.tokens = tuple(per_event[event.order] for event in record.events)
         self._before = np.concatenate([[0], np.cumsum(self.tokens)]).astype(np.int64)
+        self.total = int(self._before[-1])
 
-    def cut(self, length: int) -> Haystack | Refused:
+    def cut(self, length: int) -> Haystack | str:
         """The record cut to ``length`` tokens (≥ 1), or why it cannot be."""
-        before, total = self._before, int(self._before[-1])
-        if total < length:
-            return Refused(length, total, f"the record holds {total} tokens")
+        before = self._before
+        if self.total < length:
+            return f"the record holds {self.total} tokens"
         for last in range(len(self.tokens), 0, -1):
             first = int(np.searchsorted(before, before[last] - length, side="left"))
             if before[last] - before[first] >= LEAST * length:
                 tokens = self.tokens[first:last]
                 return Haystack(self.record, length, first, last, tokens, self._points(first, last))
-        return Refused(length, total, f"no stretch of whole events holds {LEAST:.0%} to 100%")
+        return f"no stretch of whole events holds {LEAST:.0%} to 100%"
 
     def _points(self, first: int, last: int) -> tuple[InsertionPoint, ...]:
         points: list[InsertionPoint] = []

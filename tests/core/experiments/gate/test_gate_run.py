@@ -12,9 +12,8 @@ import pytest
 
 from core.arms import ARMS
 from core.errors import SpecError, UnknownName, WorkFailed
-from core.experiments.gate.evaluation import Answers, Evaluation, Recalled
+from core.experiments.gate.evaluation import GROUPS, Answers, Evaluation, Recalled, variants
 from core.experiments.gate.tables import calibration_rows, evaluation_row
-from core.experiments.gate.variants import GROUPS, variants
 from core.gate.cohort_training import split_pairs, train_gate
 from core.gate.config import Recipe
 from core.gate.examples import Split, hashing_of
