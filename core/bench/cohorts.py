@@ -24,7 +24,7 @@ from core.sequences.duck import columns
 from core.sequences.gather import last_events
 from core.sequences.labels import LabelRows, match_labels
 from core.sequences.store import EventStore
-from core.storage.query import query, sql_text
+from core.storage.query import literal, query
 from core.storage.rows import RowStore
 from core.synthetic.cohort import make_clinical
 from core.types import BANDS
@@ -113,9 +113,9 @@ def _store(folder: Path, patients: int) -> EventStore:
         f"({draw.format(1, 20 * 365 * 24 * 60)})::BIGINT * 60000000 AS t, false AS bad, "
         f"'C/' || ({draw.format(2, CODES)}) AS code, ({draw.format(3, 1000)})::FLOAT AS v, "
         "NULL::VARCHAR AS x, NULL::VARCHAR AS u, NULL::VARCHAR AS k "
-        f"FROM range({patients * EVENTS}) r(i)) TO {sql_text(file)} (FORMAT parquet)"
+        f"FROM range({patients * EVENTS}) r(i)) TO {literal(file)} (FORMAT parquet)"
     )
-    select = f"SELECT * FROM read_parquet({sql_text(file)})"
+    select = f"SELECT * FROM read_parquet({literal(file)})"
     return build_store(RawTable("bench", select, (file,)), folder / "store")
 
 

@@ -37,7 +37,7 @@ from core.loaders.labelled import (
 from core.sequences.build import RawTable
 from core.sequences.duck import sql_files
 from core.sequences.labels import LabelRows
-from core.storage.query import sql_text
+from core.storage.query import literal
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"
@@ -54,7 +54,7 @@ def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str],
     except (UnicodeDecodeError, csv.Error):
         raise DataError(name, 1, "does not open like a CSV", "unpack it first") from None
     check_columns(header, needed, name, most=MOST_CSV_COLUMNS)
-    columns = ", ".join(f"{sql_text(column)}: 'VARCHAR'" for column in header)
+    columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
     return header, (
         f"read_csv({sql_files([file])}, header=true, auto_detect=false, delim=',', quote='\"', "
         f"escape='\"', columns={{{columns}}}, store_rejects=true, rejects_limit=1000000)"
@@ -106,10 +106,6 @@ def _labels(file: Path, root: Path, log: LoadLog) -> LabelRows:
         log,
         csv=file,
     )
-
-
-def _no_names(log: LoadLog) -> Mapping[str, str]:
-    return {}
 
 
 def _assets(place: Path) -> Path | None:
@@ -165,5 +161,5 @@ class Ehrshot(EventLoader):
             _events(assets / EVENTS, root),
             partial(_splits, assets / "splits" / "person_id_map.csv", root),
             with_findings(tasks),
-            _no_names,
+            names=lambda log: {},
         )

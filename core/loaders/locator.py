@@ -78,7 +78,6 @@ def locator_errors(
 def _errors(
     record: Record, id: str, gold: LazyGold, protocol: Protocol, position: str
 ) -> Counter[str]:
-    """The counts of one question."""
     source = gold.sources[id]
     located = locate(record, source.snippets, protocol)
     counts: Counter[str] = Counter(pieces=len(source.snippets))

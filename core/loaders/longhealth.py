@@ -136,7 +136,6 @@ def _problem(patient: Any) -> str:
 
 
 def _add(key: str, patient: _Patient, file: str, patients: PatientEntries) -> None:
-    """Enter a patient's texts and facts."""
     patients.add(key, file)
     for name in _text_names(patient):
         text = patient["texts"][name]
@@ -205,7 +204,6 @@ def _spans(patient: _Patient, stated: Any, question: str, answer: str) -> list[S
 def _ask(
     key: str, patient: _Patient, number: int, asked: Any, file: str, log: LoadLog, into: Questions
 ) -> None:
-    """Enter a question with its answer and evidence, or skip it."""
     try:
         read = _Question.model_validate(asked)
     except ValueError:

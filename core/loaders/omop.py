@@ -33,7 +33,7 @@ from core.loaders.questions import Questions, read_question_tables, tables_in
 from core.loaders.records import Entry, LazyRecords, ReadRecord, build_record, entry
 from core.sequences.duck import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
-from core.storage.query import sql_text
+from core.storage.query import literal
 from core.types import Record
 
 MOST_ZIP_FILES = 10_000
@@ -318,7 +318,7 @@ def _add_file(base: _Database, table: str, file: Path, stored: bool, log: LoadLo
     base.add(
         table,
         f"read_csv({sql_files([file])}, header=true, all_varchar=true, null_padding=false, delim="
-        f"{sql_text(_delimiter(file))}, comment='', store_rejects=true, rejects_limit=0, "
+        f"{literal(_delimiter(file))}, comment='', store_rejects=true, rejects_limit=0, "
         "max_line_size=67108864, sample_size=-1)",
         False,
     )
@@ -381,7 +381,7 @@ def _read_duckdb(base: _Database, path: Path, log: LoadLog) -> list[str]:
     if not checked_tables([path], path.parent, log):
         raise log.nothing_read(path.name, "cannot be read")
     try:
-        base.base.execute(f"ATTACH {sql_text(path)} AS cdm (READ_ONLY)")
+        base.base.execute(f"ATTACH {literal(path)} AS cdm (READ_ONLY)")
         base.base.execute("SET enable_external_access = false")
         tables = base.base.execute(
             "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"

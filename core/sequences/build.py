@@ -28,7 +28,7 @@ from core.errors import DataError
 from core.sequences.duck import connect, describe_error
 from core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from core.storage.lock import exclusive
-from core.storage.query import sql_text
+from core.storage.query import literal
 
 GROUP = 2_000_000
 """Rows ordered at a time; a patient with more is a group."""
@@ -191,7 +191,7 @@ def _words(base: duckdb.DuckDBPyConnection, fresh: Path) -> None:
             f"AS id, word, n FROM (SELECT {column} AS word, count(*) AS n FROM raw "
             f"WHERE {column} IS NOT NULL GROUP BY 1)"
         )
-        target = sql_text(fresh / f"{name}.parquet")
+        target = literal(fresh / f"{name}.parquet")
         base.execute(f"COPY (SELECT * FROM words_{name} ORDER BY id) TO {target} (FORMAT parquet)")
 
 

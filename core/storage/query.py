@@ -58,20 +58,15 @@ def close() -> None:
             _connections.pop().close()
 
 
-def sql_text(value: str | Path) -> str:
-    """A string as SQL."""
-    return "'" + str(value).replace("'", "''") + "'"
+def literal(text: str | Path) -> str:
+    """A text or path as an SQL string."""
+    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
+    return "'" + valid_unicode(str(text)).replace("'", "''").replace("\0", "\ufffd") + "'"
 
 
 def quoted(path: Path) -> str:
     """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
-    return sql_text("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
-
-
-def literal(text: str) -> str:
-    """A text as an SQL string."""
-    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
-    return "'" + valid_unicode(text).replace("'", "''").replace("\0", "\ufffd") + "'"
+    return literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
 
 
 def _struct(schema: Schema) -> str:

@@ -18,11 +18,11 @@ from core.storage.query import (
     attempted,
     cursor,
     json_source,
+    literal,
     query,
     quoted,
     rows_of,
     source,
-    sql_text,
 )
 
 # Append-only JSON lines: one row, one line, one write.
@@ -109,7 +109,7 @@ def compact(folder: Path, table: str, schema: Schema, conditions: Conditions) ->
         fresh.unlink(missing_ok=True)
         with cursor() as connection:
             connection.execute(
-                f"COPY {json_source(journal, schema)} TO {sql_text(fresh)} "
+                f"COPY {json_source(journal, schema)} TO {literal(fresh)} "
                 "(FORMAT parquet, COMPRESSION zstd)"
             )
         with fresh.open("rb") as file:

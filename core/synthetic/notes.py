@@ -275,7 +275,6 @@ def _results(w: Writer, when: datetime, days: int = 400) -> list[str]:
 
 
 def _since_last_visit(w: Writer, when: datetime) -> list[str]:
-    """Recent acute illnesses."""
     recent = [e for e in w.p.episodes if 0 <= (when - e.end).days < 200]
     return [
         wordings()["since_last_visit"][0].format(
@@ -363,7 +362,6 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
 
 
 def _emergency(w: Writer, e: Encounter, note: Note) -> list[Block]:
-    """ED Provider Note."""
     assert e.episode is not None
     kind, when = e.episode.kind, note.when
     spo2, temp = w.latest("spo2", when), w.latest("temp", when)
@@ -392,7 +390,6 @@ def _emergency(w: Writer, e: Encounter, note: Note) -> list[Block]:
 
 
 def _admission(w: Writer, e: Encounter, note: Note) -> list[Block]:
-    """H&P of a hospital stay."""
     assert e.episode is not None
     kind, when = e.episode.kind, note.when
     substance, reaction = w.p.allergy
@@ -443,7 +440,6 @@ def _ward(w: Writer, e: Encounter, note: Note) -> list[Block]:
 
 
 def _discharge(w: Writer, e: Encounter, note: Note) -> list[Block]:
-    """Discharge Summary."""
     assert e.episode is not None
     kind, when = e.episode.kind, note.when
     stay = f"Admitted {day(e.start)}. Discharged {day(e.end)}."
