@@ -25,9 +25,9 @@ from core.storage.files import protect_new_files
 # Output: one JSON document, tables in columns, progress on standard error.
 
 
-def json_line(value: Any) -> None:
+def json_line(value: Any, indent: int | None = None) -> None:
     """Print a value as one JSON document."""
-    print(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
+    print(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False, indent=indent))
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -217,12 +217,7 @@ def check(call: Namespace) -> None:
     arg("--record", required=True, metavar="ID", help="patient id, or the record's file name"),
     arg("--question", required=True, metavar="TEXT", help="the question, or an instruction's id"),
     arg("--arm", required=True, metavar="NAME", help="arm, such as bm25"),
-    arg(
-        "--k",
-        type=_whole_number,
-        default=None,
-        help="units the arm keeps (default: the protocol's)",
-    ),
+    arg("--k", type=_whole_number, help="units the arm keeps (default: the protocol's)"),
     PROTOCOL,
 )
 def select(call: Namespace) -> None:
@@ -678,10 +673,7 @@ def import_(call: Namespace) -> None:
     ),
     arg("--threads", type=_positive, default=2, help="CPU threads (default: 2)"),
     flag("--resume", "continue an interrupted training"),
-    flag(
-        "--examine",
-        "do not train; evaluate the installed reader on held-out examples and patients",
-    ),
+    flag("--examine", "evaluate the installed reader on held-out examples and patients instead"),
     arg("--patients", type=_positive, default=20, help="patients to evaluate (default: 20)"),
 )
 def train_reader(call: Namespace) -> None:
@@ -698,10 +690,8 @@ def train_reader(call: Namespace) -> None:
             file=sys.stderr,
         )
 
-    facts(
-        call,
-        api.train_reader(call.out, call.steps, call.seed, call.resume, call.threads, progress),
-    )
+    recipe = (call.steps, call.seed, call.resume, call.threads)
+    facts(call, api.train_reader(call.out, *recipe, progress))
 
 
 @command(
@@ -710,10 +700,7 @@ def train_reader(call: Namespace) -> None:
     arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"),
 )
 def schema(call: Namespace) -> None:
-    json_schema = api.spec_schema(call.kind)
-    json_line(json_schema) if call.json else print(
-        json.dumps(json_schema, ensure_ascii=False, indent=2)
-    )
+    json_line(api.spec_schema(call.kind), indent=None if call.json else 2)
 
 
 @command("models", "installed and missing model weights, and their folders")

@@ -7,6 +7,7 @@ option is incorrect. A question without options is a failed verdict.
 from __future__ import annotations
 
 from core.judges import JUDGES
+from core.judges.offline import no_answer
 from core.judges.refusal import is_refusal
 from core.protocol import Protocol
 from core.text.options import LETTERS, chosen_option, correct_option
@@ -25,7 +26,7 @@ class Choice:
     def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
         """A verdict whose ``raw`` names the chosen and the correct letter."""
         if answer.status == "failed":
-            return Verdict("failed", reason=f"no answer ({answer.reason})")
+            return no_answer(answer)
         if not instruction.options:
             return Verdict("failed", reason="the question has no options")
         correct = correct_option(gold.answer, instruction.options)

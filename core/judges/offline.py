@@ -20,6 +20,12 @@ def reference_of(gold: Gold) -> str:
     return gold.answer if gold.answer.strip() else "\n".join(s for s in gold.snippets if s.strip())
 
 
+def no_answer(answer: Answer) -> Verdict:
+    """The verdict on a failed answer."""
+    why = f" ({answer.reason})" if answer.reason else ""
+    return Verdict("failed", reason=f"no answer{why}")
+
+
 def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] | Verdict:
     """The reference and the judged part of the answer, or a verdict without a comparison.
 
@@ -29,16 +35,13 @@ def texts_of(gold: Gold, answer: Answer, protocol: Protocol) -> tuple[str, str] 
     all).
     """
     if answer.status == "failed":
-        why = f" ({answer.reason})" if answer.reason else ""
-        return Verdict("failed", reason=f"no answer{why}")
+        return no_answer(answer)
     reference = reference_of(gold)
     if not reference.strip():
         return Verdict("failed", reason="the question has no reference answer or evidence")
     if not words(reference):
         return Verdict("failed", reason="the reference answer holds no word or number")
-    text = answer.text
-    if protocol.response_characters:
-        text = text[: protocol.response_characters]
+    text = answer.text[: protocol.response_characters or None]
     if not words(text):
         return Verdict("incorrect", raw="the answer is empty")
     quoted = answer.quotes or bool(answer.sources)

@@ -18,7 +18,6 @@ from core.protocol import Protocol
 from core.readers import READERS
 from core.services.cohorts import open_data
 from core.text import count_tokens, sentences
-from core.text.evidence import gold_sentence_ids
 from core.text.prompt import body, build_prompt, context_lines, frame_of, limited, limits
 from core.types import (
     Answer,
@@ -142,6 +141,8 @@ def judge(
 
 def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
     """Ids of the sentences that hold the gold evidence, under a protocol's unit."""
+    from core.text.evidence import gold_sentence_ids
+
     return gold_sentence_ids(sentences(record, protocol), gold.spans)
 
 

@@ -21,7 +21,7 @@ from core.client.calls import Caller, CallFailed, broken_response, typed_failure
 from core.errors import MidchartError
 from core.judges.model.budget import JudgeBudget
 from core.judges.model.claude_api import ClaudeAPI, NoText
-from core.judges.model.engine import Reply, Request
+from core.judges.model.engine import Outcome, Reply, Request
 from core.storage.jsonl import add_line, read_lines
 
 
@@ -88,7 +88,6 @@ MOST_BYTES = 100_000_000
 SKEW = timedelta(minutes=10)
 """Largest difference between this machine's clock and the API's."""
 FIRST_POLL_S = 1.0
-Outcome = tuple[int, Reply | MidchartError]
 Wanted = dict[str, deque[int]]
 """Prompt hash → indices of the requests that wait for its result."""
 

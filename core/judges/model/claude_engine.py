@@ -16,13 +16,12 @@ from core.errors import MidchartError
 from core.judges.model.batches import Batches
 from core.judges.model.budget import JudgeBudget
 from core.judges.model.claude_api import ClaudeAPI, NoText
-from core.judges.model.engine import Reply, Request
+from core.judges.model.engine import Outcome, Reply, Request
 from core.judges.model.options import ClaudeOptions, claude_key
 from core.judges.model.prices import Price, about
 
 LARGEST_GROUP = 10_000
 """Answers of one batch; the API takes more, but all of them wait in memory."""
-Outcome = tuple[int, Reply | MidchartError]
 
 
 class ClaudeEngine:

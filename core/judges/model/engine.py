@@ -43,13 +43,17 @@ class Reply:
     declined: bool = False
 
 
+Outcome = tuple[int, Reply | MidchartError]
+"""A request's index and its reply or failure."""
+
+
 class Engine(Protocol):
     """A service that runs a model. ``group``: how many requests are worth collecting."""
 
     group: int
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply | MidchartError]]:
-        """Each request's index and its reply or failure, in order of completion."""
+    def ask_many(self, requests: Sequence[Request]) -> Generator[Outcome]:
+        """The outcome of each request, in order of completion."""
         ...
 
 
@@ -70,8 +74,8 @@ class ServedEngine:
         self._caller = Caller(RetryPolicy(options.retries))
         self._server: OpenAIServer | None = None
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply | MidchartError]]:
-        """Each request's index and its reply or failure, in order of completion."""
+    def ask_many(self, requests: Sequence[Request]) -> Generator[Outcome]:
+        """The outcome of each request, in order of completion."""
         options = self.options
         if self._server is None:  # before any thread: a refusal concerns the whole group
             permit = self.egress.permit(options.url)

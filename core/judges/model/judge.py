@@ -19,6 +19,7 @@ from core.egress import CLOSED, Gate
 from core.errors import MidchartError
 from core.judges.model.engine import Engine, Reply, Request
 from core.judges.model.options import CallEstimate, estimate_call
+from core.judges.offline import no_answer
 from core.judges.refusal import is_refusal
 from core.options import Configurable
 from core.protocol import Protocol
@@ -210,16 +211,13 @@ class LanguageJudge(Configurable):
         """The request about an item, or the verdict on an item that needs none."""
         instruction, gold, answer = item
         if answer.status == "failed":
-            why = f" ({answer.reason})" if answer.reason else ""
-            return Verdict("failed", reason=f"no answer{why}")
+            return no_answer(answer)
         parts = {"question": instruction.question}
         if self.sighted:
             parts["evidence"] = _JOIN.join(s.strip() for s in gold.snippets if s.strip())
             if not parts["evidence"]:
                 return Verdict("failed", reason="the question has no evidence")
-        text = answer.text
-        if self.protocol.response_characters:
-            text = text[: self.protocol.response_characters]
+        text = answer.text[: self.protocol.response_characters or None]
         if not words(text):
             return Verdict("incorrect", raw="the answer is empty")
         parts["response"] = text
