@@ -265,7 +265,7 @@ def test_the_command_trains_saves_and_reports_the_folder(
     from core import api
     from core.services import training as small
 
-    monkeypatch.setattr(small, "Recipe", lambda threads: replace(RECIPE, steps=2))
+    monkeypatch.setattr(small, "Recipe", lambda: replace(RECIPE, steps=2))
     monkeypatch.setattr("core.small_reader.training.Shape", lambda: SHAPE)
     result = api.train_reader(tmp_path / "mine", seed=3)
     assert result["step"] == 2
