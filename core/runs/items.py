@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 from core.errors import InputError, UnknownName
@@ -14,7 +13,6 @@ from core.runs.parts import counted_store
 from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
 from core.runs.reviews import review_verdicts, reviews_of, with_reviews
-from core.runs.rows import COUNTS
 from core.runs.status import status
 from core.storage.query import literal
 from core.storage.rows import RowStore
@@ -120,23 +118,21 @@ def different_only(run: str) -> list[dict[str, Any]]:
     folder = find_run(run)
     plan, people = _judged(folder)
     store = folder.store(plan)
-    differs = "min({0}) OVER (PARTITION BY {1}) IS DISTINCT FROM max({0}) OVER (PARTITION BY {1})"
+    about = "label, instruction, record, band"
+    differ = (
+        "QUALIFY min(outcome) OVER (PARTITION BY instruction, reader, judge) "
+        "<> max(outcome) OVER (PARTITION BY instruction, reader, judge)"
+    )
     if "verdicts" in store.schemas:
-        columns = "label, instruction, record, band, reader, judge, outcome"
-        same = differs.format("outcome", "instruction, reader, judge")
-        differing = store.select("verdicts", columns, f"{COUNTS} QUALIFY {same}")
-        cell = ("instruction", "reader", "judge")
-        by_cell: dict[tuple[Any, ...], set[str]] = defaultdict(set)
-        for row in people:
-            by_cell[tuple(row[name] for name in cell)].add(row["outcome"])
-        differing += [row for row in people if len(by_cell[tuple(row[name] for name in cell)]) > 1]
+        with facts(store, plan, people) as ask:
+            differing = ask(
+                f"SELECT {about}, reader, judge, outcome "
+                f"FROM judged JOIN questions USING (question) {differ}"
+            )
     else:
-        columns = (
-            "label, instruction, record, band, '' AS reader, '' AS judge, "
-            f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
-        )
-        same = differs.format(EVIDENCE_OUTCOME, "instruction")
-        differing = store.select("selections", columns, f"evidence IS NOT NULL QUALIFY {same}")
+        where = f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
+        columns = f"{about}, '' AS reader, '' AS judge, {where}"
+        differing = store.select("selections", columns, f"evidence IS NOT NULL {differ}")
     groups: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in _sorted(plan, differing):
         key = (row["instruction"], row["reader"], row["judge"])

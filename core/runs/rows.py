@@ -32,37 +32,21 @@ _TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
 
 LOCATION: Schema = {
     "location_score": "DOUBLE",
-    "location_candidates": "BIGINT",
-    "evidence_pieces": "BIGINT",
-    "evidence_unlocated": "BIGINT",
-    "text_located": "BOOLEAN",
-    "text_event": "BOOLEAN",
-    "text_decile": "BOOLEAN",
-    "text_zone": "BOOLEAN",
+    **dict.fromkeys(("location_candidates", "evidence_pieces", "evidence_unlocated"), "BIGINT"),
+    **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
 }
 """How the evidence of a row's question was located
 (:func:`core.loaders.locator.location_columns`)."""
 
 _COMMON: Schema = {
-    "key": "VARCHAR",
-    "item": "VARCHAR",
-    "status": "VARCHAR",
-    "reason": "VARCHAR",
-    "label": "VARCHAR",
-    "arm": "VARCHAR",
+    **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),
     "k": "BIGINT",
-    "record": "VARCHAR",
-    "instruction": "VARCHAR",
-    "order_position": "DOUBLE",
-    "time_position": "DOUBLE",
-    "token_position": "DOUBLE",
+    **dict.fromkeys(("record", "instruction"), "VARCHAR"),
+    **dict.fromkeys(("order_position", "time_position", "token_position"), "DOUBLE"),
     **LOCATION,
     "band": "VARCHAR",
     "middle": "BOOLEAN",
-    "task_type": "VARCHAR",
-    "domain": "VARCHAR",
-    "specialty": "VARCHAR",
-    "time": "VARCHAR",
+    **dict.fromkeys(("task_type", "domain", "specialty", "time"), "VARCHAR"),
 }
 
 SELECTIONS: Schema = {
@@ -70,32 +54,28 @@ SELECTIONS: Schema = {
     "selection": _KEPT,
     "wording": "VARCHAR",
     "lines": _LINES,
-    "selection_tokens": "BIGINT",
-    "selection_cut": "BIGINT",
+    **dict.fromkeys(("selection_tokens", "selection_cut"), "BIGINT"),
     "selection_seconds": "DOUBLE",
     "trace": _TRACE,
     "lexical": "BOOLEAN",
-    "lexical_chance": "DOUBLE",
-    "lexical_picked_chance": "DOUBLE",
+    **dict.fromkeys(("lexical_chance", "lexical_picked_chance"), "DOUBLE"),
     "evidence": "BOOLEAN",
-    "evidence_share": "DOUBLE",
-    "evidence_chance": "DOUBLE",
-    "evidence_picked_chance": "DOUBLE",
-    "buffer_tokens": "BIGINT",
-    "kept": "BIGINT",
-    "picked": "BIGINT",
-    "lexical_kept": "BIGINT",
-    "lexical_picked": "BIGINT",
-    "evidence_kept": "BIGINT",
-    "evidence_picked": "BIGINT",
-    "prompt_tokens": "BIGINT",
+    **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
+    **dict.fromkeys(
+        ("buffer_tokens", "kept", "picked", "lexical_kept", "lexical_picked"), "BIGINT"
+    ),
+    **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
     "cut": "VARCHAR[]",
-    "prompt_cut": "BOOLEAN",
-    "evidence_in_prompt": "BOOLEAN",
+    **dict.fromkeys(("prompt_cut", "evidence_in_prompt"), "BOOLEAN"),
     "evidence_in_prompt_picked": "BIGINT",
-    "evidence_share_in_prompt": "DOUBLE",
-    "evidence_in_prompt_chance": "DOUBLE",
-    "evidence_in_prompt_picked_chance": "DOUBLE",
+    **dict.fromkeys(
+        (
+            "evidence_share_in_prompt",
+            "evidence_in_prompt_chance",
+            "evidence_in_prompt_picked_chance",
+        ),
+        "DOUBLE",
+    ),
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
 reference (null without one). ``evidence``: one of the gold sentences was kept (null where the
@@ -130,19 +110,13 @@ when a report is made."""
 
 ANSWERS: Schema = {
     **SELECTIONS,
-    "reader": "VARCHAR",
-    "prompt": "VARCHAR",
-    "prompt_hash": "VARCHAR",
+    **dict.fromkeys(("reader", "prompt", "prompt_hash"), "VARCHAR"),
     "question_survived": "BOOLEAN",
     "answer": "VARCHAR",
     "sources": "VARCHAR[]",
-    "read_tokens": "BIGINT",
-    "output_tokens": "BIGINT",
-    "reused_tokens": "BIGINT",
-    "seconds": "DOUBLE",
-    "peak_mb": "DOUBLE",
-    "how": "VARCHAR",
-    "failure_kind": "VARCHAR",
+    **dict.fromkeys(("read_tokens", "output_tokens", "reused_tokens"), "BIGINT"),
+    **dict.fromkeys(("seconds", "peak_mb"), "DOUBLE"),
+    **dict.fromkeys(("how", "failure_kind"), "VARCHAR"),
 }
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
@@ -151,20 +125,14 @@ says wrong (:mod:`core.judges.failure`); null where there is no answer or no ref
 
 VERDICTS: Schema = {
     **_COMMON,
-    "reader": "VARCHAR",
-    "judge": "VARCHAR",
-    "answer_key": "VARCHAR",
-    "outcome": "VARCHAR",
+    **dict.fromkeys(("reader", "judge", "answer_key", "outcome"), "VARCHAR"),
     "refusal": "BOOLEAN",
-    "raw": "VARCHAR",
-    "prompt_hash": "VARCHAR",
+    **dict.fromkeys(("raw", "prompt_hash"), "VARCHAR"),
     "nan_evidence": "BOOLEAN",
     "seconds": "DOUBLE",
     "repeat": "BIGINT",
     "model": "VARCHAR",
-    "read_tokens": "BIGINT",
-    "reused_tokens": "BIGINT",
-    "output_tokens": "BIGINT",
+    **dict.fromkeys(("read_tokens", "reused_tokens", "output_tokens"), "BIGINT"),
     "cost_usd": "DOUBLE",
     "how": "VARCHAR",
 }

@@ -325,3 +325,14 @@ class Pool:
                 self._poll(LOOK_S)
             except Stopped:
                 continue
+
+
+def work_on(place: str, job: Job, kind: Experiment, run: str, gpu: bool) -> None:
+    """Execute a run's shards on Ray; what cannot be divided is left to the run's own process.
+
+    ``gpu``: each worker gets one GPU where the cluster has any. Raises Stopped when the run is
+    cancelled, WorkFailed where no cluster answers or a shard cannot be done.
+    """
+    if kind.shard:
+        with connected(place, gpu) as session:
+            Pool(job, kind, run, session).work()
