@@ -1,3 +1,1 @@
 """Experiments, one folder each; :data:`core.runs.experiment.EXPERIMENTS` scans this folder."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Runs of kind forecast: what a spec may say, the work, its rows, tables and verdict."""
-
-from __future__ import annotations

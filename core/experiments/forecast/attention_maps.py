@@ -90,14 +90,8 @@ def held_out(folder: RunDirectory, plan: Plan, task: str, seed: int | None = Non
 
     Raises UnknownName for a task or seed without a model, InputError where the run holds no models.
     """
-    rows = _trained(folder, plan, task)
-    seeds = tuple(sorted({row["seed"] for row in rows}))
-    seed = seeds[0] if seed is None else seed
-    if seed not in seeds:
-        raise UnknownName("seed", str(seed), map(str, seeds))
-    files = {
-        row["variant"]: _predictions(folder, row["item"]) for row in rows if row["seed"] == seed
-    }
+    rows, seeds = _trained(folder, plan, task, seed)
+    files = {row["variant"]: _predictions(folder, row["item"]) for row in rows}
     scores = {variant: columns["score"] for variant, columns in files.items()}
     return HeldOut(list(files.values())[-1]["label"], scores, seeds)
 
@@ -110,9 +104,7 @@ def attended(
     ``cohort`` is the run's own. Raises as :func:`held_out`; InputError for an index out of range,
     DataError where the cohort's labels are no longer those of the run.
     """
-    rows = [row for row in _trained(folder, plan, task) if row["seed"] == seed]
-    if not rows:
-        held_out(folder, plan, task, seed)  # refuses the seed
+    rows, _ = _trained(folder, plan, task, seed)
     stored = _predictions(folder, rows[0]["item"])
     if not 0 <= index < len(stored["label"]):
         raise InputError(
@@ -149,8 +141,11 @@ def attended(
     return Attended(task, index, int(stored["label"][index]), events, models)
 
 
-def _trained(folder: RunDirectory, plan: Plan, task: str) -> list[dict[str, Any]]:
-    """Trained models of a task whose files exist, in the spec's order of variants."""
+def _trained(
+    folder: RunDirectory, plan: Plan, task: str, seed: int | None
+) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
+    """A seed's (None: the first) trained models of a task whose files exist, in the spec's order of
+    variants, and the seeds that have some."""
     columns = "item, task, variant, attention, seed"
     rows = folder.store(plan).select("models", columns, "status = 'ok' AND seed IS NOT NULL")
     if not rows:
@@ -169,7 +164,12 @@ def _trained(folder: RunDirectory, plan: Plan, task: str) -> list[dict[str, Any]
     of_task = [row for row in of_task if row["item"] in saved]
     if not of_task:
         raise InputError(f"run {folder.id} holds no trained models of {task}; resume it")
-    return sorted(of_task, key=lambda row: (order.index(row["variant"]), row["seed"]))
+    seeds = tuple(sorted({row["seed"] for row in of_task}))
+    seed = seeds[0] if seed is None else seed
+    if seed not in seeds:
+        raise UnknownName("seed", str(seed), map(str, seeds))
+    of_seed = [row for row in of_task if row["seed"] == seed]
+    return sorted(of_seed, key=lambda row: order.index(row["variant"])), seeds
 
 
 def _model_file(folder: RunDirectory, item: str) -> Path:

@@ -1,3 +1,1 @@
 """The paper's tables compared with this installation's, and its faults removed one at a time."""
-
-from __future__ import annotations

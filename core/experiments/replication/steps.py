@@ -111,8 +111,6 @@ def step_specs(
             "protocol": {"preset": "corrected", **changed},
             "seed": step.protocol.seed,
         }
-        if part:
-            specs[step.name]["part"] = part
-        if hosts:
-            specs[step.name]["allow_hosts"] = list(hosts)
+        more = {"part": part, "allow_hosts": list(hosts)}
+        specs[step.name] |= {name: value for name, value in more.items() if value}
     return specs
