@@ -61,16 +61,17 @@ class Source:
     n: str = "n"
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    times: float = 1.0
+    times: float = 1
     mean: bool = False
     reader: str = ""
 
     def figures(self, rows: Rows, judge: str) -> dict[tuple[str, str], Figure]:
         """(label, what) → figure; ``rows`` of the table, ``judge`` the chosen one."""
-        valid = {"judge": (judge,), **self.where, **self.words}
+        named = {**self.where, **self.words}
         groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
         for row in rows:
-            if all(str(row[name]) in of for name, of in valid.items() if name in row):
+            valid = {"judge": (judge,), **named} if "judge" in row else named
+            if all(str(row[name]) in of for name, of in valid.items()):
                 cells = {**row, "task": row.get("task", "").removeprefix("lab_")}
                 cells |= {name: words[str(row[name])] for name, words in self.words.items()}
                 groups[self.label.format(**cells), self.what.format(**cells)].append(row)
