@@ -29,7 +29,7 @@ from core.parsing import user_path
 from core.runs.directory import find_run, run_ids
 from core.runs.status import state_of
 from core.services.cohorts import close_cohorts, cohorts
-from core.services.removal import delete_run, made_on, unassigned_runs
+from core.services.removal import delete_folder, delete_run, made_on, unassigned_runs
 from core.storage.archives import UntrustedFile, UntrustedZip, relative_path
 from core.storage.files import sync_folder
 from core.storage.lock import Lock, exclusive, is_locked
@@ -262,10 +262,7 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
         raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
     files = sum(path.is_file() for path in folder.rglob("*"))
     audit.removed(cohort=name, folder=folder, files=files, runs=len(cohort_runs) if runs else 0)
-    gone = folder.with_name(f".removed-{name}")
-    shutil.rmtree(gone, ignore_errors=True)
-    folder.rename(gone)
-    shutil.rmtree(gone)
+    delete_folder(folder)
     for run in cohort_runs if runs else ():
         delete_run(run)
     for cache in settings.cache_folder().iterdir() if settings.cache_folder().is_dir() else ():

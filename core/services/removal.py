@@ -35,15 +35,19 @@ def remove_run(run: str) -> dict[str, int]:
     return {"files": files}
 
 
+def delete_folder(folder: Path) -> None:
+    """Delete a folder, hidden first, so that no list shows a part of it."""
+    for left in folder.parent.glob(".removed-*"):  # of a killed process
+        shutil.rmtree(left)
+    hidden = folder.rename(folder.with_name(f".removed-{folder.name}"))
+    sync_folder(hidden.parent)
+    shutil.rmtree(hidden)
+
+
 def delete_run(folder: RunDirectory) -> None:
-    """Delete a run's folder and the reviews of it; hidden first, so that no list shows a part."""
-    hidden = folder.path.with_name(f".removed-{folder.id}")
+    """Delete a run's folder and the reviews of it."""
     with writing(folder.path.parent):
-        for left in folder.path.parent.glob(".removed-*"):  # of a killed process
-            shutil.rmtree(left)
-        folder.path.rename(hidden)
-        sync_folder(hidden.parent)
-        shutil.rmtree(hidden)
+        delete_folder(folder.path)
         shutil.rmtree(reviews_folder(folder.id), ignore_errors=True)
 
 
