@@ -5,7 +5,7 @@ Gold is seen by judges and scoring alone: no arm's or reader's signature takes i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from core.types import Answer, Budget, Cohort, Gold, Instruction, Prompt, Record, Selection, Verdict
@@ -76,6 +76,15 @@ class GroupReader(Reader, Protocol):
         Closing the iterator stops the reader; missing answers are not computed.
         """
         ...
+
+
+def read_each(reader: Reader, prompts: Sequence[Prompt]) -> Generator[tuple[int, Answer]]:
+    """Each prompt's index and answer, in groups where the reader reads in groups."""
+    if isinstance(reader, GroupReader):
+        yield from reader.read_many(prompts)
+        return
+    for index, prompt in enumerate(prompts):
+        yield index, reader.read(prompt)
 
 
 class Judge(Protocol):

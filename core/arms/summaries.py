@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from core import config as settings
 from core.errors import WorkFailed
-from core.interfaces import GroupReader, Reader
+from core.interfaces import Reader, read_each
 from core.protocol import Protocol
 from core.storage.files import replacing
 from core.types import Answer, Prompt
@@ -64,7 +64,7 @@ class Summaries:
         }
         reason = "the reader gave none"
         todo = list(missing.items())
-        with closing(self._read([prompt for _, prompt in todo])) as answers:
+        with closing(read_each(self.reader, [prompt for _, prompt in todo])) as answers:
             for index, answer in answers:
                 self.asked += 1
                 if answer.status == "ok":
@@ -75,13 +75,6 @@ class Summaries:
         if lacking:
             raise WorkFailed(f"{lacking} of {len(keys)} summaries failed: {reason}")
         return [self._known[key] for key in keys]
-
-    def _read(self, prompts: list[Prompt]) -> Generator[tuple[int, Answer]]:
-        if isinstance(self.reader, GroupReader):
-            yield from self.reader.read_many(prompts)
-            return
-        for index, prompt in enumerate(prompts):
-            yield index, self.reader.read(prompt)
 
     def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
         tokens = answer.prompt_tokens or prompt.tokens

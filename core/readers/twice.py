@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.interfaces import GroupReader, Reader
+from core.interfaces import Reader, read_each
 from core.protocol import Protocol
 from core.text import words
 from core.text.prompt import NOT_DOCUMENTED
@@ -48,20 +48,13 @@ class TwiceReader:
         """Each prompt's index and answer, as both readings of it are there."""
         both = [one for prompt in prompts for one in (prompt, self._reversed(prompt))]
         first: dict[int, Answer] = {}
-        for place, answer in self._each(both):
+        for place, answer in read_each(self.reader, both):
             index = place // 2
             if index not in first:
                 first[index] = answer
             else:
                 pair = (answer, first.pop(index))
                 yield index, agreed(*(pair if place % 2 == 0 else pair[::-1]))
-
-    def _each(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        if isinstance(self.reader, GroupReader):
-            yield from self.reader.read_many(prompts)
-        else:
-            for place, prompt in enumerate(prompts):
-                yield place, self.reader.read(prompt)
 
     def _reversed(self, prompt: Prompt) -> Prompt:
         """The prompt with the lines of its context in the other order."""

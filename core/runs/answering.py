@@ -17,7 +17,7 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from core.errors import MidchartError, WorkFailed
-from core.interfaces import GroupJudge, GroupReader, Judge, Reader
+from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
 from core.judges.failure import failure_kind
 from core.judges.offline import reference_of
 from core.protocol import Protocol
@@ -156,7 +156,7 @@ class Reading:
         reader = self.job.reader(label)
         prompts = [prompt for _, _, prompt in batch]
         start = time.perf_counter()
-        answers = outcomes(lambda: _read_all(reader, prompts), len(batch), _failed)
+        answers = outcomes(lambda: read_each(reader, prompts), len(batch), _failed)
         with closing(answers):
             for index, result in answers:
                 asked, row, prompt = batch[index]
@@ -260,14 +260,6 @@ def validated(value: object, of: type[T]) -> T:
 
 def _failed(reason: str) -> Answer:
     return Answer("", "failed", reason)
-
-
-def _read_all(reader: Reader, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-    if isinstance(reader, GroupReader):
-        yield from reader.read_many(prompts)
-        return
-    for index, prompt in enumerate(prompts):
-        yield index, reader.read(prompt)
 
 
 # Verdicts, with the evidence joined as the protocol says.
