@@ -20,15 +20,29 @@ if __name__ == "__main__":
     navigation.declare().run()
 else:
     import sys
+    import threading
+    from contextlib import suppress
+    from importlib import import_module
 
     from starlette.middleware import Middleware
 
+    from core import api
+    from core.errors import MidchartError
     from pages.ui import sign_in
     from pages.ui.headers import SecurityHeaders
 
     if problem := sign_in.refusal():
         print(f"midchart: {problem}", file=sys.stderr)
         sys.exit(2)
+
+    def prepare() -> None:
+        """Import and read what the first page needs, while the server starts."""
+        for name in ("pages.ui.home_view", "pages.ui.patient.view"):
+            import_module(name)
+        with suppress(MidchartError):  # the page says what cannot be read
+            api.cohorts()
+
+    threading.Thread(target=prepare, daemon=True).start()
     app = st.App(
         __file__, middleware=[Middleware(SecurityHeaders), Middleware(sign_in.RequireSignIn)]
     )

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.ui import guard, home_view, state, tour
+from pages.ui.patient import background
 
 guard.page("Home")
 
@@ -21,3 +22,6 @@ with left:
 with right:
     st.header("Loaded", anchor=False)
     home_view.loaded()
+if names := state.question_cohorts():
+    with guard.readable("The first cohort cannot be read"):
+        background.read_first(names[0])

@@ -48,6 +48,7 @@ def test_the_neighbours_are_read_by_the_slow_arms_once_in_the_name_of_the_person
     choice, selected, monkeypatch
 ):
     monkeypatch.setattr(background, "AHEAD", (1, 2, -1))
+    monkeypatch.setattr(background, "QUIET_S", 0.0)
     monkeypatch.setattr(background, "_embedded", set())
     monkeypatch.setattr(identity, "_resolver", [lambda: None])  # a thread has no session
     others = [id for id in choice.cohort.records if id != choice.record.id]
@@ -58,8 +59,20 @@ def test_the_neighbours_are_read_by_the_slow_arms_once_in_the_name_of_the_person
         assert sorted(selected) == sorted((id, "hybrid", "ada") for id in others)
 
 
+def test_the_record_that_the_page_opens_with_is_read_ahead(choice, selected, monkeypatch):
+    monkeypatch.setattr(background, "AHEAD", (1,))
+    monkeypatch.setattr(background, "QUIET_S", 0.0)
+    monkeypatch.setattr(background, "_embedded", set())
+    background.read_first(choice.cohort.path)
+    finish()
+    assert [(record, arm) for record, arm, _ in selected] == [
+        (next(iter(choice.cohort.records)), "hybrid")
+    ]
+
+
 def test_long_records_and_quick_arms_are_not_read_ahead(choice, selected, monkeypatch):
     monkeypatch.setattr(background, "AHEAD", (1,))
+    monkeypatch.setattr(background, "QUIET_S", 0.0)
     monkeypatch.setattr(background, "_embedded", set())
     background.read_ahead(replace(choice, arms=("bm25",)))
     monkeypatch.setattr(cached, "UNITS_AT_ONCE", 5)

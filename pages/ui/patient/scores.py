@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core import api
@@ -114,6 +115,23 @@ def _open_sentence(
     return int(np.nanargmax(arm.values))
 
 
+@cached.cached(
+    lambda choice, table, strips, gold, how: (
+        *cached.question_key(choice), *(strip.arm.arm for strip in strips), how, chart.dark(),
+    ),
+    entries=24, shared=True,
+)  # fmt: skip
+def _strips_figure(
+    choice: Choice,
+    table: api.ScoreTable,
+    strips: Sequence[Strip],
+    gold: Sequence[int],
+    how: tuple[str, str, int],
+) -> go.Figure:
+    """The heat strips along an axis, shaded in a way, with a sentence open (``how``)."""
+    return score_charts.strips_figure(table, strips, gold, *how)
+
+
 def _draw_strips(
     choice: Choice, table: api.ScoreTable, strips: list[Strip], gold: list[int], at: int
 ) -> None:
@@ -137,7 +155,7 @@ def _draw_strips(
             cached.open_item(cached.SENTENCE, choice, table.sentences[place].id)
 
     chart.show(
-        score_charts.strips_figure(table, strips, gold, by, how, at),
+        _strips_figure(choice, table, strips, gold, (by, how, at)),
         score_charts.alt(table, strips, gold),
         key,
         styled=True,

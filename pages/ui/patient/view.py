@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from core import api
@@ -124,6 +125,7 @@ def _limits(choice: Choice) -> None:
 @st.fragment
 def record(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
     """The timeline and the record; its own clicks redraw nothing else."""
+    background.drawn()
     _to_the_record(choice, pieces)
     _timeline(choice, views, pieces)
     record_view.section(choice, views, pieces)
@@ -135,6 +137,7 @@ TABS = ("Sentence scores", "Score matrix", "Reader prompt", "Arm comparison", "T
 @st.fragment
 def more(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
     """The tabs under the record; only the open one is drawn."""
+    background.drawn()
     st.header("More", anchor=False)
     running = frozenset(view.name for view in views if view.running)
     drawn = (
@@ -149,6 +152,22 @@ def more(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> N
         if tab.open:
             with tab:
                 draw()
+
+
+def _figure_key(
+    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str
+) -> tuple[object, ...]:
+    drawn = ((v.name, v.problem, v.pending, v.running, v.prompt is not None) for v in views)
+    about = (choice.reader, choice.run, by, chart.dark())
+    return *cached.question_key(choice), *about, *drawn
+
+
+@cached.cached(_figure_key, entries=24, shared=True)
+def _figure(
+    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str
+) -> go.Figure:
+    """The timeline: building it costs more than all else that a click on the page draws."""
+    return timeline.figure(cached.axis(choice.record), views, pieces, by)
 
 
 def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
@@ -173,7 +192,7 @@ def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece])
             cached.open_item(cached.EVENT, choice, event)
 
     chart.show(
-        timeline.figure(axis, views, pieces, by),
+        _figure(choice, views, pieces, by),
         timeline.alt(views, pieces, len(choice.record.events)),
         key,
         styled=True,
