@@ -1,12 +1,12 @@
-"""Times of pages and clicks in a browser: ``make bench-pages`` (``--patients 2000`` for a large
-cohort, ``--patients 1 --events 20000`` for a long record, ``--pages patient,curve``,
-``--repeats 5``).
+"""Times of pages and clicks in a browser: ``make bench-pages`` (``--patients 1 --events 20000``
+for a long record, ``--pages patient,curve``, ``--repeats 5``), then of some pages on a second
+server with a cohort of 2,000 patients (``--large 0`` leaves it out; it takes minutes to make).
 
 Each row is one page opened in a fresh session, or one click on page Patient: seconds until the
 last message of the server (median and 90th percentile), processor seconds of the server, messages,
 kilobytes, and reruns that the browser asked for. A page is there when it can be read and used; the
-arms that a thread runs after that have their own row. On a busy machine compare the processor
-time.
+arms that a thread runs after that have their own row, and of a large cohort the records that a
+process counts after the first opening. On a busy machine compare the processor time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,9 @@ PAGES = (
     *("home", "patient", "questions", "curve", "arms", "gate", "forecast", "inhibition"),
     *("replication", "review", "runs", "data"),
 )
+LARGE_PAGES = ("home", "patient", "curve", "data")
+COUNTED = f"{IDLE} && !document.querySelector('[data-testid=stProgress]')"
+"""Whether moreover the records of the cohort have been counted."""
 QUIET_S = 0.4
 """Without a message for this long, and with nothing running, an action is over."""
 HEAD = ("action", "p50 s", "p90 s", "cpu s", "messages", "kB", "reruns")
@@ -122,13 +125,15 @@ def row(name: str, costs: list[Cost]) -> str:
     p90 = seconds[min(len(seconds) - 1, round(0.9 * (len(seconds) - 1)))]
     numbers = (f"{statistics.median(seconds):.2f}", f"{p90:.2f}", f"{middle[0]:.2f}",
                f"{middle[1]:.0f}", f"{middle[2] / 1000:,.0f}", f"{middle[3]:.0f}")  # fmt: skip
-    return f"{name:<18}" + "".join(f"{number:>10}" for number in numbers)
+    return f"{name:<24}" + "".join(f"{number:>10}" for number in numbers)
 
 
-def measure(url: str, server: int, pages: list[str], repeats: int) -> None:
-    """Print a row for each page, first opening and later ones, and each click."""
+def measure(url: str, server: int, pages: Sequence[str], repeats: int, of: str = "") -> None:
+    """Print a row for each page, first opening and later ones, and each click.
+
+    ``of``: the size of a large cohort, of which no clicks are measured.
+    """
     path = next((executable for name in BROWSERS if (executable := shutil.which(name))), None)
-    print(f"{HEAD[0]:<18}" + "".join(f"{title:>10}" for title in HEAD[1:]), flush=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
@@ -149,17 +154,19 @@ def measure(url: str, server: int, pages: list[str], repeats: int) -> None:
             for _ in range(repeats + 1):
                 meter, cost = opened(name)
                 costs.append(cost)
-                threads.append(meter.cost(lambda: None))
-                if name == "patient" and len(costs) == repeats + 1:
+                threads.append(meter.cost(lambda: None, COUNTED))
+                if name == "patient" and len(costs) == repeats + 1 and not of:
                     acts = clicks(meter.page)
                     shown = {
                         act: [meter.cost(partial(do, number)) for number in range(repeats)]
                         for act, do in acts.items()
                     }
                 meter.page.close()
-            print(row(f"{name}, first", costs[:1]))
-            print(row(f"{name}, warm", costs[1:]), flush=True)
-            if name == "patient":
+            print(row(f"{name}{of}, first", costs[:1]))
+            print(row(f"{name}{of}, warm", costs[1:]), flush=True)
+            if of and threads[0].messages:
+                print(row("  until counted", threads[:1]), flush=True)
+            if name == "patient" and not of:
                 print(row("  its slow arms", threads[:1]))
                 for act, act_costs in shown.items():
                     print(row(f"  {act}", act_costs), flush=True)
@@ -173,15 +180,22 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--pages", default=",".join(PAGES))
+    parser.add_argument("--large", type=int, default=2000)
     choices = parser.parse_args()
-    with TemporaryDirectory() as place, workspace_at(Path(place)):
-        api.prepare_demo(patients=choices.patients, events_per_patient=choices.events)
-        api.open_examples()
-        url, process = serve(Path(place) / "data", Path(place) / "cache")
-        try:
-            measure(url, process.pid, choices.pages.split(","), choices.repeats)
-        finally:
-            stop(process)
+    pages = choices.pages.split(",")
+    print(f"{HEAD[0]:<24}" + "".join(f"{title:>10}" for title in HEAD[1:]), flush=True)
+    for patients, of in ((choices.patients, ""), (choices.large, f" of {choices.large:,}")):
+        if not patients:
+            continue
+        with TemporaryDirectory() as place, workspace_at(Path(place)):
+            api.prepare_demo(patients=patients, events_per_patient=choices.events)
+            api.open_examples()
+            url, process = serve(Path(place) / "data", Path(place) / "cache")
+            named = [name for name in pages if not of or name in LARGE_PAGES]
+            try:
+                measure(url, process.pid, named, choices.repeats, of)
+            finally:
+                stop(process)
 
 
 if __name__ == "__main__":
