@@ -146,6 +146,7 @@ def study(
     drawn = statistics(*bootstrap_totals(responses, cut, resamples, rng), cut)
     groups = cut.bins.argmax(axis=1)[cut.index]
     clusters = clusters_in(responses.clusters, groups, responses.count, bins)
+    # Of the means of the bins, and of middle minus edge.
     intervals = _widened if widened else _percentiles
     ci_low, ci_high, (difference_low, difference_high) = intervals(responses, cut, drawn, clusters)
 
@@ -231,7 +232,6 @@ def _p(name: str, seen: Statistics, null: Statistics | None, two_sided: bool = F
 def _percentiles(
     responses: Responses, _: Cells, drawn: Statistics, clusters: Ints
 ) -> tuple[Floats, Floats, tuple[float, float]]:
-    """Percentile intervals of the bins' means, and of middle minus edge."""
     low, high = (np.where(clusters > 1, end, np.nan) for end in clustered_intervals(drawn.means))
     if responses.count < 2:
         return low, high, (NAN, NAN)
@@ -242,8 +242,6 @@ def _percentiles(
 def _widened(
     responses: Responses, cut: Cells, drawn: Statistics, _: Ints
 ) -> tuple[Floats, Floats, tuple[float, float]]:
-    """Reported intervals of the bins' means, and of middle minus edge."""
-
     def by_cluster(groups: Floats) -> tuple[Floats, Floats]:
         """Scores and responses of each cluster in each group of cells, [clusters, groups]."""
         width = groups.shape[1]

@@ -65,7 +65,6 @@ class VariantOptions(Options):
 
     @model_validator(mode="after")
     def _valid(self) -> VariantOptions:
-        """Construct the attention once with its options."""
         if self.model_fields_set - {"name"}:
             from core.attention.parts.base import Shape
 

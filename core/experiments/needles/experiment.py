@@ -60,7 +60,6 @@ class NeedleOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _of_notes(cls, table: Any) -> Any:
-        """The defaults of moved notes."""
         return NOTE_DEFAULTS | table if table.get("moved") == "note" else table
 
     def plan(self) -> dict[str, Any]:

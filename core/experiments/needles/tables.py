@@ -219,7 +219,6 @@ def _patient_interval(
 
 
 def _accuracy(rows: Sequence[Row], plan: Plan, *names: str) -> Table:
-    """Accuracy by the values of columns."""
     return [
         {**cell, **dict(zip(names, values, strict=True)), **_counted(group)}
         for cell, cell_rows in _by_cell(rows, plan)

@@ -123,7 +123,6 @@ def _digest(data: str, stamps: frozenset[tuple[str, int, int]]) -> str:
 
 
 def _stamps(data: Path) -> frozenset[tuple[str, int, int]]:
-    """Every file of a cohort with its time and size."""
     files = [data] if data.is_file() else [path for path in data.rglob("*") if path.is_file()]
     return frozenset((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
