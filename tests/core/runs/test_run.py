@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from core import cli as command
 from core.cli import meter
 from core.errors import InputError, UnknownName, WorkFailed
+from core.runs.directory import make_run, run_ids
+from core.runs.importing import RUN_ID
 from core.runs.items import compared, different_only, disagreements, item, outcomes, rows
 from core.runs.process import cancel, resume, start, wait
 from core.runs.queue import status
@@ -319,3 +323,28 @@ def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
     with pytest.raises(InputError, match="other files"):
         resume(run)
     assert status(run)["status"] == "cancelled"
+
+
+# Ids of runs sort by age, also within a second.
+
+
+def test_runs_made_within_a_second_are_listed_oldest_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
+    created = [make_run({"kind": "selection", "cohort": {"path": "demo"}}).id for _ in range(40)]
+    assert run_ids() == created
+    assert all(RUN_ID.fullmatch(id) for id in created)
+
+
+def test_ids_are_in_universal_time(tmp_path, monkeypatch):
+    """Local time goes back by an hour in October; ids must not."""
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+    time.tzset()
+    try:
+        before = datetime.now(UTC)
+        id = make_run({"kind": "selection", "cohort": {"path": "demo"}}).id
+        after = datetime.now(UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert f"{before:%Y%m%d-%H%M%S}" <= id[:15] <= f"{after:%Y%m%d-%H%M%S}"

@@ -1,4 +1,4 @@
-"""Export of a run: no text without permission, a spec that repeats it, an HTML report."""
+"""Export of a run (no text without permission, a spec that repeats it, HTML report) and import."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import json
 import re
 import shutil
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.cli import main
 from core.egress import audit
-from core.errors import InputError
+from core.errors import DataUseError, InputError
 from core.loaders.data_use import set_data_use
-from core.runs.export import export_run, interval_columns, kept_columns, report_html
+from core.runs import importing
+from core.runs.export import MANIFEST, export_run, interval_columns, kept_columns, report_html
+from core.runs.importing import import_run
+from core.runs.items import rows
+from core.runs.process import cancel, resume
 from core.runs.queue import status
 from core.runs.report import report
 from core.runs.rows import ANSWERS, SELECTIONS, VERDICTS
-from tests.support.exports import Exported, exported_run, unpacked
+from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 from tests.support.run_helpers import DRUGS, finished_run
 
 
@@ -140,3 +147,212 @@ def test_only_finished_runs_are_exported(place: Exported, tmp_path: Path):
     (tmp_path / "there.zip").touch()
     with pytest.raises(InputError, match="is there already"):
         export_run(place.run, tmp_path / "there.zip")
+
+
+# Import on another installation, and the zips it refuses.
+
+
+def test_another_installation_gets_the_same_tables_read_only(
+    place: Exported, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+):
+    there = elsewhere
+    monkeypatch.setenv("MIDCHART_DATA", str(place.file.parent / "data"))
+    wanted = report(place.run)
+    assert len(wanted["tables"]["accuracy"]) > 0
+    monkeypatch.setenv("MIDCHART_DATA", str(there))
+    imported = import_run(place.file)
+    assert (imported["run"], imported["cohort"]) == (place.run, "absent")
+    run_report = report(place.run)
+    for name, table in wanted["tables"].items():
+        assert run_report["tables"][name] == table, name
+    assert run_report == wanted
+    now = status(place.run)
+    assert (now["status"], now["imported"], now["data"]) == ("done", True, "tiny")
+    with pytest.raises(InputError, match="imported from another installation"):
+        resume(place.run)
+    with pytest.raises(InputError, match="nothing to cancel"):
+        cancel(place.run)
+    with pytest.raises(InputError, match="already exists"):
+        import_run(place.file)
+    assert all(
+        row["answer"] is None and row["prompt"] is None for row in rows(place.run, "answers")
+    )
+    modes = {p.stat().st_mode & 0o222 for p in (there / "runs" / place.run / "items").iterdir()}
+    assert modes == {0}
+
+
+def test_an_import_is_linked_to_the_same_cohort_and_to_no_other(place: Exported, elsewhere: Path):
+    local_cohort = elsewhere / "cohorts" / "tiny"
+    shutil.copytree(place.cohort, local_cohort)
+    # The data-use tag is no content: it may differ.
+    (local_cohort / "midchart.toml").unlink(missing_ok=True)
+    imported = import_run(place.file)
+    assert (imported["cohort"], imported["data"]) == ("same", str(local_cohort))
+    now = status(place.run)
+    assert (now["cohort_here"], now["data"]) == ("same", str(local_cohort))
+
+
+def test_an_import_warns_of_a_different_cohort_of_the_same_name(place: Exported, elsewhere: Path):
+    local_cohort = elsewhere / "cohorts" / "tiny"
+    shutil.copytree(place.cohort, local_cohort)
+    (local_cohort / "ehrs" / "9.xml").write_text("<eventstream/>")
+    imported = import_run(place.file)
+    assert (imported["cohort"], imported["data"]) == ("other", "")
+    now = status(place.run)
+    assert (now["cohort_here"], now["data"]) == ("other", "tiny")
+
+
+def test_an_export_of_an_import_is_the_same_rows(place: Exported, elsewhere: Path):
+    import_run(place.file)
+    again = elsewhere / "again"
+    exported = export_run(place.run, again)
+    assert exported["with_text"] is False
+    first = json.loads(
+        unpacked(place.file, elsewhere / "first").joinpath("manifest.json").read_text()
+    )
+    second = json.loads((again / "manifest.json").read_text())
+    assert second["rows"] == first["rows"]
+    assert second["dropped"] == first["dropped"]
+    with pytest.raises(DataUseError, match="no external services"):
+        export_run(place.run, elsewhere / "text", with_text=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil.txt", "/etc/evil", "items/../../evil.parquet", "items/x.pkl", "lock", "C:evil"],
+)
+def test_only_files_of_an_export_are_unpacked(place: Exported, elsewhere: Path, name: str):
+    bad = elsewhere.parent / "bad.zip"
+    shutil.copyfile(place.file, bad)
+    with zipfile.ZipFile(bad, "a") as archive:
+        archive.writestr(name, "evil")
+    with pytest.raises(InputError, match=r"which no export has|leads out"):
+        import_run(bad)
+    assert nothing_left(elsewhere)
+    assert not list(elsewhere.parent.rglob("*evil*"))
+
+
+def test_links_are_refused(place: Exported, elsewhere: Path, tmp_path: Path):
+    bad = tmp_path / "bad.zip"
+    shutil.copyfile(place.file, bad)
+    with zipfile.ZipFile(bad, "a") as archive:
+        link = zipfile.ZipInfo("report.json.link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(InputError, match="a link"):
+        import_run(bad)
+    folder = unpacked(place.file, tmp_path / "open")
+    (folder / "report.json").unlink()
+    (folder / "report.json").symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match="a link"):
+        import_run(folder)
+    assert nothing_left(elsewhere)
+
+
+def test_another_compression_and_a_later_version_are_reported_in_one_line(tmp_path, elsewhere):
+    bad = tmp_path / "bad.zip"
+    with zipfile.ZipFile(bad, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr(MANIFEST, "{}")
+    with pytest.raises(InputError, match="packed by a method"):
+        import_run(bad)
+    with zipfile.ZipFile(bad, "w") as archive:
+        archive.writestr("export.json", "{}")
+    data = bytearray(bad.read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 99  # the version needed, in the central directory
+    bad.write_bytes(data)
+    with pytest.raises(InputError, match="later version of zip"):
+        import_run(bad)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, EOFError, NotImplementedError])
+def test_an_internal_error_is_not_reported_as_a_bad_zip(
+    place: Exported, elsewhere, monkeypatch, fault
+):
+    class Broken:
+        def update(self, _: bytes) -> None:
+            raise fault("ours")
+
+    monkeypatch.setattr(importing, "sha256", Broken)
+    with pytest.raises(fault, match="ours"):
+        import_run(place.file)
+
+
+def test_zips_beyond_the_size_limits_are_not_unpacked(
+    place: Exported, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(importing, "MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="unpacks to more"):
+        import_run(place.file)
+    monkeypatch.undo()
+    monkeypatch.setenv("MIDCHART_DATA", str(elsewhere))
+    monkeypatch.setattr(importing, "MOST_UNPACKED", 1000)
+    with pytest.raises(InputError, match="unpacks to too much"):
+        import_run(place.file)
+    assert nothing_left(elsewhere)
+
+
+def test_changed_and_truncated_files_are_refused(place: Exported, elsewhere: Path, tmp_path: Path):
+    folder = unpacked(place.file, tmp_path / "open")
+    events = (folder / "events.jsonl").read_bytes()
+    for changed in (events[:-2] + b"x\n", events + b"more", events[:-9]):
+        (folder / "events.jsonl").write_bytes(changed)
+        with pytest.raises(InputError, match="changed or truncated"):
+            import_run(zipped(folder, tmp_path / "changed.zip"))
+    assert nothing_left(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("manifest.json", {"schema": 99}),
+        ("manifest.json", {"run": "../../evil"}),
+        ("manifest.json", {"files": []}),
+        ("spec.json", {"run": "20200101-000000-abcdef"}),
+        ("spec.json", {"planned": "many"}),
+        ("spec.json", {"protocol": {"preset": "corrected", "resamples": "all"}}),
+        ("spec.json", {"cohort": {"path": "../secret", "digest": "", "data_use": {}}}),
+        ("spec.json", {"spec": {}}),
+        ("spec.json", {"versions": {"code": "", "packages": ["torch"]}}),
+        ("spec.json", {"protocol": {"preset": "corrected", "resamples": 10**12}}),
+        ("done.json", {"done": -1}),
+    ],
+)
+def test_invalid_documents_are_refused_in_one_line(
+    place: Exported, elsewhere: Path, tmp_path: Path, file: str, change: dict[str, object]
+):
+    folder = unpacked(place.file, tmp_path / "open")
+    document = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps(document | change))
+    if file != "manifest.json":
+        sealed(folder)
+    with pytest.raises(InputError) as refused:
+        import_run(folder)
+    assert "\n" not in str(refused.value)
+    assert nothing_left(elsewhere)
+
+
+def test_rows_that_are_not_parquet_or_have_other_columns_are_refused(
+    place: Exported, elsewhere: Path, tmp_path: Path
+):
+    folder = unpacked(place.file, tmp_path / "open")
+    answers = folder / "items" / "answers.parquet"
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table({"key": [1, 2]}), answers)
+    with pytest.raises(InputError, match="does not know so"):
+        import_run(sealed(folder))
+    answers.write_bytes(b"\x80\x04N.")  # a pickle of None
+    with pytest.raises(InputError, match="no Parquet file"):
+        import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_in_one_line(tmp_path_factory, data: bytes):
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / "any.zip").write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_DATA", str(folder / "data"))
+        with pytest.raises(InputError):
+            import_run(folder / "any.zip")

@@ -5,18 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.errors import WorkFailed
 from core.loaders.open import open_cohort
-from core.runs.answering import select
+from core.runs.answering import select, validated
 from core.runs.evidence import Question
 from core.runs.items import rows
 from core.runs.job import Stopped, outcomes
 from core.runs.plan import ArmConfig
 from core.runs.process import cancel, start
 from core.runs.report import report
+from core.types import Answer, Usage, Verdict
 from tests.support.run_helpers import finished_run, held, spec, until, wait_until
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")
@@ -125,3 +128,30 @@ def test_an_arm_stopped_during_selection_is_not_a_failure(cohort: Path):
     job = SimpleNamespace(arm=lambda entry: Waits())
     with pytest.raises(Stopped):
         select(job, ArmConfig("waits", 20, 5, None), question)
+
+
+@pytest.mark.parametrize(
+    ("value", "of", "field"),
+    [
+        (Answer("a", prompt_tokens=True), Answer, "prompt_tokens"),
+        (Answer("a", output_tokens=-1), Answer, "output_tokens"),
+        (Answer("a", seconds=float("nan")), Answer, "seconds"),
+        (Answer("a", "lost"), Answer, "status"),
+        (Answer("a", sources=(1,)), Answer, "sources"),
+        (Verdict("right"), Verdict, "outcome"),
+        (Verdict("correct", refusal=1), Verdict, "refusal"),
+        (Usage("model", cost_usd=float("inf")), Usage, "cost_usd"),
+    ],
+)
+def test_malformed_values_of_external_code_are_refused_by_field(value, of, field):
+    with pytest.raises(
+        WorkFailed, match=rf"a malformed {of.__name__.lower()}: its field '{field}'"
+    ):
+        validated(value, of)
+    with pytest.raises(WorkFailed, match="a str instead of its"):
+        validated("text", of)
+
+
+def test_numbers_of_numpy_are_stored_as_plain_numbers():
+    answer = validated(Answer("a", seconds=np.float32(2)), Answer)
+    assert type(answer.seconds) is float and answer == Answer("a", seconds=2.0)
