@@ -61,7 +61,7 @@ class Recipe:
 class PlusRecipe:
     """How QCCS plus is trained: AdamW, warm-up, cosine; ``batch`` questions a step."""
 
-    epochs: int = 8
+    epochs: int = 5
     batch: int = 4
     rate: float = 1e-2
     decay: float = 1e-3
