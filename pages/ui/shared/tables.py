@@ -107,8 +107,11 @@ def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
             continue
         config = {"label": config} if isinstance(config, str) else dict(config)
         if at == 0 and len(frame.columns) > MOST_UNFROZEN:
-            longest = frame[name].astype(str).str.len().max() if len(frame) else 0
-            config = {"pinned": True, "width": int(min(190, 36 + 7 * longest)), **config}
+            lengths = frame[name].astype(str).str.len()
+            config = {"pinned": True, **config}
+            # Streamlit measures the first rows alone.
+            if lengths.max() > max(lengths.head(3).max(), len(name)):
+                config.setdefault("width", int(min(190, 36 + 7 * lengths.max())))
         if text := glossary.meaning(name):
             config.setdefault("help", text)
         if config:
