@@ -23,6 +23,7 @@ from pages.ui.patient.score_charts import Strip
 from pages.ui.patient.timeline import evidence_colour, marker
 from pages.ui.shared import chart, tables
 from pages.ui.shared.marks import plain, safe
+from pages.ui.shared.pickers import segments
 
 MOST_ROWS, MOST_EVIDENCE = 20, 8
 CELL, HEAD = 22, 100
@@ -177,27 +178,20 @@ def section(
     by_name = {strip.arm.arm: strip for strip in explained}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         views = [TERMS, ARMS] if explained else [ARMS]
-        how = st.segmented_control(
-            "Matrix", views, default=views[0], required=True, persist_state="page",
-            key=f"patient_matrix_{len(views)}", width="content",
-        )  # fmt: skip
+        key = f"patient_matrix_{len(views)}"
+        how = segments("Matrix", views, key, persist_state="page", width="content")
         name = ""
         if how == TERMS:
-            name = st.segmented_control(
-                "Score of", list(by_name), default=next(iter(by_name)), required=True,
-                format_func=lambda n: by_name[n].title, persist_state="page",
-                key=f"patient_matrix_arm_{'_'.join(by_name)}", wrap=True,
-            )  # fmt: skip
+            titles = {name: strip.title for name, strip in by_name.items()}
+            key = f"patient_matrix_arm_{'_'.join(by_name)}"
+            name = segments("Score of", titles, key, persist_state="page", wrap=True)
     key = "patient_matrix_chart"
 
-    def open_row(at: int | None) -> None:
-        if at is not None and at < len(table.sentences):
-            cached.open_item(cached.SENTENCE, choice, table.sentences[at].id)
+    def open_row(at: int, *_: object) -> None:
+        if at < len(table.sentences):
+            cached.open_item(cached.SENTENCE, choice, table.sentences[int(at)].id)
 
-    def on_point() -> None:
-        open_row(chart.selected_number(st.session_state[key].get("selection")))
-
-    options = {"styled": True, "on_select": on_point, "selection_mode": "points"}
+    options = {"styled": True, "opens": open_row}
     if how == ARMS:
         rows = rows_of(strips, gold)
         chart.show(
@@ -239,7 +233,8 @@ def section(
 
     def on_row() -> None:
         chosen = st.session_state["table_patient_matrix_table"]["selection"]["rows"]
-        open_row(rows[chosen[0]] if chosen else None)
+        if chosen:
+            open_row(rows[chosen[0]])
 
     with box:
         numbers = frame(table, rows, strip, gold, matrix)

@@ -19,7 +19,14 @@ from pages.ui.patient.model import Choice
 from pages.ui.shared import chart, reader_rates
 from pages.ui.shared.formats import listed
 from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import new_in_url, pick_linked, pick_several, token, write_url
+from pages.ui.shared.pickers import (
+    new_in_url,
+    pick_linked,
+    pick_several,
+    segments,
+    token,
+    write_url,
+)
 
 TYPED = "typed"
 """The option "type a question" among the cohort's own questions."""
@@ -78,17 +85,14 @@ def _pick_settings(cohort: api.Cohort) -> tuple[api.Protocol, tuple[str, str], s
     """Protocol, reader (its run and name), and the reader's title."""
     readers = _readers(cohort)
     with st.popover("Settings", icon=":material/tune:", width="stretch"):
-        preset = st.segmented_control(
-            "Protocol", list(api.PRESETS), default="corrected", required=True,
-            key="preset", bind="query-params",
+        preset = segments(
+            "Protocol", list(api.PRESETS), "preset",
             help="corrected: recommended settings. published: the settings of the paper's run.",
         )  # fmt: skip
         base = api.PRESETS[preset]
         units = ["preset default", "sentence", "event"]
-        unit = st.segmented_control(
-            "Unit of selection", units, default=units[0], required=True, key="unit",
-            bind="query-params", help=f"The {preset} protocol selects by {base.unit}.",
-        )  # fmt: skip
+        by = f"The {preset} protocol selects by {base.unit}."
+        unit = segments("Unit of selection", units, "unit", help=by)
         k = st.number_input(
             f"k, units kept by each arm in addition to the {base.recency} most recent events",
             0, 10_000, base.k, key="k", bind="query-params",

@@ -23,6 +23,7 @@ from pages.ui.patient.score_arrays import WALK_EVIDENCE, WALK_KEPT, WALK_RANK, W
 from pages.ui.patient.score_charts import Strip
 from pages.ui.shared import marks, tables
 from pages.ui.shared.marks import plain
+from pages.ui.shared.pickers import segments
 
 SHOWN_TERMS = 10
 LEVELS = 5
@@ -165,17 +166,13 @@ def _pick_arm(
     """The arm whose score is explained, and the buttons to the next and previous sentence."""
     by_name = {strip.arm.arm: strip for strip in strips}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        name = st.segmented_control(
-            "Explain by", list(by_name), default=strips[0].arm.arm, required=True,
-            format_func=lambda n: by_name[n].title, persist_state="page",
-            key=f"patient_focus_{'_'.join(by_name)}", wrap=True,
-        )  # fmt: skip
+        titles = {name: strip.title for name, strip in by_name.items()}
+        key = f"patient_focus_{'_'.join(by_name)}"
+        name = segments("Explain by", titles, key, persist_state="page", wrap=True)
         strip = by_name.get(name, strips[0])
         orders = [WALK_RANK, WALK_KEPT, *([WALK_EVIDENCE] if gold else []), WALK_RECORD]
-        order = st.segmented_control(
-            "Order", orders, default=orders[0], required=True, key=f"patient_walk_{bool(gold)}",
-            persist_state="page", width="content",
-        )  # fmt: skip
+        key = f"patient_walk_{bool(gold)}"
+        order = segments("Order", orders, key, persist_state="page", width="content")
         for label, forward, icon in (
             ("Previous", False, ":material/arrow_back:"),
             ("Next", True, ":material/arrow_forward:"),

@@ -26,6 +26,7 @@ from core.errors import InputError, MidchartError
 from pages.ui.patient import cached, model, own_question, panel, timeline
 from pages.ui.patient.model import ArmView, Choice, Piece
 from pages.ui.shared import marks
+from pages.ui.shared.pickers import segments
 
 KEY, SENT = "patient_record", "patient_record_sent"
 CONTEXTS, SAVED = "patient_marking_contexts", "patient_marks_saved"
@@ -181,11 +182,8 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
     view = None
     st.header("The record", anchor=False)
     if by_name:
-        name = st.segmented_control(
-            "Show marks of", list(by_name), default=next(iter(by_name)), required=True,
-            format_func=lambda n: by_name[n].title, key="patient_marks", persist_state="page",
-            wrap=True,
-        )  # fmt: skip
+        titles = {name: view.title for name, view in by_name.items()}
+        name = segments("Show marks of", titles, "patient_marks", persist_state="page", wrap=True)
         view = by_name.get(name) or next(iter(by_name.values()))
         st.html(marks.block(marks.legend(choice.protocol.unit, view.prompt is not None)))
     event = cached.opened_item(cached.EVENT, choice)

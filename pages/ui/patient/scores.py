@@ -21,6 +21,7 @@ from pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TI
 from pages.ui.patient.score_charts import Strip
 from pages.ui.shared import chart, tables
 from pages.ui.shared.marks import plain
+from pages.ui.shared.pickers import segments
 
 MOST_STRIPS = 6
 MOST_LISTED = 1000
@@ -137,30 +138,24 @@ def _draw_strips(
 ) -> None:
     timed = cached.axis(choice.record).timed
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        by = st.segmented_control(
-            "Along", [SENTENCE, ORDER, TIME] if timed else [SENTENCE, ORDER], default=SENTENCE,
-            required=True, key="strips", bind="query-params", width="content",
-        )  # fmt: skip
-        how = st.segmented_control(
-            "Shade by", [BY_RANK, BY_SCORE], default=BY_RANK, required=True, key="shade",
-            bind="query-params", width="content",
+        axes = [SENTENCE, ORDER, TIME] if timed else [SENTENCE, ORDER]
+        by = segments("Along", axes, "strips", width="content")
+        how = segments(
+            "Shade by", [BY_RANK, BY_SCORE], "shade", width="content",
             help="Rank: logarithmic scale, which separates the top ranks. Score: from an arm's "
                 "lowest to its highest score. Raw scores of different arms are not comparable.",
         )  # fmt: skip
-    key = "patient_heat"
 
-    def on_select() -> None:
-        place = chart.selected_number(st.session_state[key].get("selection"))
-        if place is not None and place < len(table.sentences):
-            cached.open_item(cached.SENTENCE, choice, table.sentences[place].id)
+    def open_sentence(at: int, *_: object) -> None:
+        if at < len(table.sentences):
+            cached.open_item(cached.SENTENCE, choice, table.sentences[int(at)].id)
 
     chart.show(
         _strips_figure(choice, table, strips, gold, (by, how, at)),
         score_charts.alt(table, strips, gold),
-        key,
+        "patient_heat",
         styled=True,
-        on_select=on_select,
-        selection_mode="points",
+        opens=open_sentence,
     )
     columns = score_arrays.columns(table, by)
     shade = "last to first rank (logarithmic)" if how == BY_RANK else "lowest to highest score"

@@ -27,6 +27,7 @@ from pages.ui.patient.model import ArmView, Choice, Piece
 from pages.ui.shared import chart, marks, reader_rates, tables
 from pages.ui.shared.formats import listed
 from pages.ui.shared.marks import plain
+from pages.ui.shared.pickers import segments
 from pages.ui.sign_in import later
 
 WAITING = "Not run on this long record yet: it reads the whole record once, which may take minutes."
@@ -177,27 +178,18 @@ def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece])
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
         st.header("Timeline", anchor=False, width="content")
-        by = st.segmented_control(
-            "Axis", [timeline.ORDER, timeline.TIME], default=timeline.ORDER, required=True,
-            key="axis", bind="query-params", label_visibility="collapsed", width="content",
-            disabled=not axis.timed,
+        by = segments(
+            "Axis", [timeline.ORDER, timeline.TIME], "axis", label_visibility="collapsed",
+            width="content", disabled=not axis.timed,
         )  # fmt: skip
     if not axis.timed:
         by = timeline.ORDER
-    key = "patient_timeline"
-
-    def on_select() -> None:
-        event = chart.selected_number(st.session_state[key].get("selection"))
-        if event is not None:
-            cached.open_item(cached.EVENT, choice, event)
-
     chart.show(
         _figure(choice, views, pieces, by),
         timeline.alt(views, pieces, len(choice.record.events)),
-        key,
+        "patient_timeline",
         styled=True,
-        on_select=on_select,
-        selection_mode="points",
+        opens=lambda event, *_: cached.open_item(cached.EVENT, choice, int(event)),
     )
     words = ["Select a marker to open its entry.", "Hollow: kept only because recent."]
     if pieces:

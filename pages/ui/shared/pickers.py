@@ -62,12 +62,14 @@ def pick(
     )  # fmt: skip
 
 
-def segments(label: str, titles: Mapping[Any, str], key: str, **extra: Any) -> Any:
+def segments(label: str, titles: Mapping[Any, str] | Sequence[str], key: str, **extra: Any) -> Any:
     """One of a page's own options (``titles``) as buttons side by side, the first by default; its
-    title is in the URL."""
+    title is in the URL, unless ``extra`` says where else its state is kept."""
+    title_of = titles if isinstance(titles, Mapping) else {title: title for title in titles}
+    linked = {} if "persist_state" in extra else {"bind": "query-params"}
     return st.segmented_control(
-        label, list(titles), default=next(iter(titles)), required=True, key=key,
-        format_func=titles.__getitem__, bind="query-params", **extra,
+        label, list(title_of), default=next(iter(title_of)), required=True, key=key,
+        format_func=title_of.__getitem__, **linked, **extra,
     )  # fmt: skip
 
 
