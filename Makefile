@@ -12,7 +12,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: app test static demo lint types contracts unit screens fuzz browser bench bench-pages screenshots \
+.PHONY: app test static demo lint types contracts unit screens fuzz browser packaged-browser bench bench-pages screenshots \
 	lock sbom clean
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
@@ -46,7 +46,8 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt |
 	@touch $@ $(VENV)/.app
 
 # The tests wait for browsers and servers at times: what uses the processor alone runs at the same time.
-test: $(VENV)/.test browser
+test:
+	@$(MAKE) --no-print-directory -j 2 browser
 	@$(MAKE) --no-print-directory -j 3 screens unit static
 
 static: lint contracts types
@@ -71,11 +72,18 @@ unit:
 screens:
 	$(PYTEST) tests/browser
 
-# A browser from the system's packages where none is there; Playwright's own where there is no apt.
-browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
-	|| { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
-	|| $(BIN)/python -m playwright install chromium
+# A browser from the system's packages where none is there; Playwright's own where apt has none.
+# Tests are run in the shell without windows, which takes a third less processor time; figures are
+# drawn by the whole browser.
+BROWSER := { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+PACKAGES := chromium chromium-headless-shell fonts-liberation
+
+packaged-browser:
+	@$(BROWSER) || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+	|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PACKAGES) >/dev/null; } || true
+
+browser: packaged-browser $(VENV)/.test
+	@$(BROWSER) || $(BIN)/python -m playwright install chromium
 
 # 10,000 mutated inputs of each format, of specs, run folders, the command line and page calls.
 fuzz: $(VENV)/.test

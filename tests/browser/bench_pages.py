@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import Page, sync_playwright
 
 from core import api
-from tests.browser.conftest import BROWSERS, DRAWN, IDLE, serve, stop
+from tests.browser.conftest import DRAWN, IDLE, launch, serve
 from tests.support.run_helpers import workspace_at
 
 PAGES = (
@@ -133,9 +132,8 @@ def measure(url: str, server: int, pages: Sequence[str], repeats: int, of: str =
 
     ``of``: the size of a large cohort, of which no clicks are measured.
     """
-    path = next((executable for name in BROWSERS if (executable := shutil.which(name))), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = launch(playwright.chromium)
 
         def opened(name: str) -> tuple[Meter, Cost]:
             page = browser.new_page(viewport={"width": 1360, "height": 900})
@@ -187,15 +185,12 @@ def main() -> None:
     for patients, of in ((choices.patients, ""), (choices.large, f" of {choices.large:,}")):
         if not patients:
             continue
-        with TemporaryDirectory() as place, workspace_at(Path(place)):
+        with TemporaryDirectory() as place, workspace_at(Path(place)) as home:
             api.prepare_demo(patients=patients, events_per_patient=choices.events)
             api.open_examples()
-            url, process = serve(Path(place) / "data", Path(place) / "cache")
             named = [name for name in pages if not of or name in LARGE_PAGES]
-            try:
-                measure(url, process.pid, named, choices.repeats, of)
-            finally:
-                stop(process)
+            with serve(home) as server:
+                measure(server.url, server.process.pid, named, choices.repeats, of)
 
 
 if __name__ == "__main__":

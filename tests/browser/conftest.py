@@ -15,18 +15,22 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserType, Page, expect, sync_playwright
 
 from core import api
 from tests.support import app_data
-from tests.support.run_helpers import workspace_at
+from tests.support.run_helpers import until, workspace_at
 
 ROOT = Path(__file__).parent.parent.parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+FOREIGN = "evil.example"
+"""A name of another host that the tests' browser takes to this machine."""
 PATIENCE_S = 120
 expect.set_options(timeout=1000 * PATIENCE_S)  # five seconds are not enough on a busy machine
 DRAWN = (
@@ -37,16 +41,18 @@ DRAWN = (
 """Whether the page's script has ended and nothing is a placeholder."""
 IDLE = f"{DRAWN} && !document.querySelector('.st-key-patient_at_work')"
 """Whether moreover no arm of page Patient is still at work in a thread."""
+LOOKS = ((1360, "light"), (390, "dark"))
+"""Widths in px and colours that every page is looked at in."""
+WIDER = "document.documentElement.scrollWidth - window.innerWidth"
 # Streamlit looks for its own service under the page's path first, then at the root.
 OWN_PROBES = re.compile(r"/_stcore/(health|host-config)$")
 
 
 @dataclass
 class Server:
-    """A running app: its address, its process, the run it holds and its data folder."""
+    """A running app: its address, its data folder and its process."""
 
     url: str
-    run: str
     data: Path
     process: subprocess.Popen[bytes]
 
@@ -57,73 +63,93 @@ def _free_port() -> int:
         return held.getsockname()[1]
 
 
-def serve(data: Path, cache: Path, *options: str) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start the app on a free port with Streamlit's ``options``; gives its address once it
-    answers."""
+@contextmanager
+def serve(home: Path, *options: str) -> Iterator[Server]:
+    """The app on a free port with Streamlit's ``options``, on the data and cache of a folder."""
     port = _free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), *options],
         cwd=ROOT,
-        env={**os.environ, "MIDCHART_DATA": str(data), "MIDCHART_CACHE": str(cache)},
+        env={
+            **os.environ,
+            "MIDCHART_DATA": str(home / "data"),
+            "MIDCHART_CACHE": str(home / "cache"),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
-                return url, process
-        except OSError:
-            time.sleep(0.2)
-    process.terminate()
-    raise RuntimeError("the app did not start")
+    try:
+        until(partial(_answers, url), "the app answers", PATIENCE_S)
+        yield Server(url, home / "data", process)
+    finally:
+        process.terminate()
+        process.wait(timeout=PATIENCE_S)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a server that :func:`serve` started."""
-    process.terminate()
-    process.wait(timeout=PATIENCE_S)
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
+            return True
+    except OSError:
+        return False
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory) -> Iterator[tuple[Path, Path, str]]:
-    """Data and cache folders with a small cohort and a finished run; and the run's id."""
-    home = tmp_path_factory.mktemp("browser")
-    data, cache = home / "data", home / "cache"
-    with workspace_at(home):
+def small(tmp_path_factory) -> tuple[Path, str]:
+    """A workspace with a small cohort and a finished run; and the run's id."""
+    with workspace_at(tmp_path_factory.mktemp("browser")) as home:
         api.prepare_demo(patients=3, events_per_patient=80)
-        run = app_data.make_run(data / "cohorts" / "demo")
-    yield data, cache, run  # the folders of other tests in this process are their own
+        return home, app_data.make_run(home / "data" / "cohorts" / "demo")
+
+
+@pytest.fixture(scope="session")
+def run(small) -> str:
+    """The id of that run."""
+    return small[1]
 
 
 @pytest.fixture(scope="session")
 def server(small) -> Iterator[Server]:
     """A server that all tests share."""
-    data, cache, run = small
-    url, process = serve(data, cache)
-    yield Server(url, run, data, process)
-    stop(process)
+    with serve(small[0]) as started:
+        yield started
+
+
+def launch(kind: BrowserType) -> Browser:
+    """Chromium of this machine, or Playwright's own; it emulates no GPU, which costs more than it
+    saves."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    flags = ["--no-sandbox", "--disable-gpu", f"--host-resolver-rules=MAP {FOREIGN} 127.0.0.1"]
+    return kind.launch(executable_path=path, args=flags)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium of this machine, or Playwright's own."""
-    path = next((executable for name in BROWSERS if (executable := shutil.which(name))), None)
+    """A browser that all tests share."""
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        opened = launch(playwright.chromium)
         yield opened
         opened.close()
 
 
+@pytest.fixture(scope="session")
+def tab(browser) -> Page:
+    """A page that all tests share: it compiles the scripts of Streamlit and Plotly once."""
+    context = browser.new_context()
+    context.set_default_timeout(1000 * PATIENCE_S)
+    return context.new_page()
+
+
 @dataclass
 class Watch:
-    """A browser page, what went wrong on it, and how long its last opening took."""
+    """A browser page, what went wrong on it, how long its last opening took, and its look."""
 
     page: Page
     home: str
     faults: list[str] = field(default_factory=list)
     opening_s: float = 0.0
+    looked: int = 0
 
     def go(self, path: str, title: str) -> Page:
         """Open a path and wait until the page of that title is drawn to its end."""
@@ -145,20 +171,37 @@ class Watch:
         self.page.wait_for_function(IDLE)
         assert self.page.get_by_test_id("stException").all_text_contents() == []
 
+    def look(self, number: int) -> None:
+        """Change the page's width and colours."""
+        self.looked, (width, scheme) = number, LOOKS[number]
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme)
+
+    def looks(self) -> Iterator[str]:
+        """The look that the page has, then the other, the page drawn in it; it stays so."""
+        yield str(LOOKS[self.looked])
+        self.look(1 - self.looked)
+        self.page.wait_for_timeout(300)  # the page asks the server for figures in other colours
+        self.settled()
+        yield str(LOOKS[self.looked])
+
+    def fits(self) -> None:
+        """Nothing is an error or sticks out to the right, in each of :data:`LOOKS`."""
+        for look in self.looks():
+            expect(self.page.get_by_test_id("stAlertContentError")).to_have_count(0)
+            assert self.page.evaluate(WIDER) <= 0, look
+
 
 @pytest.fixture
-def watch(server, browser, request) -> Iterator[Watch]:
-    """A watched page of 1360 × 900 in light; ``request.param`` may change width and scheme."""
-    options = {"width": 1360, "height": 900, "scheme": "light"} | getattr(request, "param", {})
-    yield from watched(browser, server.url, **options)
+def watch(server, tab) -> Iterator[Watch]:
+    """The page on the server that all tests share."""
+    yield from watched(tab, server.url)
 
 
-def watched(browser: Browser, url: str, width: int, height: int, scheme: str) -> Iterator[Watch]:
-    """A page whose faults are collected, and asserted to be none at the end."""
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-    context.set_default_timeout(1000 * PATIENCE_S)
-    page = context.new_page()
-    seen = Watch(page, url)
+def watched(tab: Page, url: str) -> Iterator[Watch]:
+    """The page, wide and light, its faults collected, and asserted to be none at the end."""
+    seen = Watch(tab, url)
+    seen.look(0)
 
     def asked(request) -> None:
         if not request.url.startswith((url, "data:", "blob:", url.replace("http", "ws"))):
@@ -172,10 +215,17 @@ def watched(browser: Browser, url: str, width: int, height: int, scheme: str) ->
         if message.type == "error" and "Failed to load resource" not in message.text:
             seen.faults.append(message.text)
 
-    page.on("request", asked)
-    page.on("response", answered)
-    page.on("console", logged)
-    page.on("pageerror", lambda error: seen.faults.append(str(error)))
+    listeners = {
+        "request": asked,
+        "response": answered,
+        "console": logged,
+        "pageerror": lambda error: seen.faults.append(str(error)),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
     yield seen
-    context.close()
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    tab.evaluate("localStorage.clear(), sessionStorage.clear()")
+    tab.goto("about:blank")
     assert seen.faults == []

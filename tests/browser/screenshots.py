@@ -6,14 +6,13 @@ in Chromium at 1360 px, light.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
 from core import api
-from tests.browser.conftest import BROWSERS, IDLE, ROOT, serve, stop
+from tests.browser.conftest import IDLE, ROOT, launch, serve
 from tests.support.run_helpers import workspace_at
 
 PAGES = {
@@ -27,25 +26,20 @@ PAGES = {
 
 def main() -> None:
     """Write ``docs/NAME.png`` for each of :data:`PAGES`."""
-    with TemporaryDirectory() as place, workspace_at(Path(place)):
+    with TemporaryDirectory() as place, workspace_at(Path(place)) as home:
         api.prepare_demo()
         api.open_examples()
-        url, process = serve(Path(place) / "data", Path(place) / "cache")
-        path = next((executable for name in BROWSERS if (executable := shutil.which(name))), None)
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-                for name, (address, height) in PAGES.items():
-                    page = browser.new_page(viewport={"width": 1360, "height": height})
-                    page.goto(url + address)
-                    page.get_by_role("heading", level=1).wait_for()
-                    page.wait_for_timeout(1000)
-                    page.wait_for_function(IDLE, timeout=120_000)
-                    page.wait_for_timeout(1000)
-                    page.screenshot(path=str(ROOT / "docs" / f"{name}.png"))
-                browser.close()
-        finally:
-            stop(process)
+        with serve(home) as server, sync_playwright() as playwright:
+            browser = launch(playwright.chromium)
+            for name, (address, height) in PAGES.items():
+                page = browser.new_page(viewport={"width": 1360, "height": height})
+                page.goto(server.url + address)
+                page.get_by_role("heading", level=1).wait_for()
+                page.wait_for_timeout(1000)
+                page.wait_for_function(IDLE, timeout=120_000)
+                page.wait_for_timeout(1000)
+                page.screenshot(path=str(ROOT / "docs" / f"{name}.png"))
+            browser.close()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
 from core import api
-from tests.browser.conftest import Watch, serve, stop, watched
+from tests.browser.conftest import Watch, serve, watched
 from tests.browser.test_pages import PLACES
 from tests.support.run_helpers import workspace_at
 
@@ -38,41 +38,34 @@ AXE = """async ([tags, rules]) => (await axe.run(document, {
 @pytest.fixture(scope="module")
 def with_examples(tmp_path_factory) -> Iterator[str]:
     """A server with a small demo and the finished runs that are part of Midchart."""
-    home = tmp_path_factory.mktemp("accessible")
-    with workspace_at(home):
+    with workspace_at(tmp_path_factory.mktemp("accessible")) as home:
         api.prepare_demo(patients=3, events_per_patient=80)
         api.open_examples()
-    url, process = serve(home / "data", home / "cache")
-    yield url
-    stop(process)
+    with serve(home) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
-def page_of(with_examples, browser) -> Iterator[Watch]:
-    """One page for all tests of this file."""
-    yield from watched(browser, with_examples, width=1360, height=900, scheme="light")
+def page_of(with_examples, tab) -> Iterator[Watch]:
+    """The page on that server."""
+    yield from watched(tab, with_examples)
 
 
 @pytest.mark.parametrize("path", [path for path in PLACES if path != "/"])
 def test_no_violation_of_wcag_that_is_ours(page_of, path):
     page = page_of.go(path, PLACES[path])
     page.evaluate(AXE_SCRIPT)
-    for scheme, width in (("light", 1360), ("dark", 390)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)  # the page asks the server for figures in the other colours
-        page_of.settled()
+    for look in page_of.looks():
         ours = [
             (rule, html, why)
             for rule, around, html, why in page.evaluate(AXE, [TAGS, RULES])
             if not any((rule, place) in STREAMLIT for place in around)
         ]
-        assert ours == [], f"{scheme}, {width} px"
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1360, "height": 900})
+        assert ours == [], look
 
 
 def test_focus_opens_no_cell_of_a_table_and_enter_does(page_of):
+    page_of.look(0)
     page = page_of.go("/arms", "Arms")
     grid = page.get_by_test_id("data-grid-canvas").first
     expect(grid.locator("td").first).to_be_attached()
@@ -91,6 +84,7 @@ def test_focus_opens_no_cell_of_a_table_and_enter_does(page_of):
 
 
 def test_a_page_is_used_by_keyboard(page_of):
+    page_of.look(0)
     page = page_of.go("/arms", "Arms")
     expect(page.get_by_role("button", name="Keys of this page")).to_be_attached()
     page.keyboard.press("Tab")

@@ -7,8 +7,6 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_pages import NARROW, WIDE, no_trouble
-
 pytestmark = pytest.mark.browser
 DRAWN = (
     "Overall",
@@ -23,29 +21,21 @@ DRAWN = (
 VIEWS = (*DRAWN, "Costs", "Questions")
 
 
-@pytest.mark.parametrize(
-    "watch", [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}], indirect=True
-)
-def test_every_view_is_drawn_and_nothing_sticks_out(watch, server):
-    page = watch.go(f"/arms?run={server.run}", "Arms")
+def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
     for view in VIEWS:
-        page.goto(f"{watch.home}/arms?run={server.run}&view={view}&differ=false")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Arms")
-        watch.settled()
-        no_trouble(page)
+        page = watch.go(f"/arms?run={run}&view={view}&differ=false", "Arms")
         expect(page.locator(".mc-headline")).to_be_visible()
         expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
         if view in DRAWN:
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
-        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert wider <= 0, f"{view} sticks out to the right"
+        watch.fits()
 
 
 def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_step(
-    watch, server, browser
+    watch, run, browser
 ):
     page = watch.go("/", "Home")
-    page.goto(f"{watch.home}/arms?run={server.run}")
+    page.goto(f"{watch.home}/arms?run={run}")
     watch.settled()
     expect(page.locator(".mc-headline")).to_be_visible()
     page.locator(".scatterlayer .point").first.click(force=True)
@@ -75,7 +65,7 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")
 
 
-def test_back_restores_what_a_view_showed_before(watch, server):
+def test_back_restores_what_a_view_showed_before(watch):
     page = watch.go("/curve", "Curve")
     page.get_by_text("Quintiles", exact=True).click()
     page.wait_for_url("**bins=Quintiles**")
@@ -84,7 +74,7 @@ def test_back_restores_what_a_view_showed_before(watch, server):
     expect(page.get_by_role("radio", name="Deciles")).to_be_checked()
 
 
-def test_another_baseline_is_kept_in_the_address(watch, server):
-    page = watch.go(f"/arms?run={server.run}&view=Pairs&baseline=bm25", "Arms")
+def test_another_baseline_is_kept_in_the_address(watch, run):
+    page = watch.go(f"/arms?run={run}&view=Pairs&baseline=bm25", "Arms")
     expect(page.locator(".mc-headline")).to_contain_text("BM25")
     expect(page.get_by_text("each further baseline adds its own")).to_be_visible()

@@ -8,20 +8,17 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_pages import NARROW, WIDE, no_trouble
 from tests.support.run_helpers import finished_run, workspace_at
 
 pytestmark = pytest.mark.browser
 MARKERS = ".st-key-curve_whole .scatterlayer .trace:nth-last-child(2) path.point"
 """The answers' own markers; n is written after them."""
-LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
 
 
 @pytest.fixture(scope="module")
 def needled(small):
     """A small finished needle run beside the run that all tests share."""
-    data, *_ = small
-    with workspace_at(data.parent):
+    with workspace_at(small[0]):
         spec = {
             "name": "small needles", "kind": "needles", "data": "demo",
             "arms": ["full", "recency"], "readers": ["extractive"], "judges": ["exact"],
@@ -31,21 +28,14 @@ def needled(small):
         return finished_run(spec)
 
 
-def fits(page) -> None:
-    """Nothing sticks out to the right."""
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-
-
-@pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
 def test_the_curve_its_groups_and_numbers_fit(watch):
     page = watch.go("/curve", "Curve")
-    no_trouble(page)
     expect(page.get_by_text("Simulated answers: generated")).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(1 + 6)
     badges = page.get_by_test_id("stMarkdownContainer").get_by_text("simulated answers")
     expect(badges).to_have_count(1 + 1 + 6)
     expect(page.locator(".mc-summary").first).to_contain_text("expected by chance")
-    fits(page)
+    watch.fits()
 
 
 def test_a_click_opens_a_points_questions_which_lead_to_the_record(watch):
@@ -103,10 +93,8 @@ def test_the_address_keeps_every_choice_and_holds_no_name(watch):
     expect(verdict).to_have_text(text)
 
 
-@pytest.mark.parametrize("watch", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
 def test_needles_fit_and_show_every_heatmap(needled, watch):
     page = watch.go(f"/curve?view=Needles&run={needled}", "Curve")
-    no_trouble(page)
     expect(page.locator(".js-plotly-plot")).to_have_count(2 + 2 + 1)
     expect(page.locator(".mc-basis").get_by_text("Read by Extractive baseline")).to_be_visible()
-    fits(page)
+    watch.fits()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import serve, stop, watched
+from tests.browser.conftest import WIDER, serve, watched
 
 pytestmark = pytest.mark.browser
 
@@ -24,8 +24,6 @@ PLACES = {
     "/runs": "Runs",
     "/data": "Data & models",
 }
-WIDE = {"width": 1360, "height": 900}
-NARROW = {"width": 390, "height": 844}
 
 
 def no_trouble(page) -> None:
@@ -44,27 +42,23 @@ def check_page(page, path: str) -> None:
     no_trouble(page)
     expect(page.get_by_text("Research use only. Not for clinical decisions.")).to_be_visible()
     expect(page).to_have_title(f"{PLACES[path]} · Midchart")
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.evaluate(WIDER) <= 0
 
 
 @pytest.mark.parametrize("path", PLACES)
-@pytest.mark.parametrize("watch", [{**NARROW, "scheme": "dark"}], indirect=True, ids=["390dark"])
-def test_a_page_opens_without_trouble_and_fits(watch, path):
+def test_a_page_opens_without_trouble_and_fits_a_phone(watch, path):
+    watch.look(1)
     check_page(watch.go(path, PLACES[path]), path)
 
 
 @pytest.mark.parametrize("path", ["/", "/patient", "/runs"])
-def test_a_deep_link_on_a_cold_server_shows_the_page_with_its_menu(small, browser, path):
-    data, cache, _ = small
-    url, process = serve(data, cache)
-    try:
-        for watch in watched(browser, url, **WIDE, scheme="light"):
+def test_a_deep_link_on_a_cold_server_shows_the_page_with_its_menu(small, tab, path):
+    with serve(small[0]) as server:
+        for watch in watched(tab, server.url):
             page = watch.go(path, PLACES[path])
             check_page(page, path)
             assert menu(page) == list(dict.fromkeys(PLACES.values()))
-            assert page.url.removeprefix(url).split("?")[0] == path
-    finally:
-        stop(process)
+            assert page.url.removeprefix(server.url).split("?")[0] == path
 
 
 def test_a_view_is_kept_in_the_address(watch):

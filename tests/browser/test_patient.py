@@ -7,16 +7,12 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Watch, serve, stop, watched
+from tests.browser.conftest import WIDER, Watch, serve, watched
 from tests.support.patient_cohort import make
 
 pytestmark = pytest.mark.browser
 
 POINTS = ".st-key-patient_timeline .scatterlayer .trace path.point"
-WIDE = {"width": 1440, "height": 1000}
-NARROW = {"width": 390, "height": 844}
-LOOKS = [{**WIDE, "scheme": "dark"}, {**NARROW, "scheme": "light"}]
-"""The other two are looked at in ``test_pages.py``."""
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +20,14 @@ def hand(tmp_path_factory):
     """A server on the cohort made by hand, hostile text and all."""
     home = tmp_path_factory.mktemp("hand")
     make(home / "data" / "cohorts" / "hand")
-    url, process = serve(home / "data", home / "cache")
-    yield url
-    stop(process)
+    with serve(home) as server:
+        yield server.url
 
 
 @pytest.fixture
-def on(hand, browser, request):
-    """A watched page on that server."""
-    options = {**WIDE, "scheme": "light"} | getattr(request, "param", {})
-    yield from watched(browser, hand, **options)
+def on(hand, tab):
+    """The page on that server."""
+    yield from watched(tab, hand)
 
 
 def opened(watch: Watch):
@@ -44,17 +38,16 @@ def opened(watch: Watch):
     return page
 
 
-@pytest.mark.parametrize("on", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
 def test_it_fits_and_its_marks_can_be_distinguished_without_colour(on):
     page = opened(on)
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     page.locator(".st-key-patient_marks").get_by_text("Recency only", exact=True).click()
-    on.settled()
-    mark = page.locator(".viewer .words mark.mc-dropped").first
-    expect(mark).to_contain_text("dropped evidence")
-    expect(mark).to_have_css("border-top-style", "dashed")
-    selected = page.locator(".mc-legend mark.mc-kept")
-    expect(selected).to_have_css("border-top-style", "solid")
+    for _ in on.looks():
+        assert page.evaluate(WIDER) <= 0
+        mark = page.locator(".viewer .words mark.mc-dropped").first
+        expect(mark).to_contain_text("dropped evidence")
+        expect(mark).to_have_css("border-top-style", "dashed")
+        selected = page.locator(".mc-legend mark.mc-kept")
+        expect(selected).to_have_css("border-top-style", "solid")
 
 
 def test_a_clinician_reads_around_evidence_that_bm25_dropped_in_three_clicks(watch):

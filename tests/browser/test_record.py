@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from core import api
-from tests.browser.conftest import Watch, serve, stop, watched
+from tests.browser.conftest import WIDER, Watch, serve, watched
 from tests.support.patient_cohort import FIRST, make
 
 pytestmark = pytest.mark.browser
@@ -52,16 +52,14 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def address(folder):
     """A server on these cohorts."""
-    url, process = serve(folder / "data", folder / "cache")
-    yield url
-    stop(process)
+    with serve(folder) as server:
+        yield server.url
 
 
 @pytest.fixture
-def browser_page(address, browser, request):
-    """A watched page on that server."""
-    options = {"width": 1440, "height": 1000, "scheme": "light"} | getattr(request, "param", {})
-    yield from watched(browser, address, **options)
+def browser_page(address, tab):
+    """The page on that server."""
+    yield from watched(tab, address)
 
 
 def open_record(watch: Watch, cohort: str) -> Page:
@@ -197,14 +195,12 @@ def test_the_search_does_not_take_the_focus_from_another_field(browser_page):
     expect(field).to_be_focused()
 
 
-@pytest.mark.parametrize(
-    "browser_page", [{"width": 390, "height": 844, "scheme": "dark"}], indirect=True
-)
 def test_it_fits_a_phone(browser_page):
     page = open_record(browser_page, "hand")
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    scroll = page.locator(".viewer .scroll")
-    assert scroll.evaluate("(e) => e.scrollWidth - e.clientWidth") <= 0
+    for _ in browser_page.looks():
+        assert page.evaluate(WIDER) <= 0
+        scroll = page.locator(".viewer .scroll")
+        assert scroll.evaluate("(e) => e.scrollWidth - e.clientWidth") <= 0
 
 
 def test_a_record_of_20000_events_stays_fluid(browser_page, folder):

@@ -8,13 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from core import api
-from tests.browser.conftest import serve, stop, watched
+from tests.browser.conftest import WIDER, serve, watched
 from tests.support.run_helpers import workspace_at
 
 pytestmark = pytest.mark.browser
-WIDE = {"width": 1360, "height": 900}
-NARROW = {"width": 390, "height": 844}
-LOOKS = [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}]
 MARKERS = ".st-key-patient_heat .scatterlayer .trace:nth-child(3) path.point"
 """What the first arm kept by score; the traces before it: just missed, kept as recent."""
 
@@ -22,20 +19,16 @@ MARKERS = ".st-key-patient_heat .scatterlayer .trace:nth-child(3) path.point"
 @pytest.fixture(scope="module")
 def long(tmp_path_factory):
     """A server on one record of over five thousand sentences."""
-    home = tmp_path_factory.mktemp("long")
-    with workspace_at(home):
+    with workspace_at(tmp_path_factory.mktemp("long")) as home:
         api.prepare_demo(home / "data" / "cohorts" / "long", patients=1, events_per_patient=2500)
-    url, process = serve(home / "data", home / "cache")
-    yield url
-    stop(process)
+    with serve(home) as server:
+        yield server.url
 
 
 @pytest.fixture
-def on(long, browser, request):
-    """A watched page on that server."""
-    yield from watched(
-        browser, long, **({**WIDE, "scheme": "light"} | getattr(request, "param", {}))
-    )
+def on(long, tab):
+    """The page on that server."""
+    yield from watched(tab, long)
 
 
 def opened(watch):
@@ -46,12 +39,12 @@ def opened(watch):
     return page
 
 
-@pytest.mark.parametrize("on", LOOKS, indirect=True, ids=lambda p: f"{p['width']}{p['scheme']}")
 def test_the_strips_of_a_long_record_fit(on):
     page = opened(on)
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    expect(page.get_by_text("n = 5,")).to_be_visible()
-    assert page.locator(".st-key-patient_heat .heatmaplayer image").count() == 1
+    for _ in on.looks():
+        assert page.evaluate(WIDER) <= 0
+        expect(page.get_by_text("n = 5,")).to_be_visible()
+        assert page.locator(".st-key-patient_heat .heatmaplayer image").count() == 1
 
 
 def test_a_click_on_a_marker_opens_its_sentence_and_walking_goes_on(on):

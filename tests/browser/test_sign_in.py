@@ -18,7 +18,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 from core import api
 from core.storage.jsonl import read_lines
 from pages.ui.headers import HEADERS
-from tests.browser.conftest import PATIENCE_S, serve, stop
+from tests.browser.conftest import PATIENCE_S, serve
 from tests.support import app_data
 from tests.support.oidc_provider import provider, secrets_toml
 from tests.support.run_helpers import workspace_at
@@ -59,9 +59,8 @@ def site(tmp_path_factory) -> Iterator[Site]:
     with provider(PEOPLE) as people:
         secrets = home / "secrets.toml"
         secrets.write_text(secrets_toml(people, ROLES))
-        url, process = serve(home / "data", home / "cache", "--secrets.files", str(secrets))
-        yield Site(url, home / "data", run, secrets)
-        stop(process)
+        with serve(home, "--secrets.files", str(secrets)) as server:
+            yield Site(server.url, home / "data", run, secrets)
 
 
 @pytest.fixture(scope="module")

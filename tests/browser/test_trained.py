@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from core import api
-from tests.browser.conftest import serve, stop, watched
-from tests.browser.test_pages import NARROW, WIDE, no_trouble
+from tests.browser.conftest import serve, watched
+from tests.browser.test_pages import no_trouble
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import finished_run, workspace_at
 
@@ -39,46 +39,44 @@ SPECS = (
 def trained(tmp_path_factory):
     """A server whose data hold a gate run of three variants and a forecast run of three attentions
     and counts, both finished."""
-    home = tmp_path_factory.mktemp("trained")
-    with workspace_at(home):
+    with workspace_at(tmp_path_factory.mktemp("trained")) as home:
         api.prepare_demo(patients=8, events_per_patient=60)
         write_cohort(home / "data" / "cohorts" / "labs")
         for run in map(finished_run, SPECS):
             assert api.status(run)["failed"] == 0
-    url, process = serve(home / "data", home / "cache")
-    yield url
-    stop(process)
+    with serve(home) as server:
+        yield server.url
 
 
-@pytest.mark.parametrize("look", [{**WIDE, "scheme": "light"}, {**NARROW, "scheme": "dark"}])
+@pytest.fixture
+def on(trained, tab):
+    """The page on that server."""
+    yield from watched(tab, trained)
+
+
 @pytest.mark.parametrize("title", CHARTS)
-def test_every_view_opens_by_its_address_and_fits(trained, browser, title, look):
-    for watch in watched(browser, trained, **look):
-        for view, charts in CHARTS[title].items():
-            page = watch.go(f"/{title.lower()}?view={view}", title)
-            no_trouble(page)
-            expect(page.locator(".js-plotly-plot")).to_have_count(charts)
-            expect(page.locator("[data-testid=stDataFrame]:visible").first).to_be_visible()
-            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            assert wide <= 0, view
+def test_every_view_opens_by_its_address_and_fits(on, title):
+    for view, charts in CHARTS[title].items():
+        page = on.go(f"/{title.lower()}?view={view}", title)
+        expect(page.locator(".js-plotly-plot")).to_have_count(charts)
+        expect(page.locator("[data-testid=stDataFrame]:visible").first).to_be_visible()
+        on.fits()
 
 
-def test_a_variant_is_kept_in_the_address(trained, browser):
-    for watch in watched(browser, trained, **WIDE, scheme="light"):
-        page = watch.go("/gate?view=Training", "Gate")
-        page.get_by_role("combobox", name="Variant").click()
-        page.get_by_role("option").nth(1).click()
-        watch.settled()
-        page.wait_for_url("**variant=**")
-        no_trouble(page)
+def test_a_variant_is_kept_in_the_address(on):
+    page = on.go("/gate?view=Training", "Gate")
+    page.get_by_role("combobox", name="Variant").click()
+    page.get_by_role("option").nth(1).click()
+    on.settled()
+    page.wait_for_url("**variant=**")
+    no_trouble(page)
 
 
-def test_another_sequence_is_kept_in_the_address_by_its_number(trained, browser):
-    for watch in watched(browser, trained, **WIDE, scheme="light"):
-        page = watch.go("/forecast?view=Attention+map&sequence=5", "Forecast")
-        expect(page.get_by_text("Sequence 5 of 80 held-out ones")).to_be_visible()
-        page.get_by_role("button", name="positive, ranked high").click()
-        watch.settled()
-        expect(page.get_by_text("Sequence 5 of 80")).to_have_count(0)
-        assert "sequence=" in page.url and "sequence=5&" not in page.url + "&"
-        no_trouble(page)
+def test_another_sequence_is_kept_in_the_address_by_its_number(on):
+    page = on.go("/forecast?view=Attention+map&sequence=5", "Forecast")
+    expect(page.get_by_text("Sequence 5 of 80 held-out ones")).to_be_visible()
+    page.get_by_role("button", name="positive, ranked high").click()
+    on.settled()
+    expect(page.get_by_text("Sequence 5 of 80")).to_have_count(0)
+    assert "sequence=" in page.url and "sequence=5&" not in page.url + "&"
+    no_trouble(page)

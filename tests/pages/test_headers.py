@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pages.ui.headers import HEADERS, SecurityHeaders
-from tests.browser.conftest import serve, stop
+from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,10 +47,8 @@ def test_the_server_sends_them_on_every_path(server, path):
 
 @pytest.fixture(name="server", scope="module")
 def running_server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("served")
-    url, process = serve(place / "data", place / "cache")
-    yield url
-    stop(process)
+    with serve(tmp_path_factory.mktemp("served")) as server:
+        yield server.url
 
 
 def test_a_table_s_own_csv_is_the_only_one():

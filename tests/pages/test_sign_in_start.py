@@ -13,7 +13,7 @@ from streamlit import config
 from streamlit.runtime.secrets import Secrets
 
 from pages.ui import sign_in
-from tests.browser.conftest import serve, stop
+from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]
 KEY = "k" * 64
@@ -50,8 +50,8 @@ def test_a_secrets_file_that_cannot_be_read_does_not_turn_sign_in_off(tmp_path):
 
 def test_the_owner_can_let_it_start(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_WITHOUT_SIGN_IN", "yes")
-    _, process = serve(tmp_path / "data", tmp_path / "cache", "--server.address", "0.0.0.0")
-    stop(process)  # it answered
+    with serve(tmp_path, "--server.address", "0.0.0.0"):
+        pass  # it answered
 
 
 @pytest.fixture
