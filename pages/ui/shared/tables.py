@@ -111,7 +111,7 @@ def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
             config = {"pinned": True, **config}
             # Streamlit measures the first rows alone.
             if lengths.max() > max(lengths.head(3).max(), len(name)):
-                config.setdefault("width", int(min(190, 36 + 7 * lengths.max())))
+                config.setdefault("width", int(min(260, 36 + 7 * lengths.max())))
         if text := glossary.meaning(name):
             config.setdefault("help", text)
         if config:
