@@ -51,7 +51,7 @@ def feed(
     or has a DOCTYPE.
     """
     try:
-        while chunk := file.read(CHUNK if stop is None else 1 << 14):
+        while chunk := file.read(CHUNK if stop is None else 1 << 12):
             parser.Parse(chunk, False)
             if stop is not None and stop():
                 return
