@@ -334,7 +334,7 @@ def test_before_a_code_is_entered_an_included_run_shows_what_a_reviewer_sees(hom
     shown = "".join(e.proto.body for e in app.get("html"))
     assert "Answer to judge" in shown and "nothing is saved" in page_text(app)
     examples = [one for one in app.button if one.key.startswith("review_")]
-    assert [one.label for one in examples] == ["Right", "Wrong", "Cannot judge"]
+    assert [one.label for one in examples] == ["Correct", "Incorrect", "Cannot judge"]
     assert all(one.disabled for one in examples)
     (run,) = api.status(None)
     assert api.reviewers(run["run"]) == []

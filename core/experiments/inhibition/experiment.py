@@ -94,7 +94,7 @@ class InhibitionJobs(TrainingJobs[Item]):
             left = self._time_left.after(steps, stage.seconds, remaining)
             left += (len(later) + 1) * self._evaluation_seconds
             self.job.watch(
-                f"{one}: step {stage.step} of {of}, {100 * stage.accuracy:.0f} % right in "
+                f"{one}: step {stage.step} of {of}, {100 * stage.accuracy:.0f} % correct in "
                 f"training; about {duration(left)} left for this run"
             )
             return True

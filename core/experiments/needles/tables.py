@@ -409,16 +409,16 @@ def in_words(row: Row, of_notes: bool = False) -> str:
             f"difference lies in{interval(row['bound_low'], row['bound_high'], signed)} points."
         )
     if middle == edge and middle in (0.0, 1.0):
-        result, why = "right at every depth", "try longer records or distractors."
+        result, why = "correct at every depth", "try longer records or distractors."
         if middle == 0.0:
-            result, why = "wrong at every depth", "the task is too hard."
+            result, why = "incorrect at every depth", "the task is too hard."
         return (
             f"{who}: {result} ({counted}), so this run cannot show an effect of position; {why}"
             f"{unscored}"
         )
     if not row["moving"]:
         return (
-            f"{who}: no {of}'s answer changes with {its}; {percent(middle)} are right at "
+            f"{who}: no {of}'s answer changes with {its}; {percent(middle)} are correct at "
             f"every depth, the others at none ({counted}). In this run position made no "
             f"difference.{unscored}"
         )
@@ -426,7 +426,7 @@ def in_words(row: Row, of_notes: bool = False) -> str:
     if row["ci_low"] is not None:
         ends = f"95 % interval{interval(row['ci_low'], row['ci_high'], signed)}"
     numbers = (
-        f"{percent(middle)} right at middle depths, {percent(edge)} at the edges, difference "
+        f"{percent(middle)} correct at middle depths, {percent(edge)} at the edges, difference "
         f"{signed(difference)} points ({ends}), {p_value(row['p_holm'])} after Holm over "
         f"{count(row['tests'], 'test')}, {counted}, {row['moving']} of which change with depth"
     )

@@ -17,7 +17,7 @@ from pages.ui.shared.chart import ForestRow
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import pick
 
-BUTTONS = (("correct", "Right", "1"), ("incorrect", "Wrong", "2"))
+BUTTONS = (("correct", "Correct", "1"), ("incorrect", "Incorrect", "2"))
 OPENED = "review_shown"
 """Session key of the open card and when it was opened."""
 EXAMPLE = "example-card"

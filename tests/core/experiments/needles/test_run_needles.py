@@ -277,7 +277,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({}, "worse in the middle: 50.0 % right at middle depths, 75.0 % at the edges, difference"),
+        ({}, "worse in the middle: 50.0 % correct at middle depths, 75.0 % at the edges, difference"),
         ({}, "(95 % interval [-40.0, -10.0]), p = 0.020 after Holm over 2 tests, 24 series of 6"),
         ({"difference": 0.25}, "better in the middle"),
         ({"in_prompt_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
@@ -287,7 +287,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
         ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
         ({"p_holm": 0.0002}, "p < 0.001"),
         ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval: fewer than 5 patients)"),
-        ({"middle": 1.0, "edge": 1.0, "difference": 0.0}, "right at every depth"),
+        ({"middle": 1.0, "edge": 1.0, "difference": 0.0}, "correct at every depth"),
         ({"middle": 0.0, "edge": 0.0, "difference": 0.0}, "too hard"),
         ({"moving": 0, "difference": 0.0}, "no needle's answer changes with its depth"),
         ({"difference": None}, "cannot be compared"),
