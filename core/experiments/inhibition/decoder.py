@@ -319,4 +319,6 @@ def strengths(network: Network) -> list[float] | None:
     variants = [layer.self_attn.variant for layer in network.decoder.blocks]
     if not all(isinstance(one, Differential) for one in variants):
         return None
-    return [float(one.strength().mean()) for one in variants if isinstance(one, Differential)]
+    return [
+        float(one.strength().detach().mean()) for one in variants if isinstance(one, Differential)
+    ]

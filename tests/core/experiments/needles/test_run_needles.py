@@ -277,7 +277,10 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({}, "worse in the middle: 50.0 % correct at middle depths, 75.0 % at the edges, difference"),
+        (
+            {},
+            "worse in the middle: 50.0 % correct at middle depths, 75.0 % at the edges, difference",
+        ),
         ({}, "(95 % interval [-40.0, -10.0]), p = 0.020 after Holm over 2 tests, 24 series of 6"),
         ({"difference": 0.25}, "better in the middle"),
         ({"in_prompt_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
