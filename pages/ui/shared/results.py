@@ -85,7 +85,7 @@ def with_titles(family: str, labels: Iterable[str], text: str) -> str:
     named = {
         label: title
         for label, title in titles(family, labels).items()
-        if title and not title.lower().startswith(label)
+        if title and not title.startswith(label.capitalize())
     }
     if not named:
         return text
