@@ -14,7 +14,7 @@ with st.container(horizontal=True, horizontal_alignment="distribute", vertical_a
     tour.offer(guard.go)
 home_view.ways_in()
 
-left, right = st.columns((3, 2), gap="large")
+left, right = st.columns((7, 3), gap="large")
 with left:
     st.header("Latest results", anchor=False)
     with guard.readable("The latest results cannot be read"):

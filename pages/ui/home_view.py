@@ -20,22 +20,22 @@ EVIDENCE = {
     "evidence-id": "evidence kept, before any prompt limit",
 }
 """Title of the evidence column, by its criterion."""
-MOST = 15
+MOST = 16
 """Arms of the latest run on the Home page; the Arms page has them all."""
 
 
 def ways_in() -> None:
     """Three ways in: a patient, the curve, a run."""
-    first, second, third = st.columns((3, 3, 4))
-    with first, st.container(border=True, height="stretch"):
+    left, right = st.columns(2)
+    with left, st.container(border=True):
         st.header("Inspect a patient", anchor=False)
         st.caption("Which sentences each arm kept, which evidence it dropped, what was answered.")
         navigation.link("patient", "Open a patient", icon=ARROW)
-    with second, st.container(border=True, height="stretch"):
+    with left, st.container(border=True):
         st.header("See the curve", anchor=False)
         st.caption("Accuracy by evidence position, compared with chance.")
         navigation.link("curve", "See the curve", icon=ARROW)
-    with third, st.container(border=True, height="stretch"):
+    with right, st.container(border=True, height="stretch"):
         st.header("Start a run", anchor=False)
         cohort = state.pick_cohort("Cohort")
         if cohort:
