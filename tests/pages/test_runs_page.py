@@ -119,8 +119,8 @@ def test_the_demo_is_composed_reported_before_and_started_by_the_queue(run, monk
     facts = dict(zip(table.index, table.iloc[:, 0], strict=True))
     assert facts["**Leaves this machine**"] == "nothing" and facts["**Cost**"] == "none"
     assert "1 finished run of the same readers and judges" in facts["**Time**"]
-    # 13 arms × 3 questions × (1 answer + 2 verdicts)
-    assert facts["**Items**"] == "117"
+    # 14 arms × 3 questions × (1 answer + 2 verdicts)
+    assert facts["**Items**"] == "126"
     app.button(key="compose_start").click().run()
     assert not app.exception
     assert started == [("demo answers", "here")]
