@@ -35,14 +35,15 @@ else:
         print(f"midchart: {problem}", file=sys.stderr)
         sys.exit(2)
 
-    def prepare() -> None:
-        """Import and read what the first page needs, while the server starts."""
-        for name in ("pages.ui.home_view", "pages.ui.patient.view"):
-            import_module(name)
+    def read_cohorts() -> None:
+        """Open the cohorts that the first page lists."""
         with suppress(MidchartError):  # the page says what cannot be read
             api.cohorts()
 
-    threading.Thread(target=prepare, daemon=True).start()
+    # Imported before the server answers: two threads that import one package disturb each other.
+    for name in ("pages.ui.home_view", "pages.ui.patient.view"):
+        import_module(name)
+    threading.Thread(target=read_cohorts, daemon=True).start()
     app = st.App(
         __file__, middleware=[Middleware(SecurityHeaders), Middleware(sign_in.RequireSignIn)]
     )

@@ -31,7 +31,7 @@ def shared_workspace(folder: Path) -> Iterator[None]:
 
 def page_at(name: str, **query: str | list[str]) -> AppTest:
     """A page at an address, not run yet."""
-    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=600)
+    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
     return app

@@ -97,7 +97,7 @@ def read_first(name: str) -> None:
     """Embed the record that page Patient opens with, while another page is read."""
     cohort = api.open_data(name)
     arms = [arm for arm in cached.DEFAULT_ARMS if arm in cached.READING]
-    ids = list(cohort.records)[: len(AHEAD[:1])]
+    ids = list(cohort.records)[:1] if AHEAD else []
     _start(cohort, api.cohort_key(cohort), api.PRESETS["corrected"], arms, ids)
 
 
