@@ -3,8 +3,8 @@ for a long record, ``--pages patient,curve``, ``--repeats 5``), then of some pag
 server with a cohort of 2,000 patients (``--large 0`` leaves it out; it takes minutes to make).
 
 Each row is one page opened in a fresh session, or one click on page Patient: seconds until the
-last message of the server (median and 90th percentile; of a click from the browser's request, as
-the robot's hand scrolls and waits before it clicks), processor seconds of the server, messages,
+last message of the server (median and 90th percentile; of a click from the browser's request:
+the driver scrolls and waits before it clicks), processor seconds of the server, messages,
 kilobytes, and reruns that the browser asked for. A page is there when it can be read and used; the
 arms that a thread runs after that have their own row, and of a large cohort the records that a
 process counts after the first opening. On a busy machine compare the processor time.
