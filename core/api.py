@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from core.loaders.kept_questions import QuestionSet, read_questions
     from core.options import type_text
     from core.protocol import PRESETS, Protocol, parse
-    from core.runs.diff import changed_questions, compare_runs
-    from core.runs.estimate import estimate, preflight
-    from core.runs.export import export_run
-    from core.runs.importing import import_run
-    from core.runs.items import (
+    from core.results.diff import changed_questions, compare_runs
+    from core.results.export import export_run
+    from core.results.importing import import_run
+    from core.results.items import (
         answer,
         answered_by,
         asked_of,
@@ -59,11 +58,7 @@ if TYPE_CHECKING:
         outcomes,
         rows,
     )
-    from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
-    from core.runs.probe import probe
-    from core.runs.process import cancel, cancel_runs, resume, start, wait
-    from core.runs.queue import enqueue, status
-    from core.runs.report import (
+    from core.results.report import (
         failed_in_words,
         methods,
         report,
@@ -71,9 +66,9 @@ if TYPE_CHECKING:
         rows_warning,
         write_tables,
     )
-    from core.runs.reviews import OUTCOMES as REVIEW_OUTCOMES
-    from core.runs.reviews import REASONS as REVIEW_REASONS
-    from core.runs.reviews import (
+    from core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
+    from core.results.reviews import REASONS as REVIEW_REASONS
+    from core.results.reviews import (
         Card,
         add_review,
         review_cards,
@@ -84,6 +79,11 @@ if TYPE_CHECKING:
         share_cards,
         shared_cards,
     )
+    from core.runs.estimate import estimate, preflight
+    from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
+    from core.runs.probe import probe
+    from core.runs.process import cancel, cancel_runs, resume, start, wait
+    from core.runs.queue import enqueue, status
     from core.runs.spec import spec_schema
     from core.runs.status import (
         any_active,

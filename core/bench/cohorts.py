@@ -15,10 +15,10 @@ from core.bench import BENCHES, compare, reference
 from core.loaders.medalign_xml import read_record
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.runs.facts import facts
+from core.results.facts import facts
+from core.results.tables import tally
 from core.runs.plan import ArmConfig, ComponentSpec, Plan
 from core.runs.rows import ANSWERS, VERDICTS
-from core.runs.tables import tally
 from core.sequences.build import RawTable, build_store
 from core.sequences.duck import columns
 from core.sequences.gather import last_events

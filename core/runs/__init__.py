@@ -1,3 +1,3 @@
-"""Runs: plan a spec, execute it in a worker process, resume it, and report its results."""
+"""Runs: plan a spec, execute it in a worker process, queue it, resume it, state its status."""
 
 from __future__ import annotations

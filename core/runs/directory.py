@@ -17,7 +17,7 @@
     slot             slot of this machine where its worker is or was
     place            "ray" or "ray://HOST:PORT" (core.runs.cluster)
     done.json        finished: counts, times and SHA-256 digests of the files of rows
-    imported.json    imported from another installation, read-only (core.runs.importing); with
+    imported.json    imported from another installation, read-only (core.results.importing); with
                      digests of the files of rows
 
 Ids are UTC and sort by time. A folder is made under a hidden name and renamed.

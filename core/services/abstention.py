@@ -19,7 +19,7 @@ from typing import Any
 from core import config as settings
 from core.errors import InputError
 from core.loaders.files import write_atomic
-from core.runs.report import report
+from core.results.report import report
 from core.services.components import members
 
 FILE = settings.ROOT / "core" / "readers" / "shipped" / "abstention.csv"

@@ -22,11 +22,11 @@ from core import config as settings
 from core.errors import DataError, InputError, SpecError
 from core.options import Chosen, Options, Several, Text, read_table
 from core.parsing import read_document, read_json, read_toml, user_path
+from core.results.facts import IN_PROMPT
+from core.results.report import report
 from core.runs.directory import DIGESTS, find_run, now, run_ids, write_json
-from core.runs.facts import IN_PROMPT
 from core.runs.planner import plan
 from core.runs.process import resume, start, wait
-from core.runs.report import report
 from core.runs.spec import read_spec
 from core.runs.status import status
 from core.services.cohorts import prepare_demo

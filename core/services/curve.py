@@ -31,8 +31,8 @@ from core.loaders.gold import gold_under
 from core.loaders.locator import evidence_locations
 from core.loaders.position import position_in_words, resolve_position
 from core.protocol import Protocol
+from core.results.tables import location_table
 from core.runs.directory import find_run
-from core.runs.tables import location_table
 from core.services.cohorts import open_data
 from core.services.summary import known_summary
 from core.stats.positions import BINS, bins_of
@@ -141,7 +141,7 @@ def curve_locations(
 ) -> list[dict[str, Any]]:
     """How the evidence of the questions of a curve was located, and how often locating it by its
     text is wrong where the cohort gives exact spans
-    (:func:`core.runs.tables.location_table`)."""
+    (:func:`core.results.tables.location_table`)."""
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == AUTO else position
     if protocol is None and (summary := known_summary(cohort)) is not None:

@@ -13,8 +13,8 @@ from core import config as settings
 from core.egress import audit
 from core.errors import InputError, UnknownName
 from core.parsing import user_path
-from core.runs.export import MANIFEST, export_run, html_of, read_manifest
-from core.runs.importing import import_run
+from core.results.export import MANIFEST, export_run, html_of, read_manifest
+from core.results.importing import import_run
 from core.storage.files import replacing, use_ordinary_mode
 
 
@@ -32,7 +32,8 @@ def export_html(run: str, file: str | Path) -> Path:
 
 
 def export_bytes(run: str, with_text: bool = False) -> bytes:
-    """A finished run's zip, for a page's download; raises as :func:`core.runs.export_run` does."""
+    """A finished run's zip, for a page's download; raises as
+    :func:`core.results.export.export_run` does."""
     with tempfile.TemporaryDirectory(prefix="midchart-") as place:
         file = Path(place) / f"{run}.zip"
         export_run(run, file, with_text)
@@ -83,7 +84,8 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
 
 
 def open_shipped(run: str) -> dict[str, Any]:
-    """Open one of them read-only, as :func:`core.runs.import_run` does; raises InputErrors."""
+    """Open one of them read-only, as :func:`core.results.importing.import_run` does; raises
+    InputErrors."""
     files = _files()
     if run not in files:
         raise UnknownName("included run", run, tuple(files))

@@ -25,7 +25,7 @@ from core.loaders.kept_questions import (
 )
 from core.loaders.open import cohort_folder
 from core.protocol import Protocol
-from core.runs.reviews import reviewer_name, take_code
+from core.results.reviews import reviewer_name, take_code
 from core.services.cohorts import open_data
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from core.storage.csv import inert

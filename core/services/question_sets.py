@@ -20,8 +20,8 @@ from core.loaders.kept_questions import (
     checked_questions,
 )
 from core.loaders.kept_questions import question_sets as sets_in
+from core.results.items import CUT, EVIDENCE_OUTCOME
 from core.runs.directory import find_run
-from core.runs.items import CUT, EVIDENCE_OUTCOME
 from core.runs.plan import Plan
 from core.runs.status import status
 from core.services.cohorts import open_data

@@ -8,8 +8,8 @@ from pathlib import Path
 from core.egress import audit
 from core.errors import DataError, InputError
 from core.parsing import read_json
+from core.results.reviews import reviews_folder
 from core.runs.directory import RunDirectory, find_run, take_lock
-from core.runs.reviews import reviews_folder
 from core.runs.status import damaged_runs
 from core.storage.files import sync_folder, writing
 

@@ -30,7 +30,7 @@ from core.loaders.locator import evidence_locations
 from core.loaders.position import resolve_position
 from core.protocol import Protocol
 from core.provenance import code_digest
-from core.runs.tables import location_table
+from core.results.tables import location_table
 from core.services.cohorts import cohort_key, cohort_size, open_data, opened
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock, is_locked
@@ -49,8 +49,8 @@ POSITIONS = Place._fields
 class Summary:
     """``counts`` of :func:`core.loaders.check.count_records`; ``places`` of each piece of evidence
     of the answers with several; ``position``: the default protocol's, with its reason; by position
-    the table ``locations`` (:func:`core.runs.tables.location_table`) of the questions that a model
-    answered."""
+    the table ``locations`` (:func:`core.results.tables.location_table`) of the questions that a
+    model answered."""
 
     counts: Counts
     places: Mapping[str, tuple[Place, ...]]

@@ -29,4 +29,9 @@ def test_a_command_loads_what_it_uses_and_no_more():
     )
     loaded = set(done.stdout.split())
     assert "core.services.questions" in loaded
-    assert not loaded & {"core.services.curve", "core.stats", "core.runs.report", "core.synthetic"}
+    assert not loaded & {
+        "core.services.curve",
+        "core.stats",
+        "core.results.report",
+        "core.synthetic",
+    }

@@ -98,7 +98,7 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
         *("core/arms/compressor.py", "core/arms/summaries.py", "core/embedding/embedder.py"),
         *("core/embedding/pairs.py", "core/experiments/forecast/training.py"),
         *("core/experiments/gate/experiment.py", "core/gate/checkpoint.py"),
-        *("core/readers/qwen.py", "core/runs/estimate.py", "core/runs/export.py"),
+        *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),
         *("core/sequences/store.py", "core/services/exports.py", "core/small_reader/tokens.py"),
         *("core/services/summary.py", "core/synthetic/common.py"),
     }

@@ -14,7 +14,7 @@ import pytest
 from core import api
 from core import config as settings
 from core.errors import InputError, UnknownName
-from core.runs.reviews import Distinct, overlap
+from core.results.reviews import Distinct, overlap
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import open_page, page_text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.runs.report import write_tables
+from core.results.report import write_tables
 from core.storage.csv import FORMULA_STARTS, inert, write_sheet
 from pages.ui.shared import tables
 

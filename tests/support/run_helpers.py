@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from core.results.items import rows
 from core.runs.directory import RunDirectory, make_run, take_lock
-from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.queue import status
 from core.runs.spec import read_spec

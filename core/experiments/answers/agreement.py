@@ -1,7 +1,7 @@
 """Agreement of judges with each other, with people, and with themselves.
 
 The unit is the card: the same words in answer to the same question are judged once and count once,
-whichever arms gave them, as in :mod:`core.runs.reviews`. Where a judge's verdicts on copies of
+whichever arms gave them, as in :mod:`core.results.reviews`. Where a judge's verdicts on copies of
 the same words differ, the card has the verdict of most of them, and none where they tie; "cannot
 judge", unparsed and failed verdicts do not count.
 
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
+from core.results.tables import Table, ends, entry_columns, generator, known
 from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import Plan
-from core.runs.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.runs.rows import COUNTS
-from core.runs.tables import Table, ends, entry_columns, generator, known
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from core.stats.clustered import cluster_totals
 from core.stats.reported import agreement_floors, reported_interval, share_floor

@@ -19,6 +19,7 @@ from core.experiments.answers.tables import stage2
 from core.experiments.selection import tables as stage1
 from core.loaders.kept_questions import asked_of_all, checked_questions
 from core.options import Several, Text
+from core.results.reviews import review_tables, reviews_of, with_reviews
 from core.runs import semantic
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
@@ -28,7 +29,6 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructio
 from core.runs.job import Job, reason_of
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.reviews import review_tables, reviews_of, with_reviews
 from core.runs.rows import ANSWERS, VERDICTS
 from core.storage.query import Schema
 from core.storage.rows import RowStore

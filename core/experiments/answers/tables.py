@@ -15,11 +15,9 @@ import numpy as np
 from core.experiments.answers.agreement import agreement, self_agreement
 from core.judges.model.budget import JudgeBudget
 from core.judges.model.options import judge_log
-from core.runs.evidence import UNLOCATED
-from core.runs.facts import facts
-from core.runs.paired import detectable, multiplicity, omnibus, paired, readers
-from core.runs.plan import Plan
-from core.runs.tables import (
+from core.results.facts import facts
+from core.results.paired import detectable, multiplicity, omnibus, paired, readers
+from core.results.tables import (
     ALL_BANDS,
     NOTHING,
     WIDE_BANDS,
@@ -40,6 +38,8 @@ from core.runs.tables import (
     swept_by_k,
     tally,
 )
+from core.runs.evidence import UNLOCATED
+from core.runs.plan import Plan
 from core.stats.clustered import cluster_totals
 from core.stats.intervals import Interval, square_and_add
 from core.stats.reported import reported_interval, share_floor
@@ -68,7 +68,7 @@ def accuracy(plan: Plan, bands: dict[Cell, Counts]) -> Table:
     """One row each arm entry × reader × judge × band; accuracy is null where n is 0.
 
     ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as
-    in :func:`core.runs.tables.share`.
+    in :func:`core.results.tables.share`.
     """
     rows: Table = []
     for (columns, cell), band in product(cells(plan), ALL_BANDS):

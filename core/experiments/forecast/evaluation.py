@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.experiments.forecast.examples import Part
 from core.protocol import Protocol
+from core.results.tables import ends
 from core.runs.rows import number
-from core.runs.tables import ends
 from core.stats.auroc import (
     Placements,
     Ranking,

@@ -20,13 +20,13 @@ from core.experiments.needles.tables import (
     needle_tables,
 )
 from core.options import Different, Options
+from core.results.reviews import review_tables, reviews_of, with_reviews
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.reviews import review_tables, reviews_of, with_reviews
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.types import Cohort, Instruction

@@ -19,15 +19,15 @@ from core.errors import InputError
 from core.experiments.needles.cohort import NeedleCohort
 from core.format import count, interval, p_value, percent, signed
 from core.protocol import Protocol
+from core.results.facts import human_verdicts
+from core.results.paired import ALPHA, POWER, adjust_holm
+from core.results.reviews import reviews_of
+from core.results.tables import Table, cells, ends, failures, generator, known
 from core.runs.directory import find_run
 from core.runs.evidence import Question, question_of
-from core.runs.facts import human_verdicts
 from core.runs.job import Row, reason_of
-from core.runs.paired import ALPHA, POWER, adjust_holm
 from core.runs.plan import Plan
-from core.runs.reviews import reviews_of
 from core.runs.rows import ANSWERS, VERDICTS
-from core.runs.tables import Table, cells, ends, failures, generator, known
 from core.stats.clustered import clustered_bootstrap
 from core.stats.intervals import wilson_interval
 from core.stats.positions import bins_of
@@ -75,7 +75,7 @@ def needle_rows(
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``reviews``: verdicts of people, as in :func:`core.runs.facts.facts`. ``correct`` is null
+    ``reviews``: verdicts of people, as in :func:`core.results.facts.facts`. ``correct`` is null
     where nothing was judged (unparsed or failed).
     """
     answers = store.source("answers")
@@ -107,7 +107,7 @@ def needle_items(run: str, **cell: str | int) -> list[Row]:
     """The items of a needle run in a cell of its tables, a row a verdict, no text.
 
     ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Each row
-    has these, ``instruction`` (for :func:`core.runs.items.item`), ``needle``, ``answer_key``,
+    has these, ``instruction`` (for :func:`core.results.items.item`), ``needle``, ``answer_key``,
     ``outcome``, ``correct``, ``evidence_in_prompt``, ``reached``. Raises UnknownName for an unknown
     run, InputError for a run of another kind or another column.
     """

@@ -15,16 +15,16 @@ from typing import Any
 from core.experiments.replication.paper import Row
 from core.experiments.replication.steps import ARMS, FAULTS, Step, alone, steps
 from core.protocol import Protocol
-from core.runs.diff import compare_runs
+from core.results.diff import compare_runs
+from core.results.parts import counted_store
+from core.results.report import report
+from core.results.reviews import reviews_of, with_reviews
+from core.results.tables import pick
 from core.runs.directory import find_run
-from core.runs.parts import counted_store
 from core.runs.plan import RULE_JUDGES
 from core.runs.planner import digest_of
-from core.runs.report import report
-from core.runs.reviews import reviews_of, with_reviews
 from core.runs.rows import COUNTS
 from core.runs.status import status
-from core.runs.tables import pick
 from core.storage.query import literal
 
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason", "imported")

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
+from core.results.report import report
+from core.results.tables import read_published
 from core.runs.directory import find_run
-from core.runs.report import report
 from core.runs.status import status
-from core.runs.tables import read_published
 from core.synthetic.reference import read_yaml, table_row
 
 Row = dict[str, Any]

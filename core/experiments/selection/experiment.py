@@ -7,6 +7,7 @@ from itertools import chain
 from typing import ClassVar
 
 from core.experiments.selection import tables as stage1
+from core.results.tables import failures
 from core.runs import semantic
 from core.runs.answering import select
 from core.runs.directory import now
@@ -16,7 +17,6 @@ from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmConfig, Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.rows import SELECTIONS, digest, entry_text, item_of
-from core.runs.tables import failures
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.text.prompt import limited, limits

@@ -14,12 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from core.embedding.pairs import require
 from core.options import Count, Known, Options, Several, different
-from core.runs.experiment import EXPERIMENTS
-from core.runs.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Stage1Facts, stage1_facts
-from core.runs.plan import Plan
-from core.runs.rows import SEMANTIC
-from core.runs.semantic import ABOUT
-from core.runs.tables import (
+from core.results.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Stage1Facts, stage1_facts
+from core.results.tables import (
     ALL_BANDS,
     WIDE_BANDS,
     Table,
@@ -32,6 +28,10 @@ from core.runs.tables import (
     run_locations,
     swept_by_k,
 )
+from core.runs.experiment import EXPERIMENTS
+from core.runs.plan import Plan
+from core.runs.rows import SEMANTIC
+from core.runs.semantic import ABOUT
 from core.stats.clustered import cluster_totals, clustered_intervals
 from core.stats.intervals import ratio
 from core.stats.reported import reported_interval, share_floor, share_interval

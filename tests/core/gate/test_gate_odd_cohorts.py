@@ -22,10 +22,10 @@ from core.gate.config import Epoch, PlusRecipe, Recipe
 from core.gate.examples import Split
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.results.report import report
 from core.runs.directory import make_run
 from core.runs.planner import plan
 from core.runs.queue import status
-from core.runs.report import report
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from core.services import training as services

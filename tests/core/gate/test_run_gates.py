@@ -17,10 +17,10 @@ from core.gate.plus.checkpoint import save_plus
 from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.results.items import rows
 from core.runs import gate_checkpoints as pinned
 from core.runs import process as control
 from core.runs.directory import RunDirectory, make_run
-from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.process import resume
 from core.runs.queue import status

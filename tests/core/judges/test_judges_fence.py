@@ -18,7 +18,7 @@ from core.judges import JUDGES
 from core.judges.model.engine import Reply
 from core.judges.model.judge import NAMES, fenced, template
 from core.protocol import PRESETS, Protocol
-from core.runs.diff import compare_runs
+from core.results.diff import compare_runs
 from core.runs.directory import find_run
 from core.types import Answer, Gold, Instruction, Usage
 from tests.support.openai_server import OpenAIFake

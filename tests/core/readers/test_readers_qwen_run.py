@@ -13,11 +13,11 @@ import pytest
 from core.errors import InputError, MissingModel, SpecError, UnknownName
 from core.protocol import parse
 from core.readers.qwen import Qwen
+from core.results.items import rows
+from core.results.report import report
 from core.runs.directory import find_run
-from core.runs.items import rows
 from core.runs.process import children, resume, start, wait
 from core.runs.queue import status
-from core.runs.report import report
 from core.runs.spec import parse_spec
 from core.types import Prompt
 from tests.support.run_helpers import spec, until, write_cohort

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from core import api
-from core.runs.items import disagreements, rows
+from core.results.items import disagreements, rows
+from core.results.report import failed_in_words, report, report_csv
 from core.runs.process import resume, start, wait
 from core.runs.queue import status
-from core.runs.report import failed_in_words, report, report_csv
 from core.runs.status import log_tail
 from tests.support import fault_members
 from tests.support.fault_members import (

@@ -17,7 +17,7 @@ import pytest
 from core.arms.compressor import MODEL
 from core.protocol import parse
 from core.readers import READERS
-from core.runs.items import rows
+from core.results.items import rows
 from core.text.prompt import HEAD, MIDDLE
 from tests.support.compressors import xlm_roberta
 from tests.support.run_helpers import finished_run, workspace_at

@@ -11,8 +11,8 @@ import pytest
 
 from core import api, config
 from core.errors import DataError
+from core.results.reviews import reviews_folder
 from core.runs.directory import RunDirectory, waiting
-from core.runs.reviews import reviews_folder
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 COPY = "20200101-000001-aaaaaa"

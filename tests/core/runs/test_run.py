@@ -13,12 +13,12 @@ import pytest
 from core import cli as command
 from core.cli import meter
 from core.errors import InputError, UnknownName, WorkFailed
+from core.results.importing import RUN_ID
+from core.results.items import compared, different_only, disagreements, item, outcomes, rows
+from core.results.report import report, report_csv
 from core.runs.directory import make_run, run_ids
-from core.runs.importing import RUN_ID
-from core.runs.items import compared, different_only, disagreements, item, outcomes, rows
 from core.runs.process import cancel, resume, start, wait
 from core.runs.queue import status
-from core.runs.report import report, report_csv
 from tests.support.run_helpers import (
     finished_run,
     read_questions,

@@ -8,12 +8,12 @@ import dataclasses
 import pytest
 
 from core.errors import InputError, WorkFailed
+from core.results.items import rows
 from core.runs.cluster.place import on_loopback, read_place
 from core.runs.cluster.pool import MOST_DEATHS, Batch, Pool, batches
 from core.runs.cluster.remote import RayWorker, ShardRows, for_workers
 from core.runs.directory import make_run
 from core.runs.experiment import EXPERIMENTS
-from core.runs.items import rows
 from core.runs.job import Job, Stopped
 from core.runs.plan import ComponentSpec
 from core.runs.planner import open_source, plan

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
+from core.results.items import rows
 from core.runs.directory import make_run
 from core.runs.estimate import preflight
-from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.process import cancel, resume, start, wait
 from core.runs.queue import enqueue, status

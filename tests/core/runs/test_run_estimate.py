@@ -14,8 +14,8 @@ from core.config import audit_file, runs_folder
 from core.errors import InputError
 from core.judges.model.options import HAIKU
 from core.protocol import Protocol
+from core.results.items import rows
 from core.runs.estimate import estimate, writing
-from core.runs.items import rows
 from core.runs.plan import ArmConfig
 from core.storage.jsonl import read_lines
 from core.text import sentences

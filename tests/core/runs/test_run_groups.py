@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from core.errors import WorkFailed
 from core.loaders.open import open_cohort
+from core.results.items import rows
+from core.results.report import report
 from core.runs.answering import select, validated
 from core.runs.evidence import Question
-from core.runs.items import rows
 from core.runs.job import Stopped, outcomes
 from core.runs.plan import ArmConfig
 from core.runs.process import cancel, start
-from core.runs.report import report
 from core.types import Answer, Usage, Verdict
 from tests.support.run_helpers import finished_run, held, spec, until, wait_until
 

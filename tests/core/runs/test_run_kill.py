@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError, WorkFailed
+from core.results.report import report
 from core.runs.process import children, resume, start, wait
 from core.runs.queue import status
-from core.runs.report import report
 from tests.support.run_helpers import (
     ROOT,
     contents,

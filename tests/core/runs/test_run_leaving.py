@@ -14,13 +14,13 @@ from core.cli import main
 from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from core.loaders.data_use import set_data_use
+from core.results.items import item, rows
+from core.results.report import report
 from core.runs.directory import find_run, make_run, take_lock
-from core.runs.items import item, rows
 from core.runs.planner import plan
 from core.runs.presets import write_toml
 from core.runs.process import cancel, children, resume, start, wait
 from core.runs.queue import enqueue, status
-from core.runs.report import report
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from tests.support.claude_server import ClaudeFake

@@ -13,8 +13,8 @@ import pytest
 from core import config as settings
 from core.cli import main
 from core.errors import InputError
+from core.results.items import rows
 from core.runs.directory import RunDirectory, waiting, write_json
-from core.runs.items import rows
 from core.runs.process import cancel, cancel_runs, children, resume, start, wait
 from core.runs.queue import enqueue, status, tick
 from core.runs.status import any_active, last_events, rate

@@ -14,11 +14,11 @@ from core.experiments.curve.rows import _pieces
 from core.loaders.open import open_cohort
 from core.loaders.position import FEW_EVENTS, resolve_position
 from core.protocol import Protocol, parse
+from core.results.items import rows
+from core.results.report import report
 from core.runs.estimate import preflight
 from core.runs.evidence import question_of
-from core.runs.items import rows
 from core.runs.planner import plan
-from core.runs.report import report
 from core.runs.spec import read_spec
 from core.types import Response
 from tests.support.run_helpers import finished_run

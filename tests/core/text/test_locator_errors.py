@@ -10,8 +10,8 @@ from core.loaders.check import check_cohort
 from core.loaders.locator import locator_errors
 from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse
-from core.runs.report import report
-from core.runs.tables import WRONG
+from core.results.report import report
+from core.results.tables import WRONG
 from core.text.locating import locate
 from tests.support.run_helpers import finished_run
 

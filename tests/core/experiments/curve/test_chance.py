@@ -10,9 +10,9 @@ import pytest
 
 from core.arms import ARMS
 from core.protocol import parse
+from core.results.items import rows
+from core.results.report import report
 from core.runs.evidence import question_of
-from core.runs.items import rows
-from core.runs.report import report
 from core.text import content_words, count_tokens, sentences, words
 from core.text.evidence import chance_of_hit
 from core.text.prompt import build_prompt

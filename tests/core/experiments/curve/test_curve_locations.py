@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import api
 from core.errors import InputError
-from core.runs.report import report
+from core.results.report import report
 from tests.support.pages import open_page, page_text
 from tests.support.run_helpers import finished_run, set_workspace, workspace_at
 

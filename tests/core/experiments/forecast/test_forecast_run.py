@@ -18,12 +18,12 @@ from core.experiments.forecast.spec import most_of
 from core.experiments.forecast.tables import finding, in_words, summary
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
+from core.results.report import report, report_csv
 from core.runs import queue
 from core.runs.directory import find_run, make_run, run_ids
 from core.runs.planner import plan
 from core.runs.process import cancel, start
 from core.runs.queue import status
-from core.runs.report import report, report_csv
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
 from core.services.curve import attention_map

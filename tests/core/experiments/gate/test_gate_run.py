@@ -20,11 +20,11 @@ from core.gate.examples import Split, hashing_of
 from core.gate.trainer import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
+from core.results.items import rows
+from core.results.report import report
 from core.runs.directory import RunDirectory, make_run
-from core.runs.items import rows
 from core.runs.planner import plan
 from core.runs.queue import status
-from core.runs.report import report
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from core.stats.reported import share_interval

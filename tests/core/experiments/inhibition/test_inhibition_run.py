@@ -12,13 +12,13 @@ from core import api
 from core.errors import InputError, SpecError, UnknownName
 from core.experiments.inhibition.experiment import items
 from core.experiments.inhibition.training import DecoderTrainer
+from core.results.export import export_run, reproduce
+from core.results.importing import import_run
+from core.results.report import report
 from core.runs.directory import find_run, make_run
 from core.runs.estimate import preflight
-from core.runs.export import export_run, reproduce
-from core.runs.importing import import_run
 from core.runs.planner import plan
 from core.runs.queue import status
-from core.runs.report import report
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
 from tests.support.inhibition_rows import CONTROLS, GATED, make_rows, options

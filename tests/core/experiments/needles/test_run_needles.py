@@ -12,14 +12,14 @@ from core.errors import InputError, SpecError
 from core.experiments.needles.tables import SERIES, _counted, contrasts, in_words, needle_items
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.results.items import asked_of, item, rows
+from core.results.report import report
+from core.results.reviews import add_review, review_cards, reviewers
 from core.runs.estimate import estimate
 from core.runs.experiment import EXPERIMENTS
-from core.runs.items import asked_of, item, rows
 from core.runs.plan import ComponentSpec
 from core.runs.process import start
 from core.runs.queue import status
-from core.runs.report import report
-from core.runs.reviews import add_review, review_cards, reviewers
 from core.runs.spec import parse_spec
 from core.text import count_tokens, sentences
 from core.text.prompt import line_text

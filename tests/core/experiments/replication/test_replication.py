@@ -22,7 +22,7 @@ from core.experiments.replication import paper as figures
 from core.experiments.replication.paper import TABLES, paper_rows
 from core.experiments.replication.steps import ARMS, FAULTS, REPORTING, alone, steps
 from core.protocol import PRESETS, parse
-from core.runs.tables import read_published
+from core.results.tables import read_published
 from core.services import replication
 from pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses

@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import UnknownName
 from core.experiments.answers.tables import stage2
-from core.runs.facts import facts
-from core.runs.paired import adjust, difference, paired, resampled
+from core.results.facts import facts
+from core.results.paired import adjust, difference, paired, resampled
 from core.runs.plan import ComponentSpec
 from core.runs.rows import SEMANTIC, blank
 from core.stats.paired import mcnemar_exact

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 from core.cli import main
-from core.runs.diff import compare_runs
+from core.results.diff import compare_runs
+from core.results.export import export_run
+from core.results.importing import import_run
+from core.results.report import methods, report
 from core.runs.directory import RunDirectory, find_run
-from core.runs.export import export_run
-from core.runs.importing import import_run
-from core.runs.report import methods, report
 from tests.support.run_helpers import continue_run, finished_run, spec
 
 CHANGED = "no longer match the SHA-256 digests"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import InputError, UnknownName
+from core.results.facts import facts
+from core.results.paired import detectable, paired
+from core.results.parts import counted_store
+from core.results.reviews import review_verdicts, reviews_of, with_reviews
 from core.runs.directory import RunDirectory, find_run
 from core.runs.experiment import EXPERIMENTS
-from core.runs.facts import facts
-from core.runs.paired import detectable, paired
-from core.runs.parts import counted_store
 from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
-from core.runs.reviews import review_verdicts, reviews_of, with_reviews
 from core.runs.status import status
 from core.storage.query import literal
 from core.storage.rows import RowStore

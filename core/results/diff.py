@@ -1,7 +1,8 @@
 """Differences between runs, the first being the baseline: in their specs and in their results.
 
 Results are compared on the instructions that both runs scored, as arms are within a run
-(:mod:`core.runs.paired`); Holm's adjustment is over the comparisons of one run with the baseline.
+(:mod:`core.results.paired`); Holm's adjustment is over the comparisons of one run with the
+baseline.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import InputError
+from core.results.facts import facts
+from core.results.paired import adjust, difference, no_pair, resampled
+from core.results.parts import counted_store, part_of
+from core.results.reviews import reviews_of, with_reviews
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.evidence import UNLOCATED
-from core.runs.facts import facts
-from core.runs.paired import adjust, difference, no_pair, resampled
-from core.runs.parts import counted_store, part_of
 from core.runs.plan import RULE_JUDGES, Plan
-from core.runs.reviews import reviews_of, with_reviews
 from core.runs.status import status
 
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ class _Run:
     cells: Mapping[str, Mapping[Cell, Right]]
     """By measure."""
     people: tuple[str, ...]
-    """The judges who are people (:mod:`core.runs.reviews`)."""
+    """The judges who are people (:mod:`core.results.reviews`)."""
     cut_at: Mapping[Cell, Mapping[str, int]]
     """Tokens of the prompts that lost anything, by instruction."""
 
@@ -59,7 +60,7 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
     each run's share, the ``difference`` (that run minus the baseline) with both intervals, p and
     Holm's p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and
     ``bound_high`` of the difference over all that these could have been, and the ``verdict``
-    (:func:`core.runs.paired.conclusion`). Where evidence in the prompt is compared,
+    (:func:`core.results.paired.conclusion`). Where evidence in the prompt is compared,
     ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions whose evidence was
     kept and then cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the shortest and
     the longest prompt that lost anything. ``notes``: warnings on reading them.

@@ -14,11 +14,11 @@ from typing import Any
 from core.errors import DataError, InputError
 from core.loaders.position import position_in_words
 from core.parsing import read_json, user_path
+from core.results.parts import ALL, SEEN, TEST, Part, counted_store, part_of
+from core.results.reviews import reviewers_of, reviews_of
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.experiment import EXPERIMENTS, Table
-from core.runs.parts import ALL, SEEN, TEST, Part, counted_store, part_of
 from core.runs.plan import BUFFER_ALONE, Plan
-from core.runs.reviews import reviewers_of, reviews_of
 from core.runs.status import status
 from core.storage.csv import write_sheet
 from core.storage.damage import damage_warnings
@@ -39,8 +39,8 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     ``position``: which one of the evidence its bands go by, and why
     (:func:`core.loaders.position.resolve_position`, and in ``words``); null where it has none.
     Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
-    ``part`` of the patients that it counts (:func:`core.runs.parts.part_of`), and ``part`` of the
-    report says how many they are.
+    ``part`` of the patients that it counts (:func:`core.results.parts.part_of`), and ``part`` of
+    the report says how many they are.
     """
     folder = find_run(run)
     plan = folder.plan()

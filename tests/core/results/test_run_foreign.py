@@ -15,11 +15,11 @@ import pytest
 
 from core import api
 from core.errors import InputError, MidchartError, UnknownName
+from core.results.export import export_run
+from core.results.importing import import_run
+from core.results.reviews import reviews_folder
 from core.runs.directory import find_run, make_run, run_ids, take_lock
-from core.runs.export import export_run
-from core.runs.importing import import_run
 from core.runs.planner import plan
-from core.runs.reviews import reviews_folder
 from core.runs.spec import read_spec
 from tests.support.exports import nothing_left, sealed
 from tests.support.run_helpers import finished_run, members_place, spec, write_cohort

@@ -30,12 +30,12 @@ from typing import Any
 from core.errors import DataError, DataUseError, InputError, MidchartError
 from core.loaders.open import open_cohort
 from core.parsing import read_json, user_path
+from core.results.report import report, write_tables
+from core.results.reviews import review_files
 from core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, now, write_json
 from core.runs.gate_checkpoints import NOTE
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from core.runs.presets import read_toml, write_toml
-from core.runs.report import report, write_tables
-from core.runs.reviews import review_files
 from core.runs.spec import gathering, parse_spec, token_twins
 from core.runs.status import state_of
 from core.storage.files import use_ordinary_mode
@@ -52,7 +52,7 @@ DRAWN = 60
 
 
 def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """One HTML document of a report (:func:`core.runs.report.report`).
+    """One HTML document of a report (:func:`core.results.report.report`).
 
     ``facts``: names and values shown at the end (versions, digests, seed).
     """

@@ -17,13 +17,13 @@ from core.cli import main
 from core.egress import audit
 from core.errors import DataUseError, InputError
 from core.loaders.data_use import set_data_use
-from core.runs import importing
-from core.runs.export import MANIFEST, export_run, interval_columns, kept_columns, report_html
-from core.runs.importing import import_run
-from core.runs.items import rows
+from core.results import importing
+from core.results.export import MANIFEST, export_run, interval_columns, kept_columns, report_html
+from core.results.importing import import_run
+from core.results.items import rows
+from core.results.report import report
 from core.runs.process import cancel, resume
 from core.runs.queue import status
-from core.runs.report import report
 from core.runs.rows import ANSWERS, SELECTIONS, VERDICTS
 from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 from tests.support.run_helpers import DRUGS, finished_run

@@ -9,9 +9,9 @@ import pytest
 
 from core.cli import main
 from core.errors import InputError, UnknownName
-from core.runs.diff import changed_questions, compare_runs
+from core.results.diff import changed_questions, compare_runs
+from core.results.items import different_only, rows
 from core.runs.directory import make_run, write_json
-from core.runs.items import different_only, rows
 from core.runs.planner import plan
 from core.runs.rows import SELECTIONS, blank
 from core.runs.spec import read_spec

@@ -4,7 +4,7 @@ Temporary tables of Stage 2: ``answered``, a row an answer; ``verdict_rows``, a 
 ``judged``, the verdicts of repeat 0 with columns of their answers (``semantic`` where entailment
 was scored); ``patients``, a record's number; ``cards``, an answer's number among distinct answers.
 Names are an enumerated type and answers, questions and patients are numbers: a million verdicts are
-grouped in a tenth of a second. Human verdicts (:mod:`core.runs.reviews`) are added to the run's.
+grouped in a tenth of a second. Human verdicts (:mod:`core.results.reviews`) are added to the run's.
 """
 
 from __future__ import annotations
