@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from core.judges import JUDGES
 from core.judges.claude import Claude
-from core.judges.model.engine import Engine, ServedEngine
-from core.judges.model.options import BlindOptions
+from core.judges.language_model import Engine, ServedEngine
+from core.judges.model_options import BlindOptions
 
 
 @JUDGES.register("blind")

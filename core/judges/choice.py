@@ -7,8 +7,7 @@ option is incorrect. A question without options is a failed verdict.
 from __future__ import annotations
 
 from core.judges import JUDGES
-from core.judges.offline import no_answer
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal, no_answer
 from core.protocol import Protocol
 from core.text.options import LETTERS, chosen_option, correct_option
 from core.types import Answer, Gold, Instruction, Verdict

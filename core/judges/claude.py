@@ -11,10 +11,9 @@ from typing import Any
 
 from core.egress import CLOSED, Gate
 from core.judges import JUDGES
-from core.judges.model.claude_engine import ClaudeEngine
-from core.judges.model.engine import Engine
-from core.judges.model.judge import LanguageJudge, Watch, ignore
-from core.judges.model.options import ClaudeOptions, judge_log
+from core.judges.claude_service import ClaudeEngine
+from core.judges.language_model import Engine, LanguageJudge, Watch, ignore
+from core.judges.model_options import ClaudeOptions, judge_log
 from core.protocol import Protocol
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 
 from core.judges import JUDGES
-from core.judges.offline import OfflineJudge
-from core.judges.refusal import is_refusal
+from core.judges.rules import OfflineJudge, is_refusal
 from core.judges.values import Day, Quantity, quantities, take_dates
 from core.text import words
 from core.types import Outcome

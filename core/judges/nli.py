@@ -14,8 +14,7 @@ from pydantic import Field
 
 from core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
 from core.judges import JUDGES
-from core.judges.offline import texts_of
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal, texts_of
 from core.options import Configurable, Options
 from core.protocol import Protocol
 from core.types import Answer, Gold, Instruction, Verdict

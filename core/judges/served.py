@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from core.judges import JUDGES
-from core.judges.model.engine import ServedEngine
-from core.judges.model.judge import LanguageJudge
-from core.judges.model.options import ServedOptions
+from core.judges.language_model import LanguageJudge, ServedEngine
+from core.judges.model_options import ServedOptions
 
 
 @JUDGES.register("served")

@@ -9,7 +9,7 @@ answers that repeat the question's vocabulary, as the paper reports.
 from __future__ import annotations
 
 from core.judges import JUDGES
-from core.judges.offline import OfflineJudge
+from core.judges.rules import OfflineJudge
 from core.text import words
 from core.types import Outcome
 

@@ -23,7 +23,7 @@ from core import config as settings
 from core.egress import audit
 from core.errors import InputError, NotPermitted, UnknownName
 from core.identity import person
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.options import Options, Whole
 from core.results.tables import pick
 from core.runs.directory import RunDirectory, find_run, now

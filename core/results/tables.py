@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from core import config as settings
-from core.judges.failure import FAILURE_KINDS
+from core.judges.rules import FAILURE_KINDS
 from core.runs.evidence import UNLOCATED
 from core.runs.plan import ArmConfig, Plan
 from core.runs.rows import LOCATION
@@ -257,7 +257,7 @@ def failures(store: RowStore, plan: Plan) -> Table:
 
 
 def failure_kinds(ask: Ask, plan: Plan) -> Table:
-    """Answers judged wrong by kind (rules: :mod:`core.judges.failure`): count, share, examples.
+    """Answers judged wrong by kind (rules: :mod:`core.judges.rules`): count, share, examples.
 
     ``n`` is the number judged wrong whose kind is known; kinds that do not occur have no row.
     """

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from core.errors import MidchartError, WorkFailed
 from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
-from core.judges.failure import failure_kind
-from core.judges.offline import reference_of
+from core.judges.rules import failure_kind, reference_of
 from core.protocol import Protocol
 from core.runs.directory import now
 from core.runs.evidence import Question, buffer_claims

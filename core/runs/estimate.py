@@ -2,7 +2,7 @@
 
 Nothing is written, sent or loaded. Tokens are estimated from a few records spread over the cohort
 and from the arms' budgets; costs rest on the judges' price table
-(:mod:`core.judges.model.prices`).
+(:mod:`core.judges.model_options`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
 
-from core.judges.failure import FAILURE_KINDS
+from core.judges.rules import FAILURE_KINDS
 from core.runs.evidence import UNLOCATED
 from core.runs.plan import Plan
 from core.storage.query import Schema, literal

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import InputError, WorkFailed
 from core.identity import person
-from core.judges.model.options import judge_log
+from core.judges.model_options import judge_log
 from core.runs import queue
 from core.runs.cluster.place import named_cluster, read_place
 from core.runs.directory import RunDirectory, find_run, make_run, take_lock

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, UnknownName
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.loaders.gold import gold_under
 from core.loaders.kept_questions import (
     LONGEST_NAME,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from core.arms import ARMS
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.readers.small import Small, answerable

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from core.judges.failure import FAILURE_KINDS
+from core.judges.rules import FAILURE_KINDS
 from pages.ui import state
 from pages.ui.arms import comparison, questions
 from pages.ui.shared import chart, results

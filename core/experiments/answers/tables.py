@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from core.experiments.answers.agreement import agreement, self_agreement
-from core.judges.model.budget import JudgeBudget
-from core.judges.model.options import judge_log
+from core.judges.claude_service import JudgeBudget
+from core.judges.model_options import judge_log
 from core.results.facts import facts
 from core.results.paired import detectable, multiplicity, omnibus, paired, readers
 from core.results.tables import (
@@ -265,7 +265,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
     """Accuracy where a published fault struck and where not.
 
     Two rows an arm entry × reader × judge for each fault that struck at all; ``continuations``
-    are answers that carry the record on instead of answering (:mod:`core.judges.failure`).
+    are answers that carry the record on instead of answering (:mod:`core.judges.rules`).
     """
     rows: Table = []
     continuation = "failure_kind = 'continuation'"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from core.errors import DataError, InputError, UnknownName
 from core.judges.exact import Exact, reference_polarity
-from core.judges.offline import reference_of
+from core.judges.rules import reference_of
 from core.judges.values import quantities, take_dates
 from core.loaders.gold import gold_under
 from core.protocol import Protocol

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.judges import JUDGES
-from core.judges.offline import OfflineJudge
-from core.judges.refusal import is_refusal
+from core.judges.rules import OfflineJudge, is_refusal
 from core.judges.values import Day, quantities, take_dates
 from core.protocol import Protocol
 from core.types import Answer, Gold, Instruction, Verdict

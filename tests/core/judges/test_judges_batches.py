@@ -9,9 +9,8 @@ import pytest
 
 from core.client.calls import RetryPolicy
 from core.judges import JUDGES
-from core.judges.model.batches import BatchState
-from core.judges.model.claude_api import tokens_at_most
-from core.judges.model.options import judge_log
+from core.judges.claude_service import BatchState, tokens_at_most
+from core.judges.model_options import judge_log
 from core.protocol import Protocol
 from core.storage.jsonl import read_lines
 from core.types import Answer, Gold, Instruction

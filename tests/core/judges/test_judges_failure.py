@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.judges.failure import FAILURE_KINDS, failure_kind
+from core.judges.rules import FAILURE_KINDS, failure_kind
 
 QUESTION = "What treatment was chosen for the rash?"
 REFERENCE = "clobetasol 0.05 % ointment (July 2008)"

@@ -15,8 +15,7 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from core.judges import JUDGES
-from core.judges.model.engine import Reply
-from core.judges.model.judge import NAMES, fenced, template
+from core.judges.language_model import NAMES, Reply, fenced, template
 from core.protocol import PRESETS, Protocol
 from core.results.diff import compare_runs
 from core.runs.directory import find_run

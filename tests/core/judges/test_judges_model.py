@@ -13,12 +13,9 @@ from core.client.calls import RetryPolicy
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingKey
 from core.judges import JUDGES
-from core.judges.model.budget import BudgetSpent, JudgeBudget
-from core.judges.model.claude_api import tokens_at_most
-from core.judges.model.claude_engine import cache_chains
-from core.judges.model.engine import Request
-from core.judges.model.judge import fill, read_yes_no
-from core.judges.model.prices import PRICES, Price, about, price_of
+from core.judges.claude_service import BudgetSpent, JudgeBudget, cache_chains, tokens_at_most
+from core.judges.language_model import Request, fill, read_yes_no
+from core.judges.model_options import PRICES, Price, estimated_tokens, price_of
 from core.protocol import Protocol
 from core.storage.jsonl import read_lines
 from core.types import Answer, Gold, Instruction
@@ -341,7 +338,7 @@ def test_prices_come_from_the_table_or_the_options():
 def test_a_prompt_never_has_more_tokens_than_reserved(text):
     request = Request(text, "")
     assert tokens_at_most(request) >= len(text.encode("utf-8", "replace"))
-    assert about(len(text)) <= tokens_at_most(request)
+    assert estimated_tokens(len(text)) <= tokens_at_most(request)
 
 
 def test_prompts_are_cached_only_if_it_saves_money(server):

@@ -9,7 +9,7 @@ import pytest
 from core.arms import ARMS
 from core.embedding.embedder import Embedder
 from core.errors import InputError
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.protocol import Protocol, parse
 from core.readers import READERS
 from core.readers.abstaining import coverage

@@ -11,7 +11,7 @@ import pytest
 
 from core import weights
 from core.errors import MissingModel
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.protocol import Protocol
 from core.readers import small
 from core.readers.small import REFUSAL, Small, answerable

@@ -12,7 +12,7 @@ from core.arms import ARMS
 from core.cli import main
 from core.config import audit_file, runs_folder
 from core.errors import InputError
-from core.judges.model.options import HAIKU
+from core.judges.model_options import HAIKU
 from core.protocol import Protocol
 from core.results.items import rows
 from core.runs.estimate import estimate, writing

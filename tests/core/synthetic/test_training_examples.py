@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError, WorkFailed
-from core.judges.refusal import is_refusal
+from core.judges.rules import is_refusal
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical

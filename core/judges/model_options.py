@@ -1,8 +1,8 @@
-"""Options of judges that ask a language model, and the estimate of what a call uses."""
+"""Options of judges that ask a language model, prices of Claude, and what a call costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +13,83 @@ from core import config as settings
 from core.config import Secret
 from core.egress import Address, key_at, read_address
 from core.errors import InputError, MissingKey
-from core.judges.model.prices import DATE, Price, about, price_of
 from core.options import Options
 
-CLAUDE = "https://api.anthropic.com"
+_PRICE_DATE = "2026-11-21"
+_BATCH = 0.5
+_CACHE_WRITE, _CACHE_READ = 1.25, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens read and written.
+
+    ``cached_from``: least tokens of a prompt's start that can be cached (0: not known, never
+    cached). ``temperature``: whether the model takes one.
+    """
+
+    read: float
+    written: float
+    cached_from: int = 0
+    temperature: bool = False
+
+    def of(
+        self, read: int, written: int, cached: int = 0, stored: int = 0, batch: bool = False
+    ) -> float:
+        """Dollars for a call: tokens read, written, read from the cache, stored in it."""
+        cost = (
+            (read + _CACHE_READ * cached + _CACHE_WRITE * stored) * self.read
+            + written * self.written
+        ) / 1e6
+        return cost * _BATCH if batch else cost
+
+
+PRICES: dict[str, Price] = {
+    "claude-haiku-4-5": Price(1.0, 5.0, 4096, True),
+    "claude-sonnet-4-5": Price(3.0, 15.0, 1024, True),
+    # The documentation says 1,024 for this one; caches were seen from 2,048 on.
+    "claude-sonnet-4-6": Price(3.0, 15.0, 2048, True),
+    "claude-opus-4-5": Price(5.0, 25.0, 4096, True),
+    "claude-opus-4-6": Price(5.0, 25.0, 4096, True),
+    "claude-opus-5": Price(5.0, 25.0, 512),
+    "claude-sonnet-5-5": Price(2.0, 10.0, 1024),
+    "claude-opus-5-5": Price(4.0, 20.0, 512),
+}
+"""By model id without its date. Haiku 5.5 is left out: its price depends on the prompt's length,
+so it takes the options."""
+
+
+def price_of(model: str, price_in: float = 0.0, price_out: float = 0.0) -> Price | None:
+    """The price of a model by the options, else by the table; None where neither has one.
+
+    Raises InputError for one price without the other, or a negative one.
+    """
+    known = next((p for name, p in PRICES.items() if _is(model, name)), None)
+    if not price_in and not price_out:
+        return known
+    if not (0 < price_in < 1e6 and 0 < price_out < 1e6):
+        raise InputError(
+            "'price_in' and 'price_out' are US dollars per million tokens, both above 0"
+        )
+    return replace(known or Price(0.0, 0.0), read=float(price_in), written=float(price_out))
+
+
+def _is(model: str, name: str) -> bool:
+    """Whether ``model`` is ``name`` or ``name`` with a date."""
+    rest = model.removeprefix(name)
+    return rest != model and (
+        not rest or (rest[0] == "-" and len(rest) == 9 and rest[1:].isdigit())
+    )
+
+
+def estimated_tokens(characters: int) -> int:
+    """An estimate, rather high, of the tokens of so many characters of English."""
+    return -(-characters * 2 // 7)
+
+
+_CLAUDE = "https://api.anthropic.com"
 HAIKU = "claude-haiku-4-5-20251001"
-CLAUDE_KEY, SERVED_KEY = "ANTHROPIC_API_KEY", "MIDCHART_SERVED_KEY"
+_CLAUDE_KEY, SERVED_KEY = "ANTHROPIC_API_KEY", "MIDCHART_SERVED_KEY"
 Seconds = Annotated[float, Field(gt=0, lt=86_400)]
 Dollars = Annotated[float, Field(ge=0, lt=1e6)]
 
@@ -81,7 +152,7 @@ class ClaudeOptions(JudgeOptions):
 
     model: str = HAIKU
     """The model's id."""
-    base_url: str = CLAUDE
+    base_url: str = _CLAUDE
     """The API, or a gateway with the same interface."""
     stream: bool = False
     """Whether the reply is streamed."""
@@ -157,10 +228,10 @@ def claude_key(address: Address) -> Secret | None:
 
     Raises MissingKey.
     """
-    key = key_at(address, CLAUDE_KEY)
+    key = key_at(address, _CLAUDE_KEY)
     if key is None and address.host == settings.CLAUDE_HOST:
         raise MissingKey(
-            f"{CLAUDE_KEY} is not set; put it in the environment or in .streamlit/secrets.toml"
+            f"{_CLAUDE_KEY} is not set; put it in the environment or in .streamlit/secrets.toml"
         )
     return key
 
@@ -172,7 +243,7 @@ def judge_log(folder: Path | None, label: str) -> Path | None:
     return folder / "judging" / f"{blake2b(label.encode(), digest_size=8).hexdigest()}.jsonl"
 
 
-VERDICT_TOKENS = 4
+_VERDICT_TOKENS = 4
 """Tokens of a verdict of one word and what surrounds it."""
 
 
@@ -192,8 +263,11 @@ def estimate_call(
     options: JudgeOptions, shared: float, response: float, sighted: bool
 ) -> CallEstimate:
     """A call whose prompt has ``shared`` characters besides the response, and so many in it."""
-    start, price, model = about(round(shared)), options.price, options.model
-    read, written = start + about(round(response)), min(VERDICT_TOKENS, options.max_tokens)
+    start, price, model = estimated_tokens(round(shared)), options.price, options.model
+    read, written = (
+        start + estimated_tokens(round(response)),
+        min(_VERDICT_TOKENS, options.max_tokens),
+    )
     if price is None:
         return CallEstimate(read, written, None, "not used", f"no price of {model} is known")
     batch: bool = getattr(options, "batch", False)
@@ -210,5 +284,5 @@ def estimate_call(
         )
     else:
         caching = f"on: prompts on one question share about {start:,} tokens"
-    basis = f"prices of {DATE}" + (", halved for a batch" if batch else "")
+    basis = f"prices of {_PRICE_DATE}" + (", halved for a batch" if batch else "")
     return CallEstimate(read, written, price.of(read, written, batch=batch), caching, basis)

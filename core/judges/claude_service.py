@@ -1,0 +1,711 @@
+"""Claude as the model of a judge: budget, single calls, and batches that survive a killed run.
+
+Without ``batch`` every prompt is one call, ``concurrency`` at a time. Prompts that share a start
+worth caching are sent one after another, so that the second reads what the first stored.
+Temperature is 0 for the models that take one; the API's version 2026-10-21 refuses the field, so
+such calls name the version before it. Every verdict's usage says which temperature was used.
+
+Before each call its highest possible cost is reserved, afterwards its cost is recorded; both are
+lines of a log in the run's folder, so the calls of a killed worker count, at their highest, when
+the run is resumed. A call is made only where spent, reserved and highest cost together stay within
+the budget.
+
+The Message Batches API takes half the price; results come within a day. A batch is noted in the
+run's folder before it is awaited: first the intent, then its id. A resumed run collects the noted
+batches before it submits another; a batch whose id was lost is searched among the account's
+latest, and is this run's where its results carry the run's claim. A request's ``custom_id`` is the
+hash of its prompt, its batch's claim and a count, so results are matched by content. A result is
+noted as taken once its verdict is written.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Container, Generator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from core.client.calls import (
+    Caller,
+    CallFailed,
+    RetryPolicy,
+    broken_response,
+    call_failure,
+    error_body,
+    map_concurrently,
+    quiet_clients,
+    token_count,
+    typed_failure,
+)
+from core.config import Secret
+from core.egress import Gate, Permit
+from core.errors import MidchartError
+from core.judges.language_model import IndexedReply, Reply, Request
+from core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
+from core.storage.jsonl import add_line, read_lines
+from core.types import Usage
+
+
+class BudgetSpent(CallFailed):
+    """The next call could exceed the budget."""
+
+
+class JudgeBudget:
+    """The budget of one judge in one run, safe between threads.
+
+    ``file``: its log (None: in memory only). ``budget_usd``: US dollars it may spend in this run,
+    resumes included; 0 is no limit, and nothing is reserved then.
+    """
+
+    def __init__(self, file: Path | None, budget_usd: float = 0.0) -> None:
+        self.file, self.limit = file, budget_usd
+        self.spent = 0.0
+        self._reserved: dict[str, float] = {}
+        self._charged: set[str] = set()
+        self._changed = threading.Condition()
+        for line in read_lines(file) if file is not None else ():
+            if line.get("event") == "reserved":
+                self._reserved[line["id"]] = line["usd"]
+            elif line.get("event") == "spent":
+                self._reserved.pop(line["id"], None)
+                self._charged.add(line["id"])
+                self.spent += line["usd"]
+            elif line.get("event") == "budget" and self.limit:
+                self.limit = line["usd"]  # raised when the run was resumed
+
+    @property
+    def reserved(self) -> float:
+        """US dollars reserved for calls whose cost is not known."""
+        with self._changed:
+            return sum(self._reserved.values())
+
+    def charge_lost(self, open_claims: Container[str] = ()) -> None:
+        """Count a killed worker's reservations as spent, except ``open_claims``."""
+        with self._changed:
+            lost = [claim for claim in self._reserved if claim not in open_claims]
+        for claim in lost:
+            self.charge(claim)
+
+    @property
+    def left(self) -> float:
+        """US dollars neither spent nor reserved; infinite without a budget."""
+        with self._changed:
+            return self._left()
+
+    def _left(self) -> float:
+        if not self.limit:
+            return float("inf")
+        return self.limit - self.spent - sum(self._reserved.values())
+
+    def reserve(self, most: float) -> str:
+        """Reserve a call's highest cost; returns the reservation's id.
+
+        Waits while calls under way may release something. Raises BudgetSpent.
+        """
+        claim = secrets.token_hex(8)
+        with self._changed:
+            while most > self._left() and self._reserved and most <= self.limit - self.spent:
+                self._changed.wait()
+            if most > self._left():
+                raise BudgetSpent(
+                    f"the budget of ${self.limit:.4f} for this judge is used up: "
+                    f"${self.spent:.4f} spent, and this call could cost ${most:.4f}; resume the "
+                    "run with a larger --budget to go on"
+                )
+            self._reserved[claim] = most
+        if self.limit:
+            self._note("reserved", id=claim, usd=most)
+        return claim
+
+    def charge(self, claim: str, cost: float | None = None) -> None:
+        """Record, once, the cost of a reservation's call; None leaves it at the amount reserved."""
+        with self._changed:
+            if claim in self._charged:
+                return
+            self._charged.add(claim)
+            usd = self._reserved.get(claim, 0.0) if cost is None else cost
+        self._note("spent", id=claim, usd=usd)
+        with self._changed:
+            self._reserved.pop(claim, None)
+            self.spent += usd
+            self._changed.notify_all()
+
+    def _note(self, event: str, **facts: Any) -> None:
+        if self.file is not None:
+            add_line(self.file, {"event": event, **facts})
+
+
+_BEFORE = "2023-06-01"
+"""The API version that takes a temperature."""
+_BYTES_AROUND = 64
+"""Most tokens of a request besides its text."""
+
+
+def tokens_at_most(request: Request) -> int:
+    """An upper bound of a request's tokens, as a token holds at least one byte."""
+    return len(request.prompt.encode("utf-8", "replace")) + _BYTES_AROUND
+
+
+class _ClaudeAPI:
+    """A connection to the Claude API or a compatible gateway, safe between threads."""
+
+    def __init__(self, permit: Permit, key: Secret | None, options: ClaudeOptions) -> None:
+        self.permit, self.options, self.price = permit, options, options.price
+        self.service = permit.address.host
+        self.temperature = self.price is not None and self.price.temperature
+        self._key = key
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    @property
+    def client(self) -> Any:
+        """The client, created on first use."""
+        with self._lock:
+            if self._client is None:
+                import anthropic
+
+                from core.client.limits import LimitedClient
+
+                quiet_clients()
+                timeout = self.options.timeout
+                self._client = anthropic.Anthropic(
+                    api_key=self._key.reveal() if self._key else "none",
+                    base_url=self.permit.address.url,
+                    max_retries=0,  # core.client.calls retries, in step with the other calls
+                    timeout=timeout,
+                    http_client=LimitedClient(self.service, timeout, **self.permit.client()),
+                    open_telemetry=False,
+                )
+            return self._client
+
+    def extra(self) -> dict[str, Any]:
+        """Keyword arguments of a request besides its parameters."""
+        return {"extra_headers": {"anthropic-version": _BEFORE}} if self.temperature else {}
+
+    def parameters(self, request: Request, cached: bool) -> dict[str, Any]:
+        """A message's parameters; ``cached``: its start is stored in the prompt cache."""
+        content: Any = request.prompt
+        if cached:
+            start = {"type": "text", "text": request.start, "cache_control": {"type": "ephemeral"}}
+            content = [start, {"type": "text", "text": request.rest}]
+        return {
+            "model": self.options.model,
+            "max_tokens": self.options.max_tokens,
+            "messages": [{"role": "user", "content": content}],
+        }
+
+    def ask(self, request: Request, cached: bool = False) -> Reply:
+        """The model's reply; raises CallFailed."""
+        tempered = self.temperature
+        try:
+            message = self._message(request, cached, tempered)
+        except _NoTemperature:
+            self.temperature = tempered = False
+            message = self._message(request, cached, tempered)
+        return self.read_message(message, "alone", tempered)
+
+    def _message(self, request: Request, cached: bool, tempered: bool) -> Any:
+        parameters = self.parameters(request, cached)
+        if tempered:
+            parameters |= {"extra_body": {"temperature": 0}, **self.extra()}
+        client = self.client
+        try:
+            if not self.options.stream:
+                return client.messages.create(**parameters)
+            with client.messages.stream(**parameters) as stream:
+                return stream.get_final_message()
+        except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
+            if tempered and _about("temperature", error):
+                raise _NoTemperature from None
+            raise self.failure(error) from None
+
+    def failure(self, error: Exception) -> CallFailed:
+        """An error of the client as a CallFailed."""
+        if _about("credit balance", error):
+            return CallFailed(f"{self.service} says that the account's credit is used up")
+        return call_failure(error, self.service)
+
+    def read_message(self, message: Any, how: str, tempered: bool) -> Reply:
+        """The reply in a message; raises CallFailed for any other form than the API's."""
+        content, usage = getattr(message, "content", None), getattr(message, "usage", None)
+        read, written = getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)
+        stopped = getattr(message, "stop_reason", None)
+        if (
+            not isinstance(content, list)
+            or type(read) is not int
+            or type(written) is not int
+            or not isinstance(stopped, str)
+        ):
+            raise broken_response(self.service)
+        texts = [getattr(part, "text", None) for part in content]  # thinking has no text
+        text = "".join(part for part in texts if isinstance(part, str)).strip()
+        cached = token_count(usage, "cache_read_input_tokens")
+        stored = token_count(usage, "cache_creation_input_tokens")
+        batch = how == "batch"
+        cost = self.price.of(read, written, cached, stored, batch) if self.price else None
+        temperature = "temperature 0" if tempered else "the model's own temperature"
+        model = getattr(message, "model", None)
+        usage = Usage(
+            model if isinstance(model, str) else self.options.model,
+            read + cached + stored,
+            written,
+            cached,
+            cost,
+            f"{how}, {temperature}",
+        )
+        if not text and stopped == "max_tokens":
+            raise _NoText(self.options.max_tokens, usage)
+        return Reply(text, usage, stopped == "refusal")
+
+    def max_cost(self, request: Request, cached: bool = False, batch: bool = False) -> float:
+        """An upper bound of a request's cost in US dollars (0 where no price is known)."""
+        if self.price is None:
+            return 0.0
+        tokens, written = tokens_at_most(request), self.options.max_tokens
+        stored = tokens if cached else 0
+        return self.price.of(tokens - stored, written, stored=stored, batch=batch)
+
+
+class _NoText(CallFailed):
+    """The model used all its tokens before it wrote any text; its usage is billed."""
+
+    def __init__(self, tokens: int, usage: Usage) -> None:
+        super().__init__(
+            f"the model used all {tokens} tokens before it said a word; give the judge a larger "
+            "'max_tokens' (a model that thinks first needs a few thousand)"
+        )
+        self.usage = usage
+
+
+class _NoTemperature(Exception):
+    """The model refuses a temperature."""
+
+
+def _about(subject: str, error: Exception) -> bool:
+    """Whether the API refused a request and its reason names ``subject``."""
+    return getattr(error, "status_code", 0) == 400 and subject in error_body(error)
+
+
+class BatchState:
+    """The batches of a judge, restored from its log.
+
+    open: batch id → its ``asked`` line, for batches not completely collected. lost: claim → its
+    ``asking`` line, for intents whose batch's id is unknown. known: ids of all batches. mistaken:
+    (claim, batch) that do not belong together. taken: ``custom_id`` of every result whose verdict
+    is written.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self.log = log
+        self.open: dict[str, dict[str, Any]] = {}
+        self.lost: dict[str, dict[str, Any]] = {}
+        self.known: set[str] = set()
+        self.mistaken: set[tuple[str, str]] = set()
+        self.taken: set[str] = set()
+        self._intents: dict[str, dict[str, Any]] = {}
+        for line in read_lines(log) if log is not None else ():
+            self._apply(line)
+
+    def _apply(self, line: dict[str, Any]) -> None:
+        event = line.get("event")
+        if event == "asking":
+            self.lost[line["claim"]] = self._intents[line["claim"]] = line
+        elif event == "asked":
+            self.lost.pop(line["claim"], None)
+            self.open[line["batch"]] = line
+            self.known.add(line["batch"])
+        elif event == "mistaken":
+            self.open.pop(line["batch"], None)
+            self.known.discard(line["batch"])
+            self.mistaken.add((line["claim"], line["batch"]))
+            self.lost[line["claim"]] = self._intents[line["claim"]]
+        elif event == "dropped":
+            self.lost.pop(line["claim"], None)
+        elif event == "collected":
+            self.open.pop(line["batch"], None)
+        elif event == "taken":
+            self.taken.add(line["id"])
+
+    def note(self, event: str, durable: bool = False, **facts: Any) -> None:
+        """Append an event to the log; ``durable``: return only once it survives a power cut.
+
+        asking (claim, n, at): a batch of n prompts is about to be submitted. asked (claim, batch,
+        n, tempered, found): it is under way, at temperature 0 if ``tempered``, matched by size and
+        time alone if ``found``. mistaken (claim, batch): a batch that was found is another's.
+        dropped (claim): it was never made. taken (id). collected (claim, batch).
+        """
+        line: dict[str, Any] = {"event": event, **facts}
+        if self.log is not None:
+            add_line(self.log, line, durable)
+        self._apply(line)
+
+    def claims(self) -> set[str]:
+        """Reservations of everything under way."""
+        return {line["claim"] for line in (*self.open.values(), *self.lost.values())}
+
+
+_MOST_BYTES = 100_000_000
+"""Largest size of a batch's requests; the API takes 256 MB."""
+_SKEW = timedelta(minutes=10)
+"""Largest difference between this machine's clock and the API's."""
+_FIRST_POLL_S = 1.0
+_Wanted = dict[str, deque[int]]
+"""Prompt hash → indices of the requests that wait for its result."""
+
+
+class Batches:
+    """Batches of one judge of one run.
+
+    ``log``: where they are noted (None: no log). ``watch`` takes a batch's state in words and
+    raises to end the wait; the batch continues at the API, and the resumed run collects it.
+    """
+
+    def __init__(
+        self,
+        api: _ClaudeAPI,
+        budget: JudgeBudget,
+        caller: Caller,
+        log: Path | None,
+        poll_s: float,
+        watch: Callable[[str], None],
+    ) -> None:
+        self.api, self.budget, self.caller = api, budget, caller
+        self.poll_s, self.watch = poll_s, watch
+        self.state = BatchState(log)
+
+    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+        """Each request's index and its reply or failure, as batches end."""
+        self.budget.charge_lost(self.state.claims())
+        wanted: _Wanted = {}
+        for index, request in enumerate(requests):
+            wanted.setdefault(request.digest, deque()).append(index)
+        try:
+            self._find_lost()
+            while self.state.open:
+                for batch in list(self.state.open):
+                    yield from self._collect(batch, wanted)
+                self._find_lost()  # again, where a batch that was found is another run's
+            while left := _left(wanted):
+                chosen = self._affordable(requests, left)
+                claim = self.budget.reserve(self._most(requests, chosen))
+                yield from self._collect(self._submit(requests, chosen, claim), wanted)
+                for index in chosen:  # every request gets an outcome
+                    waiting = wanted[requests[index].digest]
+                    if index in waiting:
+                        waiting.remove(index)
+                        yield index, broken_response(self.api.service)
+        except CallFailed as failed:
+            for index in _left(wanted):
+                yield index, failed
+
+    def _most(self, requests: Sequence[Request], chosen: Sequence[int]) -> float:
+        return sum(self.api.max_cost(requests[index], batch=True) for index in chosen)
+
+    def _affordable(self, requests: Sequence[Request], left: Sequence[int]) -> list[int]:
+        """The first of ``left`` within the budget and one batch's size, at least one."""
+        chosen: list[int] = []
+        money, size = self.budget.left, 0
+        for index in left:
+            money -= self.api.max_cost(requests[index], batch=True)
+            size += len(requests[index].prompt.encode("utf-8", "replace")) + 500
+            if chosen and (money < 0 or size > _MOST_BYTES):
+                break
+            chosen.append(index)
+        return chosen
+
+    def _submit(self, requests: Sequence[Request], chosen: Sequence[int], claim: str) -> str:
+        """A new batch's id. Its intent is noted before, its id right after."""
+        tempered = self.api.temperature
+        params: list[dict[str, Any]] = []
+        count: Counter[str] = Counter()
+        for index in chosen:
+            digest = requests[index].digest
+            parameters = self.api.parameters(requests[index], cached=False)
+            if tempered:
+                parameters["temperature"] = 0
+            # The claim keeps the counts of two batches apart.
+            custom = f"{digest}-{claim[:8]}-{count[digest]}"
+            count[digest] += 1
+            params.append({"custom_id": custom, "params": parameters})
+        n = len(params)
+        self.state.note("asking", durable=True, claim=claim, n=n, at=time.time())
+
+        def create() -> str:
+            try:
+                batch = self.api.client.messages.batches.create(requests=params, **self.api.extra())
+            except Exception as error:  # noqa: BLE001 - every failure is worded in one place
+                raise self.api.failure(error) from None
+            if not isinstance(getattr(batch, "id", None), str):
+                raise broken_response(self.api.service)
+            return batch.id
+
+        try:
+            batch = _create_once(self.caller, create)
+        except CallFailed as failed:
+            if not failed.billed:
+                self.state.note("dropped", claim=claim)
+                self.budget.charge(claim, 0.0)
+            raise
+        self._note_asked(claim, batch, n, matched=False)
+        return batch
+
+    def _note_asked(self, claim: str, batch: str, n: int, matched: bool) -> None:
+        facts = {"claim": claim, "batch": batch, "n": n, "tempered": self.api.temperature}
+        self.state.note("asked", durable=True, **facts, found=matched)
+
+    def _find_lost(self) -> None:
+        """Search the account for submitted batches whose id is unknown."""
+        for claim, intent in list(self.state.lost.items()):
+            since = datetime.fromtimestamp(intent["at"], UTC) - _SKEW
+            submitted = self.caller.call(lambda since=since: self._latest(since))
+            known = self.state.known
+            near = [
+                (abs(at - intent["at"]), id)
+                for id, n, at in submitted
+                if n == intent["n"] and id not in known and (claim, id) not in self.state.mistaken
+            ]
+            if near:
+                _, batch = min(near)
+                self._note_asked(claim, batch, intent["n"], matched=True)
+            else:
+                self.state.note("dropped", claim=claim)
+                self.budget.charge(claim, 0.0)
+
+    def _latest(self, since: datetime) -> list[tuple[str, int, float]]:
+        """Ids, sizes and times (seconds since 1970) of the account's batches made since then."""
+        batches: list[tuple[str, int, float]] = []
+        try:
+            for batch in self.api.client.messages.batches.list(limit=100):
+                if batch.created_at < since:
+                    break
+                counts = batch.request_counts.model_dump()
+                size = sum(n for n in counts.values() if type(n) is int)
+                batches.append((batch.id, size, batch.created_at.timestamp()))
+        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
+            raise self.api.failure(error) from None
+        return batches
+
+    def _collect(self, batch: str, wanted: _Wanted) -> Generator[IndexedReply]:
+        """Wait for a batch and yield the wanted results.
+
+        A batch that was found and has no result with the claim is another run's and is left.
+        """
+        line = self.state.open[batch]
+        self._wait(batch, line["n"])
+        results = self.caller.call(lambda: self._results(batch, line["n"]))
+        claim = line["claim"]
+        if line.get("found") and not any(f"-{claim[:8]}-" in id for id, _ in results):
+            self.state.note("mistaken", claim=claim, batch=batch)
+            return
+        read = [(id, self._read(result, line["tempered"])) for id, result in results]
+        self.budget.charge(claim, sum(cost for _, (_, cost) in read))
+        for id, (outcome, _) in read:
+            waiting = wanted.get(id[:32])
+            if not waiting or id in self.state.taken:
+                continue
+            try:
+                yield waiting.popleft(), outcome
+            finally:
+                self.state.note("taken", id=id)  # also when the run stops just after writing it
+        self.state.note("collected", claim=claim, batch=batch)
+
+    def _wait(self, batch: str, n: int) -> None:
+        start, pause = time.monotonic(), min(_FIRST_POLL_S, self.poll_s)
+        while True:
+            status = self.caller.call(lambda: self._status(batch))
+            if status.processing_status == "ended":
+                return
+            self.watch(_progress_text(status, n, time.monotonic() - start))
+            until = time.monotonic() + pause
+            while (rest := until - time.monotonic()) > 0:
+                time.sleep(min(rest, 0.5))
+                self.watch("")
+            pause = min(pause * 1.5, self.poll_s)
+
+    def _status(self, batch: str) -> Any:
+        try:
+            status = self.api.client.messages.batches.retrieve(batch)
+        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
+            raise self.api.failure(error) from None
+        if not isinstance(getattr(status, "processing_status", None), str):
+            raise broken_response(self.api.service)
+        return status
+
+    def _results(self, batch: str, n: int) -> list[tuple[str, Any]]:
+        """All results of a batch that has ended; a truncated stream is read again."""
+        try:
+            results = list(self.api.client.messages.batches.results(batch))
+        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
+            raise self.api.failure(error) from None
+        named = [(getattr(r, "custom_id", None), getattr(r, "result", None)) for r in results]
+        if len(named) != n or not all(isinstance(id, str) for id, _ in named):
+            raise broken_response(self.api.service)
+        return [(str(id), result) for id, result in named]
+
+    def _read(self, result: Any, tempered: bool) -> tuple[Reply | MidchartError, float]:
+        """A result's reply or failure, and its cost."""
+        service, kind = self.api.service, getattr(result, "type", None)
+        if kind == "succeeded":
+            try:
+                reply = self.api.read_message(result.message, "batch", tempered)
+            except _NoText as failed:
+                return failed, failed.usage.cost_usd or 0.0
+            except CallFailed as failed:
+                return failed, 0.0
+            return reply, reply.usage.cost_usd or 0.0
+        if kind == "errored":
+            error: Any = getattr(getattr(result, "error", None), "error", None)
+            if tempered and "temperature" in str(getattr(error, "message", "")).lower():
+                self.api.temperature = False  # the resumed run asks without
+            return typed_failure(str(getattr(error, "type", "")), service), 0.0
+        words = {"expired": "did not process it within a day", "canceled": "canceled it"}
+        return CallFailed(f"{service} {words.get(str(kind), 'sent a broken answer')}"), 0.0
+
+
+def _create_once(caller: Caller, create: Callable[[], str]) -> str:
+    """Create a batch; retried only after failures that certainly created none.
+
+    After a timeout or a broken response the batch may exist: submitting again would pay twice.
+    """
+
+    def careful() -> str:
+        try:
+            return create()
+        except CallFailed as failed:
+            if failed.billed:
+                raise CallFailed(
+                    f"{failed}; whether the batch was made is not known: resume the run, it looks "
+                    "for it first",
+                    billed=True,
+                ) from None
+            raise
+
+    return caller.call(careful)
+
+
+def _left(wanted: _Wanted) -> list[int]:
+    return sorted(index for waiting in wanted.values() for index in waiting)
+
+
+def _progress_text(status: Any, n: int, seconds: float) -> str:
+    """A batch's progress, with the time left as far as it is known."""
+    waiting = getattr(getattr(status, "request_counts", None), "processing", n)
+    waiting = waiting if type(waiting) is int else n
+    done = max(n - waiting, 0)
+    if done and seconds > 1:
+        left = f"about {seconds / done * waiting / 60:.0f} min left"
+    else:
+        expires = getattr(status, "expires_at", None)
+        at = expires.strftime("%d %b %H:%M UTC") if isinstance(expires, datetime) else "a day"
+        left = f"most batches end within an hour, all by {at}"
+    return f"batch of {n:,} prompts: {done:,} done after {seconds / 60:.0f} min; {left}"
+
+
+_LARGEST_GROUP = 10_000
+"""Answers of one batch; the API takes more, but all of them wait in memory."""
+
+
+class ClaudeEngine:
+    """The Claude API behind a judge.
+
+    log: where a run notes what was spent and which batches are under way (None: no log). watch:
+    takes a batch's state as text, and raises to end the wait.
+    """
+
+    def __init__(
+        self,
+        options: ClaudeOptions,
+        egress: Gate,
+        log: Path | None,
+        watch: Callable[[str], None],
+    ) -> None:
+        self.options, self.egress, self.log, self.watch = options, egress, log, watch
+        self.price, self.poll_s = options.price, options.poll
+        self.group = _LARGEST_GROUP if options.batch else max(4 * options.concurrency, 16)
+        self._caller = Caller(RetryPolicy(options.retries))
+        self._connected: tuple[_ClaudeAPI, JudgeBudget] | None = None
+
+    def _open(self) -> tuple[_ClaudeAPI, JudgeBudget]:
+        if self._connected is None:
+            options = self.options
+            permit = self.egress.permit(options.base_url, "base_url")
+            api = _ClaudeAPI(permit, claude_key(permit.address), options)
+            self._connected = api, JudgeBudget(self.log, options.budget_usd)
+        return self._connected
+
+    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+        """Each request's index and its reply or failure, in order of completion."""
+        api, budget = self._open()
+        self._caller.begin()
+        if self.options.batch:
+            batches = Batches(api, budget, self._caller, self.log, self.poll_s, self.watch)
+            return batches.ask_many(requests)
+        budget.charge_lost()
+        return self._ask_concurrently(api, budget, requests)
+
+    def _ask_concurrently(
+        self, api: _ClaudeAPI, budget: JudgeBudget, requests: Sequence[Request]
+    ) -> Generator[IndexedReply]:
+        chains = cache_chains(requests, self.price)
+
+        def ask_chain(chain: Sequence[int]) -> list[IndexedReply]:
+            replies: list[IndexedReply] = []
+            for index in chain:
+                try:
+                    reply = self._ask(api, budget, requests[index], len(chain) > 1)
+                    replies.append((index, reply))
+                except MidchartError as error:
+                    replies.append((index, error))
+            return replies
+
+        stop, workers = self._caller.stop, self.options.concurrency
+        with closing(
+            map_concurrently(chains, ask_chain, workers, stop, lambda: self.watch(""))
+        ) as finished:
+            for _, replies in finished:
+                if isinstance(replies, MidchartError):
+                    raise replies
+                yield from replies
+
+    def _ask(self, api: _ClaudeAPI, budget: JudgeBudget, request: Request, cached: bool) -> Reply:
+        def ask() -> Reply:
+            claim = budget.reserve(api.max_cost(request, cached))
+            cost: float | None = None
+            try:
+                reply = api.ask(request, cached)
+                cost = reply.usage.cost_usd or 0.0
+                return reply
+            except _NoText as failed:
+                cost = failed.usage.cost_usd or 0.0
+                raise
+            except CallFailed as failed:
+                cost = None if failed.billed else 0.0
+                raise
+            finally:
+                budget.charge(claim, cost)
+
+        return self._caller.call(ask)
+
+
+def cache_chains(requests: Sequence[Request], price: Price | None) -> list[list[int]]:
+    """Indices of requests, grouped where a shared start is worth caching, else one by one.
+
+    Storing costs a quarter more than reading, a hit a tenth: it pays from the second prompt on.
+    """
+    least = price.cached_from if price is not None else 0
+    shared: dict[str, list[int]] = {}
+    chains: list[list[int]] = []
+    for index, request in enumerate(requests):
+        if not least or estimated_tokens(len(request.start)) < least:
+            chains.append([index])
+            continue
+        if request.start not in shared:
+            shared[request.start] = []
+            chains.append(shared[request.start])
+        shared[request.start].append(index)
+    return chains
