@@ -8,8 +8,7 @@ from core.arms.candidates import Candidates, candidates
 from core.errors import MissingModel, UnknownName
 from core.gate.checkpoint import CARD, Gate, load_gate
 from core.gate.examples import hashing_of
-from core.gate.explanation import explain
-from core.gate.scorer import Parts, Scorer
+from core.gate.scoring import Parts, Scorer, explain
 from core.parsing import user_path
 from core.protocol import Protocol
 from core.storage.lru import LRU

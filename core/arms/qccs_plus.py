@@ -9,9 +9,7 @@ from core.arms.candidates import Candidates, candidates
 from core.arms.semantic import SemanticArm
 from core.embedding.embedder import Embedder
 from core.errors import MissingModel, UnknownName
-from core.gate.plus.checkpoint import STEM, Plus, load_plus
-from core.gate.plus.explanation import explain
-from core.gate.plus.features import PlusRecord, ready, scores
+from core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
 from core.parsing import user_path
 from core.protocol import Protocol
 from core.storage.lru import LRU

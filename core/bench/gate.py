@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.bench import BENCHES, compare, reference
-from core.gate.checkpoint import Gate
-from core.gate.config import GateConfig, Recipe
-from core.gate.examples import Pairs, Split
-from core.gate.scorer import Scorer
+from core.gate.checkpoint import Gate, GateConfig, Recipe, Split
+from core.gate.examples import Pairs
+from core.gate.scoring import Scorer
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
 from core.text import sentences
 
 if TYPE_CHECKING:
-    from core.gate.model import GateModel
+    from core.gate.training import GateModel
 
 SENTENCES, STEPS = 2000, 100
 QUESTION = "What dose of metformin did the patient take in 2014?"
@@ -42,7 +41,7 @@ def _texts() -> tuple[str, ...]:
 
 def _gate() -> tuple[GateModel, Scorer]:
     """An untrained gate as both sides take it; speed does not hang on the weights."""
-    from core.gate.model import GateModel
+    from core.gate.training import GateModel
     from core.training.repeatable import forked_rng
 
     with forked_rng(seed=0):
@@ -100,8 +99,7 @@ def cold() -> dict[str, Any]:
 @BENCHES.register("gate_training")
 def training() -> dict[str, Any]:
     """A hundred steps of training on texts that are hashed already, and a DataLoader loop."""
-    from core.gate.model import GateModel
-    from core.gate.trainer import GateTrainer
+    from core.gate.training import GateModel, GateTrainer
     from core.training.repeatable import epoch_order, one_thread
 
     plain = reference("gate")

@@ -19,7 +19,7 @@ from core.bench import BENCHES, compare, reference
 from core.bm25 import BM25Index
 from core.embedding.embedder import Embedder
 from core.embedding.pairs import NLI, Entailment, PairScorer
-from core.gate.plus.features import FEATURES, HASHING, PlusWeights, ready, scores
+from core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
 from core.protocol import Protocol
 from core.text import words
 from core.text.locating import locate

@@ -1,26 +1,152 @@
-"""Gate checkpoints: ``NAME.safetensors`` and a card ``NAME.json`` with hash, shape and training."""
+"""A gate: its shape and recipe, the patients it was trained on, and its files (no torch).
+
+A checkpoint is ``NAME.safetensors`` and a card ``NAME.json`` with hash, shape and training.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DataError
-from core.gate.config import GateConfig, expected_shapes
-from core.gate.examples import Split
+from core.errors import DataError, InputError
 from core.gate.ngrams import Hashing
 from core.storage.files import replacing
 
-REMEDY = "train one with: python -m core train-gate DATA"
-Arrays = dict[str, NDArray[np.float32]]
+Head = Literal["linear", "standard", "deep"]
+LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
+"""Hidden widths of each head (PROTOCOL, The QCCS gate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateConfig:
+    """The shape of a gate.
+
+    ``query``: whether it sees the question at all. A "linear" head adds the same question term
+    to every sentence, so its ranking does not depend on the question either.
+    """
+
+    hashing: Hashing = field(default_factory=Hashing)
+    dim: int = 64
+    head: Head = "standard"
+    query: bool = True
+    dropout: float = 0.2
+
+
+def widths(config: GateConfig) -> tuple[int, ...]:
+    """Widths of the layers: pooled input, hidden ones, 1."""
+    return ((2 if config.query else 1) * config.dim, *LAYERS[config.head], 1)
+
+
+def expected_shapes(config: GateConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight of a gate, by name."""
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (config.hashing.buckets, config.dim)}
+    steps = widths(config)
+    for i, (before, after) in enumerate(pairwise(steps)):
+        shapes[f"layers.{i}.weight"] = (after, before)
+        shapes[f"layers.{i}.bias"] = (after,)
+    return shapes
+
+
+FOCAL_GAMMA = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a gate is trained (PROTOCOL, The QCCS gate)."""
+
+    epochs: int = 15
+    batch: int = 32
+    rate: float = 1e-3
+    loss: Literal["bce", "focal"] = "bce"
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True)
+class PlusRecipe:
+    """How QCCS plus is trained: AdamW, warm-up, cosine; ``batch`` questions a step."""
+
+    epochs: int = 5
+    batch: int = 4
+    rate: float = 1e-2
+    decay: float = 1e-3
+    warm: int = 30
+    dim: int = 16
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Mean losses of an epoch, and AUROC on the validation pairs."""
+
+    epoch: int
+    loss: float
+    validation_loss: float
+    validation_auroc: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlusStep:
+    """A step of QCCS plus: ``loss`` is the mean of its epoch so far."""
+
+    step: int
+    loss: float
+
+
+_TRAINED, _VALIDATED = 0.7, 0.15
+"""Share of patients for training, and the share of these that is kept for validation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Record ids of one split for training, evaluation and later stages, each list sorted; it is
+    saved with the weights. Raises ValueError where a patient is in two parts."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        parts = (self.train, self.validation, self.test)
+        if len(set().union(*parts)) != sum(map(len, parts)):
+            raise ValueError("a patient is in two parts of a split")
+
+    def part_of(self, record_id: str) -> str:
+        """train, validation or test; empty for a patient of none."""
+        for name in ("train", "validation", "test"):
+            if record_id in getattr(self, name):
+                return name
+        return ""
+
+
+def split_patients(record_ids: Iterable[str], seed: int) -> Split:
+    """70 % of patients for training (of these 15 % to validate on), 30 % for testing.
+
+    The same for the same set of ids, in whatever order they come. Raises InputError for fewer
+    than four patients: no part may be empty.
+    """
+    ids = sorted(set(record_ids))
+    if len(ids) < 4:
+        raise InputError(
+            f"a split by patients needs at least 4 patients with questions, not {len(ids)}"
+        )
+    order = np.random.default_rng(seed).permutation(len(ids))
+    seen = min(max(round(_TRAINED * len(ids)), 3), len(ids) - 1)
+    held = max(round(_VALIDATED * seen), 1)
+    parts = (order[held:seen], order[:held], order[seen:])
+    return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
+
+
+_REMEDY = "train one with: python -m core train-gate DATA"
+_Arrays = dict[str, NDArray[np.float32]]
 
 
 def save_arrays(
@@ -40,7 +166,7 @@ def save_arrays(
         fresh.write_text(text + "\n", encoding="utf-8")
 
 
-def load_arrays(folder: Path, stem: str, format: str) -> tuple[Arrays, dict[str, Any], str]:
+def load_arrays(folder: Path, stem: str, format: str) -> tuple[_Arrays, dict[str, Any], str]:
     """Arrays, card (without its format) and a hash of both.
 
     Raises DataError where a file is missing or damaged, or has another format.
@@ -54,20 +180,20 @@ def load_arrays(folder: Path, stem: str, format: str) -> tuple[Arrays, dict[str,
         raw = (folder / f"{stem}.safetensors").read_bytes()
     except FileNotFoundError as error:
         missing = f"no trained gate is here ({Path(str(error.filename)).name} is missing)"
-        raise DataError(str(folder), None, missing, REMEDY) from None
+        raise DataError(str(folder), None, missing, _REMEDY) from None
     except OSError as error:
-        raise DataError(str(folder), None, error.strerror or "cannot be read", REMEDY) from None
+        raise DataError(str(folder), None, error.strerror or "cannot be read", _REMEDY) from None
     try:
         card = json.loads(text)
         saved_format = card.pop("format")
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise DataError(str(card_file), None, "is not a gate's card", REMEDY) from None
+        raise DataError(str(card_file), None, "is not a gate's card", _REMEDY) from None
     if saved_format != format:
-        raise DataError(str(card_file), None, f"format {saved_format!r} is not {format!r}", REMEDY)
+        raise DataError(str(card_file), None, f"format {saved_format!r} is not {format!r}", _REMEDY)
     try:
-        arrays: Arrays = load(raw)
+        arrays: _Arrays = load(raw)
     except SafetensorError:
-        raise DataError(str(folder), None, f"{stem}.safetensors is broken", REMEDY) from None
+        raise DataError(str(folder), None, f"{stem}.safetensors is broken", _REMEDY) from None
     return arrays, card, blake2b(raw + text, digest_size=16).hexdigest()
 
 
@@ -124,7 +250,7 @@ def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
         _require_shapes(config, weights)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"is not a gate of this version ({error})"
-        raise DataError(str(folder), None, reason, REMEDY) from None
+        raise DataError(str(folder), None, reason, _REMEDY) from None
     if hashing is not None:
         _require_hashing(folder, config.hashing, hashing)
     return Gate(config, weights, split, temperature, card, digest)
@@ -144,4 +270,4 @@ def _require_hashing(folder: Path, saved: Hashing, required: Hashing) -> None:
         value, wanted = getattr(saved, name), getattr(required, name)
         if value != wanted:
             reason = f"the gate was trained with {titles.get(name, name)} {value}, not {wanted}"
-            raise DataError(str(folder), None, reason, REMEDY)
+            raise DataError(str(folder), None, reason, _REMEDY)

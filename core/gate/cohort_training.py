@@ -1,37 +1,53 @@
-"""Training the gates of the arms qccs and qccs_plus on a cohort's training patients."""
+"""Training the gates of the arms qccs and qccs_plus on a cohort; their default gates."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core import config as settings
 from core.embedding.embedder import cosines, shared
 from core.errors import DataError, InputError
-from core.gate.checkpoint import Gate, save_gate
-from core.gate.config import Epoch, GateConfig, PlusRecipe, PlusStep, Recipe
-from core.gate.examples import Asked, Pairs, Split, hashing_of, pairs, split_patients
+from core.gate.checkpoint import (
+    CARD,
+    Epoch,
+    Gate,
+    GateConfig,
+    PlusRecipe,
+    PlusStep,
+    Recipe,
+    Split,
+    save_gate,
+    split_patients,
+)
+from core.gate.examples import Asked, Pairs, hashing_of, pairs
 from core.gate.measures import auroc, fit_temperature, known
-from core.gate.plus.checkpoint import Plus, save_plus
-from core.gate.plus.features import (
+from core.gate.plus import (
+    Plus,
     PlusWeights,
     RecordWords,
     question_words,
     ready,
     record_words,
+    save_plus,
     scores,
 )
-from core.gate.scorer import DECIMALS
+from core.gate.scoring import DECIMALS
 from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.loaders.manifest import refuse_untrainable
+from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.provenance import digest, versions
 from core.storage.files import make_folder
+from core.storage.lock import exclusive
 from core.text import sentences, words
 from core.text.evidence import gold_sentence_ids
 from core.training import Progress, history_rows
@@ -64,12 +80,12 @@ PROTOCOL_FIELDS = (
     "gate_negatives", "seed",
 )  # fmt: skip
 """What of a protocol a gate's training depends on."""
-UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
-PLUS_FIELDS = (*UNIT_FIELDS, "seed", "k")
+_UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
+PLUS_FIELDS = (*_UNIT_FIELDS, "seed", "k")
 """What of a protocol the card of a gate trained on a cohort depends on."""
 
 
-def questions_with_answers(
+def _questions_with_answers(
     cohort: Cohort,
     record_ids: Iterable[str],
     protocol: Protocol,
@@ -132,7 +148,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
     split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
     drawn = [
         pairs(
-            questions_with_answers(cohort, ids, protocol, unread, digests),
+            _questions_with_answers(cohort, ids, protocol, unread, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )
@@ -161,7 +177,7 @@ def train_gate(
     The temperature is fitted on the validation patients. Raises as :func:`split_pairs` does, and
     OSError where ``folder`` cannot be written.
     """
-    from core.gate.trainer import GateTrainer
+    from core.gate.training import GateTrainer
 
     split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
@@ -201,7 +217,7 @@ def train_gate(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EvidenceQuestion:
+class _EvidenceQuestion:
     """A question with evidence: its record's sentences and which of them hold it."""
 
     record_id: str
@@ -216,14 +232,14 @@ def questions_with_evidence(
     protocol: Protocol,
     unread: set[str],
     digests: dict[str, str],
-) -> list[EvidenceQuestion]:
+) -> list[_EvidenceQuestion]:
     """The questions of some patients whose evidence was located, and that have a word.
 
     Records that cannot be read are left out and added to ``unread``; the hash of each of the
     others is added to ``digests``.
     """
     cohort = gold_under(cohort, protocol)
-    wanted, questions = set(record_ids), list[EvidenceQuestion]()
+    wanted, questions = set(record_ids), list[_EvidenceQuestion]()
     texts: dict[str, tuple[str, ...]] = {}
     for instruction in cohort.instructions:
         id, gold = instruction.record_id, cohort.gold.get(instruction.id)
@@ -236,22 +252,22 @@ def questions_with_evidence(
         digests[id] = record.digest
         places = tuple(i for i, s in enumerate(cut) if s.id in ids)
         if places:
-            questions.append(EvidenceQuestion(id, instruction.question, texts[id], places))
+            questions.append(_EvidenceQuestion(id, instruction.question, texts[id], places))
     return questions
 
 
-def cosine_of(one: EvidenceQuestion) -> NDArray[np.float64]:
+def _cosine_of(one: _EvidenceQuestion) -> NDArray[np.float64]:
     """Cosine of each sentence with the question by MiniLM, float64 [n], rounded."""
     embedder = shared()
     rows, question = embedder.embed(one.texts), embedder.embed([one.question])[0]
     return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
 
 
-def recall(weights: PlusWeights, asked: Iterable[EvidenceQuestion], k: int) -> tuple[int, int]:
+def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> tuple[int, int]:
     """Questions with an evidence sentence among the k best, and questions in all."""
     hits = n = 0
     for one in asked:
-        ranking = scores(weights, ready(weights, one.texts), one.question, cosine_of(one))
+        ranking = scores(weights, ready(weights, one.texts), one.question, _cosine_of(one))
         hits += not set(one.gold).isdisjoint(np.argsort(-ranking, kind="stable")[:k].tolist())
         n += 1
     return hits, n
@@ -270,7 +286,7 @@ def train_plus_gate(
     installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
     written.
     """
-    from core.gate.plus.trainer import Example, PlusTrainer
+    from core.gate.plus_training import Example, PlusTrainer
 
     split = split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
@@ -291,7 +307,7 @@ def train_plus_gate(
     examples = [
         Example(
             prepared[one.record_id],
-            question_words(one.question, prepared[one.record_id], cosine_of(one)),
+            question_words(one.question, prepared[one.record_id], _cosine_of(one)),
             np.array(one.gold, dtype=np.int64),
         )
         for one in asked
@@ -316,3 +332,63 @@ def train_plus_gate(
     plus = Plus(weights, frozenset(patients), facts)
     save_plus(folder, plus)
     return plus
+
+
+_GATE_VERSION = "gate-3"
+"""Changed whenever the default gate of ``qccs`` would be trained to other weights."""
+_PLUS_SHIPPED = Path(__file__).parent / "shipped"
+"""The default gate of ``qccs_plus``, under every protocol; docs/log.md says how it was trained."""
+
+
+def default_gate(protocol: Protocol) -> Path:
+    """The folder of the default gate of ``qccs``, trained if it does not exist.
+
+    Without a demo cohort in the data folder the same cohort is generated in a temporary folder.
+    """
+    folder = default_gate_folder("qccs", protocol)
+    if (folder / CARD).exists():
+        return folder
+    with exclusive(folder.with_suffix(".lock")), tempfile.TemporaryDirectory() as place:
+        if not (folder / CARD).exists():  # another process may have trained it meanwhile
+            demo = _demo_cohort()
+            if demo is None:
+                from core.synthetic.cohort import make_clinical
+                from core.synthetic.letters import MIXED
+
+                demo = Path(place) / "demo"
+                make_clinical(demo, 40, 300, 42, dress=MIXED)
+            train_gate(open_cohort(str(demo)), protocol, folder)
+    return folder
+
+
+DEFAULT_GATES: Mapping[str, Callable[[Protocol], Path]] = {
+    "qccs": default_gate,
+    "qccs_plus": lambda protocol: _PLUS_SHIPPED,
+}
+"""Arm → the folder of its default gate, trained on first use where it has to be."""
+
+
+def default_gate_folder(name: str, protocol: Protocol) -> Path:
+    """The folder of the default gate of an arm of :data:`DEFAULT_GATES`."""
+    if name == "qccs_plus":
+        return _PLUS_SHIPPED
+    demo = _demo_cohort()
+    cohort = "made" if demo is None else _cohort_digest(demo)
+    values = repr([(field, getattr(protocol, field)) for field in PROTOCOL_FIELDS])
+    return settings.cache_folder() / "gates" / digest(_GATE_VERSION, values, cohort)[:16]
+
+
+def _demo_cohort() -> Path | None:
+    path = settings.cohorts_folder() / "demo"
+    return path if (path / "midchart.toml").is_file() else None
+
+
+def _cohort_digest(path: Path) -> str:
+    changed = tuple(sorted(p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()))
+    return _digest_at(path, changed)
+
+
+@lru_cache(maxsize=8)
+def _digest_at(path: Path, changed: tuple[int, ...]) -> str:
+    """The content hash of a cohort whose files were last changed at these times."""
+    return content_digest(path)

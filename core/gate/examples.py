@@ -13,58 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
 from core.gate.ngrams import Hashing
 from core.protocol import Protocol
 from core.text import content_words, words
 
-TRAINED, VALIDATED = 0.7, 0.15
-"""Share of patients for training, and the share of these that is kept for validation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Record ids of one split for training, evaluation and later stages, each list sorted; it is
-    saved with the weights. Raises ValueError where a patient is in two parts."""
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        parts = (self.train, self.validation, self.test)
-        if len(set().union(*parts)) != sum(map(len, parts)):
-            raise ValueError("a patient is in two parts of a split")
-
-    def part_of(self, record_id: str) -> str:
-        """train, validation or test; empty for a patient of none."""
-        for name in ("train", "validation", "test"):
-            if record_id in getattr(self, name):
-                return name
-        return ""
-
-
-def split_patients(record_ids: Iterable[str], seed: int) -> Split:
-    """70 % of patients for training (of these 15 % to validate on), 30 % for testing.
-
-    The same for the same set of ids, in whatever order they come. Raises InputError for fewer
-    than four patients: no part may be empty.
-    """
-    ids = sorted(set(record_ids))
-    if len(ids) < 4:
-        raise InputError(
-            f"a split by patients needs at least 4 patients with questions, not {len(ids)}"
-        )
-    order = np.random.default_rng(seed).permutation(len(ids))
-    seen = min(max(round(TRAINED * len(ids)), 3), len(ids) - 1)
-    held = max(round(VALIDATED * seen), 1)
-    parts = (order[held:seen], order[:held], order[seen:])
-    return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
-
-
-NEGATIVES_A_POSITIVE = 3
-PUBLISHED_POSITIVES = 3
-PUBLISHED_WORD = 5
+_NEGATIVES_A_POSITIVE = 3
+_PUBLISHED_POSITIVES = 3
+_PUBLISHED_WORD = 5
 """The published positives: a substring match of a word of more than four letters, first three."""
 
 
@@ -115,9 +70,9 @@ def positives(asked: Asked, rule: str) -> list[int]:
     if rule == "all":
         wanted = content_words(asked.answer)
         return [i for i, s in enumerate(asked.sentences) if not wanted.isdisjoint(words(s))]
-    long_words = [w for w in words(asked.answer) if len(w) >= PUBLISHED_WORD]
+    long_words = [w for w in words(asked.answer) if len(w) >= _PUBLISHED_WORD]
     matches = (i for i, s in enumerate(asked.sentences) if any(w in s.lower() for w in long_words))
-    return [i for i, _ in zip(matches, range(PUBLISHED_POSITIVES), strict=False)]
+    return [i for i, _ in zip(matches, range(_PUBLISHED_POSITIVES), strict=False)]
 
 
 def pairs(asked: Iterable[Asked], protocol: Protocol, rng: np.random.Generator) -> Pairs:
@@ -136,7 +91,7 @@ def pairs(asked: Iterable[Asked], protocol: Protocol, rng: np.random.Generator) 
         # Others by text, so that a copied-forward positive is never a negative too.
         texts = {one.sentences[i] for i in chosen}
         others = [i for i, s in enumerate(one.sentences) if s not in texts]
-        wanted = min(NEGATIVES_A_POSITIVE * len(chosen), len(others))
+        wanted = min(_NEGATIVES_A_POSITIVE * len(chosen), len(others))
         picked = (
             others[:wanted]
             if protocol.gate_negatives == "earliest"

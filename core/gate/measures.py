@@ -59,7 +59,7 @@ def fit_temperature(logits: Floats, labels: Floats) -> float:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Bin:
+class _Bin:
     """A bin of predicted probability: n, mean prediction, share of positives, and its rows (int64
     [n])."""
 
@@ -71,7 +71,7 @@ class Bin:
     rows: NDArray[np.int64]
 
 
-def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[Bin]:
+def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[_Bin]:
     """The reliability curve over ten equal bins of probability; empty bins are left out."""
     from scipy.special import expit
 
@@ -80,13 +80,13 @@ def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> lis
     bins = np.minimum((p * 10).astype(int), 9)
     rows = [np.flatnonzero(bins == b) for b in range(10)]
     return [
-        Bin(b / 10, (b + 1) / 10, len(r), float(p[r].mean()), float(y[r].mean()), r)
+        _Bin(b / 10, (b + 1) / 10, len(r), float(p[r].mean()), float(y[r].mean()), r)
         for b, r in enumerate(rows)
         if len(r)
     ]
 
 
-def expected_calibration_error(bins: list[Bin]) -> float:
+def expected_calibration_error(bins: list[_Bin]) -> float:
     """Mean distance of prediction and observation over bins, weighted by n (Guo et al. 2017, 3)."""
     n = sum(b.n for b in bins)
     return sum(b.n * abs(b.predicted - b.observed) for b in bins) / n if n else float("nan")

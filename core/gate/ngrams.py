@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-HashName = Literal["blake2", "crc32", "salted"]
-Ids = NDArray[np.int64]
+_HashName = Literal["blake2", "crc32", "salted"]
+_Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Hashing:
     process to process, and an explicit salt makes that error repeatable.
     """
 
-    name: HashName = "blake2"
+    name: _HashName = "blake2"
     n: int = 3
     buckets: int = 5000
     salt: int = 0
@@ -44,8 +44,8 @@ class Bags:
     """n-gram ids of m texts, concatenated: text i has ``ids[offsets[i]:offsets[i + 1]]``;
     ``offsets`` has m + 1 entries."""
 
-    ids: Ids
-    offsets: Ids
+    ids: _Ids
+    offsets: _Ids
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -55,7 +55,7 @@ class Bags:
         counts = np.diff(self.offsets)
         return np.repeat(1.0 / np.maximum(counts, 1), counts)
 
-    def take(self, rows: Ids) -> Bags:
+    def take(self, rows: _Ids) -> Bags:
         """The bags of ``rows``, in that order."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -91,7 +91,7 @@ def hasher(hashing: Hashing) -> Callable[[bytes], int]:
     return blake
 
 
-def _hashed(hashing: Hashing, grams: Sequence[bytes]) -> Ids:
+def _hashed(hashing: Hashing, grams: Sequence[bytes]) -> _Ids:
     """:func:`hasher` of many n-grams."""
     if hashing.name == "crc32":
         numbers = np.array([zlib.crc32(gram) for gram in grams], dtype=np.uint64)
@@ -147,15 +147,15 @@ def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
     return Bags(_hashed(hashing, grams)[inverse], offsets)
 
 
-DENSE_KEYS, DENSE_TIMES = 1 << 24, 64
+_DENSE_KEYS, _DENSE_TIMES = 1 << 24, 64
 """Up to this many possible keys, and this multiple of the keys present, a table finds the distinct
 ones; beyond it they are sorted."""
 
 
-def _distinct(keys: NDArray[Any], possible: int) -> tuple[NDArray[Any], Ids, Ids]:
+def _distinct(keys: NDArray[Any], possible: int) -> tuple[NDArray[Any], _Ids, _Ids]:
     """Distinct keys, sorted, an index of each, and the inverse, as by ``np.unique``, but without
     sorting where the keys are numbers below ``possible``."""
-    if possible > min(DENSE_KEYS, DENSE_TIMES * len(keys)):
+    if possible > min(_DENSE_KEYS, _DENSE_TIMES * len(keys)):
         return np.unique(keys, return_index=True, return_inverse=True)
     present = np.zeros(possible, dtype=bool)
     present[keys] = True

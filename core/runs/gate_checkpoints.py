@@ -15,9 +15,9 @@ from typing import Any
 
 from core.errors import DataError, InputError
 from core.gate import checkpoint
+from core.gate import plus as plus
 from core.gate.checkpoint import load_arrays
-from core.gate.defaults import DEFAULT_GATES, default_gate_folder
-from core.gate.plus import checkpoint as plus
+from core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
 from core.provenance import digest

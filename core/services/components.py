@@ -14,8 +14,7 @@ from core import config as settings
 from core import weights
 from core.arms import ARMS
 from core.errors import DataError, UnknownName
-from core.gate.checkpoint import CARD, Gate, load_gate
-from core.gate.examples import Split
+from core.gate.checkpoint import CARD, Gate, Split, load_gate
 from core.judges import JUDGES
 from core.loaders import LOADERS
 from core.readers import READERS

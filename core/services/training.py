@@ -10,8 +10,8 @@ from typing import Any
 from core import config as settings
 from core import weights
 from core.errors import InputError
+from core.gate.checkpoint import Epoch, PlusStep
 from core.gate.cohort_training import PLUS_FIELDS, PROTOCOL_FIELDS, train_gate, train_plus_gate
-from core.gate.config import Epoch, PlusStep
 from core.parsing import user_path
 from core.protocol import Protocol, parse
 from core.provenance import digest

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from core.gate.examples import Pairs
-from core.gate.model import GateModel
 from core.gate.ngrams import Hashing, gram_ids
+from core.gate.training import GateModel
 
 
 def bag(hashing: Hashing, text: str) -> tuple[Tensor, Tensor]:

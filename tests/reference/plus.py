@@ -1,4 +1,4 @@
-"""QCCS plus the plain way: sentence by sentence and word by word, as core.gate.plus.features
+"""QCCS plus the plain way: sentence by sentence and word by word, as core.gate.plus
 says."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.gate.ngrams import hasher
-from core.gate.plus.features import GATE_SCALE, HASHING, PlusWeights
+from core.gate.plus import GATE_SCALE, HASHING, PlusWeights
 from core.text import words
 from tests.reference import bm25
 

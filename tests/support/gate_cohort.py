@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from core.gate.checkpoint import Gate
+from core.gate.checkpoint import Gate, GateConfig, Recipe
 from core.gate.cohort_training import train_gate
-from core.gate.config import GateConfig, Recipe
 from core.gate.examples import hashing_of
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from core import config as settings
-from core.gate.checkpoint import CARD, Gate, save_gate
-from core.gate.config import GateConfig, expected_shapes
-from core.gate.examples import Split, hashing_of
-from core.gate.plus.checkpoint import STEM, Plus, save_plus
-from core.gate.plus.features import FEATURES, HASHING, PlusWeights
+from core.gate.checkpoint import CARD, Gate, GateConfig, Split, expected_shapes, save_gate
+from core.gate.examples import hashing_of
+from core.gate.plus import FEATURES, HASHING, STEM, Plus, PlusWeights, save_plus
 from core.protocol import Protocol
 
 SPLIT = Split(("p1", "p2"), ("p3",), ("p4",))

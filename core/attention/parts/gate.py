@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.gate.config import FOCAL_GAMMA, GateConfig
-from core.gate.model import GateModel
+from core.gate.checkpoint import FOCAL_GAMMA, GateConfig
 from core.gate.ngrams import bags
+from core.gate.training import GateModel
 
 GREATEST_WEIGHT = 20.0
 """Upper limit of the focal loss's weight of positives (paper, equation (focal))."""

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from core.arms.base import top_k
 from core.arms.candidates import allowed
 from core.errors import InputError
+from core.gate.checkpoint import GateConfig, Head, Recipe, Split
 from core.gate.cohort_training import record_of, unread_note
-from core.gate.config import GateConfig, Head, Recipe
-from core.gate.examples import Asked, Split, hashing_of, pairs, positives
-from core.gate.scorer import Parts, Scorer
+from core.gate.examples import Asked, hashing_of, pairs, positives
+from core.gate.scoring import Parts, Scorer
 from core.loaders.gold import gold_under
 from core.loaders.position import resolve_position
 from core.protocol import Protocol

@@ -19,12 +19,11 @@ from core.errors import WorkFailed
 from core.experiments.gate import tables as gate_tables
 from core.experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants
 from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
-from core.gate.checkpoint import Gate
+from core.gate.checkpoint import Epoch, Gate, Split
 from core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
-from core.gate.config import Epoch
-from core.gate.examples import Split, hashing_of
+from core.gate.examples import hashing_of
 from core.gate.measures import fit_temperature
-from core.gate.scorer import Scorer
+from core.gate.scoring import Scorer
 from core.options import Chosen, Count, Known, Options
 from core.protocol import Protocol
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
@@ -62,7 +61,7 @@ class GateJobs(TrainingJobs[Variant]):
         return {"variant": one.name, **{name: getattr(one, name) for name in names}}
 
     def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
-        from core.gate.trainer import GateTrainer
+        from core.gate.training import GateTrainer
 
         base, protocol = self.job.protocol, one.protocol(self.job.protocol)
         data = self._load(protocol)

@@ -18,9 +18,9 @@ from core.attention.differential import Differential
 from core.attention.parts.base import AttentionModule, Keys, Shape
 from core.experiments.inhibition.records import LINE, QUESTION, Batch, input_of
 from core.experiments.inhibition.spec import DecoderConfig
-from core.gate.config import GateConfig
-from core.gate.model import GateModel, linear_layers
+from core.gate.checkpoint import GateConfig
 from core.gate.ngrams import Hashing
+from core.gate.training import GateModel, linear_layers
 
 EPSILON = 1e-6
 SPREAD = 0.02

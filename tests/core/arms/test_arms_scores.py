@@ -10,7 +10,7 @@ import pytest
 
 from core import api
 from core.errors import UnknownName
-from core.gate.defaults import DEFAULT_GATES
+from core.gate.cohort_training import DEFAULT_GATES
 from core.protocol import parse
 from core.runs import gate_checkpoints
 from core.runs.gate_checkpoints import arm_options

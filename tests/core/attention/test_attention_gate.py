@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.attention.parts.gate import CodeGate, gate_loss
-from core.gate.config import GateConfig
+from core.gate.checkpoint import GateConfig
 from tests.reference.gate import bag
 
 QUESTION = "potassium hyperkalemia elevated potassium"

@@ -17,9 +17,8 @@ from core.embedding.embedder import Embedder
 from core.errors import InputError
 from core.experiments.gate.evaluation import Evaluation
 from core.gate import cohort_training as training
+from core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
 from core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
-from core.gate.config import Epoch, PlusRecipe, Recipe
-from core.gate.examples import Split
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.results.report import report

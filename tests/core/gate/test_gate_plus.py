@@ -13,22 +13,23 @@ from hypothesis import strategies as st
 
 from core import api
 from core.errors import DataError
+from core.gate.checkpoint import PlusRecipe
 from core.gate.cohort_training import questions_with_evidence, recall, split_of, train_plus_gate
-from core.gate.config import PlusRecipe
-from core.gate.plus.checkpoint import load_plus, save_plus
-from core.gate.plus.explanation import explain
-from core.gate.plus.features import (
+from core.gate.plus import (
     FEATURES,
     HASHING,
     POWER,
     PlusWeights,
+    explain,
     features,
+    load_plus,
     question_words,
     ready,
     record_words,
+    save_plus,
     scores,
 )
-from core.gate.plus.trainer import PlusModel
+from core.gate.plus_training import PlusModel
 from tests.reference import plus as reference
 from tests.support.gates import random_plus
 

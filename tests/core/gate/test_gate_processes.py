@@ -15,7 +15,7 @@ import pytest
 from core.cli import main
 from core.errors import DataUseError
 from core.experiments.gate.evaluation import Evaluation
-from core.gate import defaults as gates
+from core.gate import cohort_training as gates
 from core.gate.checkpoint import CARD, load_gate
 from core.gate.cohort_training import split_pairs
 from core.gate.measures import auroc
@@ -84,7 +84,7 @@ def test_a_salted_gate_is_at_chance_in_another_process_and_a_fixed_one_is_not(
 
 
 def _scorer(folder: Path):
-    from core.gate.scorer import Scorer
+    from core.gate.scoring import Scorer
 
     return Scorer(load_gate(folder))
 

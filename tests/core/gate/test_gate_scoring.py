@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
 from core.errors import DataError
-from core.gate.checkpoint import Gate, load_gate, save_gate
-from core.gate.config import LAYERS, GateConfig
-from core.gate.explanation import explain
-from core.gate.model import GateModel
+from core.gate.checkpoint import LAYERS, Gate, GateConfig, load_gate, save_gate
 from core.gate.ngrams import Hashing
-from core.gate.scorer import Scorer
+from core.gate.scoring import Scorer, explain
+from core.gate.training import GateModel
 from core.protocol import Protocol
 from core.text import sentences
 from core.types import Cohort

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.gate.examples import Asked, Split, hashing_of, pairs, positives, split_patients
+from core.gate.checkpoint import Split, split_patients
+from core.gate.examples import Asked, hashing_of, pairs, positives
 from core.gate.ngrams import Hashing, bags, gram_ids, hasher, lowered
 from core.protocol import PRESETS, Protocol
 

@@ -8,7 +8,7 @@ import torch
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from core.gate.config import GateConfig, Recipe
+from core.gate.checkpoint import GateConfig, Recipe
 from core.gate.examples import Pairs
 from core.gate.measures import (
     auroc,
@@ -17,8 +17,7 @@ from core.gate.measures import (
     reliability,
     score_gap,
 )
-from core.gate.model import GateModel
-from core.gate.trainer import GateTrainer
+from core.gate.training import GateModel, GateTrainer
 from core.stats.auroc import clustered_auroc
 from core.training import Aborted
 from core.training.repeatable import epoch_order

@@ -12,8 +12,8 @@ import pytest
 from core import api
 from core.errors import DataError, InputError, UnknownName
 from core.gate.checkpoint import save_gate
-from core.gate.defaults import default_gate_folder
-from core.gate.plus.checkpoint import save_plus
+from core.gate.cohort_training import default_gate_folder
+from core.gate.plus import save_plus
 from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

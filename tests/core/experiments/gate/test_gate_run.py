@@ -14,10 +14,10 @@ from core.arms import ARMS
 from core.errors import SpecError, UnknownName, WorkFailed
 from core.experiments.gate.evaluation import GROUPS, Answers, Evaluation, Recalled, variants
 from core.experiments.gate.tables import calibration_rows, evaluation_row
+from core.gate.checkpoint import Recipe, Split
 from core.gate.cohort_training import split_pairs, train_gate
-from core.gate.config import Recipe
-from core.gate.examples import Split, hashing_of
-from core.gate.trainer import GateTrainer
+from core.gate.examples import hashing_of
+from core.gate.training import GateTrainer
 from core.loaders.open import open_cohort
 from core.protocol import PRESETS, Protocol
 from core.results.items import rows

@@ -1,4 +1,10 @@
-"""QCCS plus: a record as words, and the features and scores of its sentences, without torch.
+"""QCCS plus: a gate that joins BM25, MiniLM and learned similarity of words.
+
+It starts as the reciprocal rank fusion of BM25 and MiniLM (the arm hybrid), learns a vector for
+every word from its character n-grams, and scores for each word of the question how near the nearest
+word of a sentence is (late interaction: Khattab and Zaharia 2020, ColBERT, section 3.3). It is
+trained to rank a question's true evidence above everything else in the record. The score is a sum
+of six features with learned weights.
 
 Words have unit vectors v (mean of their n-grams' embeddings) and weights w (softplus of idf and a
 learned part), normalised over the question to shares a. Features of a sentence s:
@@ -16,26 +22,32 @@ No feature describes where in a record, or in what kind of entry, a sentence is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.bm25 import BM25Index
+from core.errors import DataError
+from core.gate.checkpoint import load_arrays, save_arrays
 from core.gate.ngrams import Bags, Hashing, hasher
-from core.gate.scorer import DECIMALS, pooled
+from core.gate.scoring import DECIMALS, pooled
 from core.stats.fusion import OFFSET, reciprocal_ranks
-from core.text import words
+from core.text import word_spans, words
+from core.types import Explanation, Term
 
 HASHING = Hashing("blake2", n=3, buckets=10_000)
 """Hashing of the n-grams of ``^word$`` and of the word itself."""
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float32]
 
 
-def word_bags(vocabulary: Sequence[str], hashing: Hashing) -> Bags:
+def _word_bags(vocabulary: Sequence[str], hashing: Hashing) -> Bags:
     """The n-gram ids of each word, each distinct n-gram hashed once."""
     bucket, n = hasher(hashing), hashing.n
     known: dict[str, int] = {}
@@ -62,9 +74,9 @@ class RecordWords:
     """
 
     vocabulary: tuple[str, ...]
-    tokens: Ints
-    offsets: Ints
-    idf: Floats
+    tokens: _Ints
+    offsets: _Ints
+    idf: _Floats
     bags: Bags
     bm25: BM25Index
 
@@ -81,13 +93,13 @@ class QuestionWords:
     last, [n, features - 1]."""
 
     words: tuple[str, ...]
-    idf: Floats
+    idf: _Floats
     bags: Bags
     bm25: NDArray[np.float64]
-    fixed: Floats
+    fixed: _Floats
 
 
-def _idf(frequency: NDArray[np.float64], sentences: int) -> Floats:
+def _idf(frequency: NDArray[np.float64], sentences: int) -> _Floats:
     return np.log1p((sentences - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
@@ -99,7 +111,7 @@ def record_words(texts: Sequence[str], hashing: Hashing = HASHING) -> RecordWord
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in corpus])]).astype(np.int64)
     idf = _idf(np.diff(index.starts).astype(float), len(texts))
     vocabulary = tuple(index.terms)
-    return RecordWords(vocabulary, tokens, offsets, idf, word_bags(vocabulary, hashing), index)
+    return RecordWords(vocabulary, tokens, offsets, idf, _word_bags(vocabulary, hashing), index)
 
 
 def question_words(
@@ -121,10 +133,8 @@ def question_words(
         cosine,
     ]
     fixed = np.stack(columns, axis=1).astype(np.float32)
-    return QuestionWords(asked, idf, word_bags(asked, hashing), bm25, fixed)
+    return QuestionWords(asked, idf, _word_bags(asked, hashing), bm25, fixed)
 
-
-# Features.
 
 FEATURES = ("bm25_share", "bm25_log", "rank_bm25", "rank_minilm", "cosine", "nearest_4")
 POWER = 4
@@ -140,10 +150,10 @@ class PlusWeights:
     """Learned weights: ``embedding`` [buckets, dim], ``weight`` [buckets], ``idf`` [2],
     ``head`` [features]; all float32."""
 
-    embedding: Floats
-    weight: Floats
-    idf: Floats
-    head: Floats
+    embedding: _Floats
+    weight: _Floats
+    idf: _Floats
+    head: _Floats
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,19 +161,19 @@ class PlusRecord:
     """A prepared record and the unit ``vectors`` [v, dim] of its words."""
 
     words: RecordWords
-    vectors: Floats
+    vectors: _Floats
 
 
-def _unit(rows: Floats) -> Floats:
+def _unit(rows: _Floats) -> _Floats:
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
 
 
-def word_vectors(weights: PlusWeights, bags: Bags) -> Floats:
+def _word_vectors(weights: PlusWeights, bags: Bags) -> _Floats:
     """Unit vectors of words, [m, dim]."""
     return _unit(pooled(bags, weights.embedding))
 
 
-def word_weights(weights: PlusWeights, bags: Bags, idf: Floats) -> Floats:
+def _word_weights(weights: PlusWeights, bags: Bags, idf: _Floats) -> _Floats:
     """Weights of words, [m], above zero."""
     learned = pooled(bags, weights.weight[:, None])[:, 0]
     return np.logaddexp(0.0, weights.idf[0] * idf + weights.idf[1] + learned).astype(np.float32)
@@ -172,23 +182,23 @@ def word_weights(weights: PlusWeights, bags: Bags, idf: Floats) -> Floats:
 def ready(weights: PlusWeights, texts: Sequence[str]) -> PlusRecord:
     """Prepare a record from the texts [n] of its sentences, whatever the question."""
     record = record_words(texts)
-    return PlusRecord(record, word_vectors(weights, record.bags))
+    return PlusRecord(record, _word_vectors(weights, record.bags))
 
 
-def nearness(
+def _nearness(
     weights: PlusWeights, record: PlusRecord, question: QuestionWords
-) -> tuple[Floats, Floats]:
+) -> tuple[_Floats, _Floats]:
     """Similarity of each word of the record and the question to the power 4 [v, q], and the
     shares of the question's words [q]."""
-    asked = word_vectors(weights, question.bags)
-    share = word_weights(weights, question.bags, question.idf)
+    asked = _word_vectors(weights, question.bags)
+    share = _word_weights(weights, question.bags, question.idf)
     near = np.maximum(record.vectors @ asked.T, 0.0)
     return near**POWER, share / share.sum()
 
 
-def features(weights: PlusWeights, record: PlusRecord, question: QuestionWords) -> Floats:
+def features(weights: PlusWeights, record: PlusRecord, question: QuestionWords) -> _Floats:
     """The features of each sentence, [n, features]."""
-    near, share = nearness(weights, record, question)
+    near, share = _nearness(weights, record, question)
     tokens, offsets = record.words.tokens, record.words.offsets
     nearest = np.zeros((record.words.sentences, len(share)), dtype=np.float32)
     with_words = np.flatnonzero(np.diff(offsets))
@@ -207,3 +217,102 @@ def scores(
         return np.zeros(record.words.sentences)
     logits = features(weights, record, asked).astype(np.float64) @ weights.head.astype(np.float64)
     return np.round(GATE_SCALE * logits, DECIMALS)
+
+
+STEM, FORMAT = "plus", "midchart-plus-2"
+
+
+@dataclass(frozen=True, eq=False)
+class Plus:
+    """A trained QCCS plus. ``patients`` are the records it was trained on; ``facts`` say how, in
+    plain JSON values."""
+
+    weights: PlusWeights
+    patients: frozenset[str]
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    digest: str = ""
+
+
+def save_plus(folder: Path, plus: Plus) -> None:
+    """Write it; each file is written atomically."""
+    arrays = {name: getattr(plus.weights, name) for name in PlusWeights.__slots__}
+    card = {
+        "hash": dataclasses.asdict(HASHING),
+        "features": list(FEATURES),
+        "patients": sorted(plus.patients),
+        **plus.facts,
+    }
+    save_arrays(folder, STEM, FORMAT, arrays, card)
+
+
+def load_plus(folder: Path) -> Plus:
+    """What :func:`save_plus` wrote; raises DataError, one line, where it is missing, broken, or
+    of another hash, size or feature set than this version's."""
+    arrays, card, digest = load_arrays(folder, STEM, FORMAT)
+    wanted = {"hash": dataclasses.asdict(HASHING), "features": list(FEATURES)}
+    for name, value in wanted.items():
+        if card.get(name) != value:
+            raise DataError(
+                str(folder), None, f"its {name} is not this version's", "train it again"
+            )
+    shapes = {
+        "embedding": (HASHING.buckets, card.get("recipe", {}).get("dim")),
+        "weight": (HASHING.buckets,),
+        "idf": (2,),
+        "head": (len(FEATURES),),
+    }
+    for name, shape in shapes.items():
+        if name not in arrays or arrays[name].shape != shape:
+            raise DataError(
+                str(folder), None, f"its {name} is not of the shape {shape}", "train it again"
+            )
+    facts = {k: v for k, v in card.items() if k not in (*wanted, "patients")}
+    weights = PlusWeights(**{name: arrays[name] for name in shapes})
+    return Plus(weights, frozenset(card["patients"]), facts, digest)
+
+
+NOTE = (
+    "Each word's part of the score: its BM25 part, and how near it is to words of the question by "
+    "learned vectors. The parts and the base (rank and cosine of the sentence by MiniLM) add up to "
+    "the score."
+)
+
+
+def explain(
+    weights: PlusWeights,
+    record: PlusRecord,
+    question: str,
+    cosine: NDArray[np.float64],
+    place: int,
+    text: str,
+) -> Explanation:
+    """The part of each distinct word of sentence number ``place``, whose text is ``text``,
+    largest first; ``cosine`` [n] as in :func:`scores`.
+
+    The nearest word of the sentence gets the part of a question's word, and BM25's features are
+    divided in proportion to BM25. Rank and cosine by MiniLM are of the whole sentence and make up
+    the base. The parts and the base add up to the score.
+    """
+    asked = question_words(question, record.words, cosine)
+    if not asked.words or not record.words.vocabulary:
+        return Explanation((), 0.0, NOTE)
+    head = GATE_SCALE * weights.head.astype(np.float64)
+    terms = head[:-1] * asked.fixed[place]
+    lexical, semantic = float(terms[:3].sum()), float(terms[3:].sum())
+    sums: dict[str, float] = {}
+    vocabulary, index = record.words.vocabulary, record.words.bm25
+    tokens = record.words.tokens[record.words.offsets[place] : record.words.offsets[place + 1]]
+    if len(tokens):
+        near, share = _nearness(weights, record, asked)
+        sums = {vocabulary[token]: 0.0 for token in tokens}
+        nearest = near[tokens].argmax(axis=0)
+        for token, q in zip(tokens[nearest], range(len(share)), strict=True):
+            sums[vocabulary[token]] += head[-1] * float(share[q] * near[token, q])
+    if asked.bm25[place] > 0:
+        for word, part in index.explain(asked.words, place):
+            sums[word] += lexical * part / float(asked.bm25[place])
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for word, start, end in word_spans(text):
+        spans.setdefault(word, []).append((start, end))
+    parts = [Term(word, part, tuple(spans.get(word, ()))) for word, part in sums.items()]
+    return Explanation(tuple(sorted(parts, key=lambda t: -abs(t.part))), semantic, NOTE)

@@ -1,4 +1,7 @@
-"""One epoch of a gate's training, as fast as plain arrays allow.
+"""The gate's network and its training, as fast as plain arrays allow (loads torch).
+
+Paper, QCCS; PROTOCOL, The QCCS gate: one ``EmbeddingBag(5000, 64, mean)`` for both, concatenated
+(128), then 128 → 32 → 1 with ReLU and dropout.
 
 Question and sentence n-grams of a batch are one sparse matrix M: pooling is M·E, its gradient
 Mᵀ·d. Gradients are worked out layer by layer without PyTorch's bookkeeping; AdamW is PyTorch's own
@@ -9,7 +12,11 @@ compares step by step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,18 +24,57 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
-from torch import Tensor
+from torch import Tensor, nn
 
-from core.gate.config import FOCAL_GAMMA, Recipe
+from core.gate.checkpoint import FOCAL_GAMMA, Epoch, GateConfig, Recipe, widths
 from core.gate.examples import Pairs
-from core.gate.model import GateModel, linear_layers
+from core.gate.measures import auroc
 from core.gate.ngrams import bags
+from core.training import require_finite
+from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
+from core.training.trainer import Trainer
 
-AHEAD = 64
+
+class GateModel(nn.Module):
+    """Scores (question, sentence) pairs.
+
+    ``embedding``: EmbeddingBag [buckets, dim] without gradient on row 0. ``layers``: Linear
+    layers, ReLU and dropout between them.
+    """
+
+    def __init__(self, config: GateConfig) -> None:
+        super().__init__()
+        self.config = config
+        buckets, steps = config.hashing.buckets, widths(config)
+        self.embedding = nn.EmbeddingBag(buckets, config.dim, mode="mean", padding_idx=0)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(steps))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def head(self, pooled: Tensor) -> Tensor:
+        """Logits [batch] of pooled pairs [batch, width]."""
+        *hidden, last = linear_layers(self)
+        for layer in hidden:
+            pooled = self.dropout(torch.relu(layer(pooled)))
+        return last(pooled).squeeze(-1)
+
+    def forward(self, questions: tuple[Tensor, Tensor], sentences: tuple[Tensor, Tensor]) -> Tensor:
+        """Logits [batch] of pairs; each side is (ids, offsets) as EmbeddingBag takes them."""
+        sides = [self.embedding(*sentences)]
+        if self.config.query:
+            sides.insert(0, self.embedding(*questions))
+        return self.head(torch.cat(sides, dim=1))
+
+
+def linear_layers(model: GateModel) -> list[nn.Linear]:
+    """The head's layers, first to last."""
+    return [layer for layer in model.layers if isinstance(layer, nn.Linear)]
+
+
+_AHEAD = 64
 """Batches whose n-grams are laid out at once: bounds memory, changes no result."""
-BETA1, BETA2, EPSILON, DECAY = 0.9, 0.999, 1e-8, 0.01
+_BETA1, _BETA2, EPSILON, _DECAY = 0.9, 0.999, 1e-8, 0.01
 """AdamW as PyTorch sets it by default (Loshchilov and Hutter 2019)."""
-adamw: Any = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
+_adamw: Any = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
 """What torch.optim.AdamW(fused=True) calls, whose own preparations would cost as much again."""
 
 
@@ -40,7 +86,7 @@ def loss_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
     return ((1 - torch.exp(-each)) ** FOCAL_GAMMA * each).mean()
 
 
-def slope_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
+def _slope_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
     """Gradient of :func:`loss_of` with respect to ``logits`` [n]."""
     if kind == "bce":
         return torch.sigmoid(logits).sub_(labels).div_(len(labels))
@@ -50,7 +96,7 @@ def slope_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
     return torch.autograd.grad(loss, logits)[0]
 
 
-class Stepper:
+class _Stepper:
     """Trains ``model`` in place on ``pairs``, an epoch at a time."""
 
     def __init__(self, model: GateModel, pairs: Pairs, recipe: Recipe) -> None:
@@ -78,8 +124,8 @@ class Stepper:
         batch, before = self.recipe.batch, float(self._steps)
         labels = torch.from_numpy(self.pairs.label[order])
         logits = torch.zeros(len(order))
-        for begin in range(0, len(order), AHEAD * batch):
-            rows = order[begin : begin + AHEAD * batch]
+        for begin in range(0, len(order), _AHEAD * batch):
+            rows = order[begin : begin + _AHEAD * batch]
             masks = self._dropout_masks(len(rows), draws)
             for i, (grams, share) in enumerate(self._grams(rows)):
                 batch_rows = slice(i * batch, (i + 1) * batch)
@@ -87,7 +133,7 @@ class Stepper:
                 logits[there] = self._step(
                     grams, share, labels[there], [k[batch_rows] for k in masks]
                 )
-        decay = np.float32(1 - self.recipe.rate * DECAY)  # as the kernel rounds it
+        decay = np.float32(1 - self.recipe.rate * _DECAY)  # as the kernel rounds it
         weight = self.model.embedding.weight
         weight *= float(decay) ** (float(self._steps) - before)
         weight[self._used] = self._table
@@ -113,7 +159,7 @@ class Stepper:
             inputs.append(hidden.mul_(times) if self._dropout else hidden)
         weight, bias = self._layers[-1]
         logits = torch.addmm(bias, inputs[-1], weight.T).squeeze(-1)
-        slope = slope_of(logits, labels, self.recipe.loss)[:, None]
+        slope = _slope_of(logits, labels, self.recipe.loss)[:, None]
         grads: list[Tensor] = []
         for i in reversed(range(len(self._layers))):
             grads += [slope.sum(0), slope.T @ inputs[i]]
@@ -125,16 +171,16 @@ class Stepper:
         both = torch.cat(slope.chunk(2, dim=1)) if self._query else slope
         grads.append(torch.from_numpy(np.asarray(grams @ both.mul_(share).numpy())))
         self._steps += 1
-        adamw(
+        _adamw(
             self._tensors,
             grads[::-1],
             *self._moments,
             [],
             [self._steps] * len(grads),
             lr=self.recipe.rate,
-            beta1=BETA1,
-            beta2=BETA2,
-            weight_decay=DECAY,
+            beta1=_BETA1,
+            beta2=_BETA2,
+            weight_decay=_DECAY,
             eps=EPSILON,
             amsgrad=False,
             maximize=False,
@@ -184,3 +230,76 @@ class Stepper:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
         self._table.copy_(self.model.embedding.weight.detach()[self._used])
+
+
+class GateTrainer(Trainer[GateModel, Epoch]):
+    """Trains a gate on ``pairs`` and measures it on ``validation`` after each epoch."""
+
+    entry = Epoch
+
+    def __init__(self, config: GateConfig, pairs: Pairs, validation: Pairs, recipe: Recipe) -> None:
+        with forked_rng(seed=seed_of(recipe.seed, 0)):
+            network = GateModel(config)
+        super().__init__(network, recipe.epochs)
+        self.config, self.recipe = config, recipe
+        self.pairs, self.validation = pairs, validation
+        self.stepper = _Stepper(network, pairs, recipe)
+
+    def advance(self) -> Epoch:
+        epoch = self.done + 1
+        loss = require_finite(self.epoch(epoch), f"epoch {epoch}")
+        return Epoch(epoch, loss, *self._validate())
+
+    def epoch(self, number: int) -> float:
+        """Epoch ``number`` (from 1): one pass over all pairs; the mean loss."""
+        draws = torch.Generator().manual_seed(seed_of(self.recipe.seed, number))
+        order = epoch_order(self.recipe.seed, number, len(self.pairs))
+        return self.stepper.epoch(order, draws)
+
+    def _validate(self) -> tuple[float, float]:
+        if not len(self.validation):
+            return math.nan, math.nan
+        logits = self.logits(self.validation)
+        labels = torch.from_numpy(self.validation.label)
+        loss = float(loss_of(torch.from_numpy(logits), labels, self.recipe.loss))
+        return loss, auroc(logits, self.validation.label)
+
+    @one_thread()
+    def logits(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Logits [n] of pairs, without dropout; one thread, since the last layer's matrix-vector
+        product rounds differently with more."""
+        self.network.eval()
+        with torch.no_grad():
+            sides = [
+                self.network.embedding(torch.from_numpy(b.ids), torch.from_numpy(b.offsets[:-1]))
+                for b in (
+                    bags(self.config.hashing, pairs.questions),
+                    bags(self.config.hashing, pairs.sentences),
+                )
+            ]
+            pooled = [sides[0][pairs.question], sides[1][pairs.sentence]]
+            return self.network.head(torch.cat(pooled[0 if self.config.query else 1 :], 1)).numpy()
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """The network's weights by name."""
+        return {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
+
+    def identity(self) -> Any:
+        return [
+            asdict(self.config),
+            asdict(self.recipe),
+            *map(_digest, (self.pairs, self.validation)),
+        ]
+
+    def state(self) -> dict[str, Tensor]:
+        return self.stepper.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.stepper.restore(state)
+
+
+def _digest(pairs: Pairs) -> str:
+    total = blake2b(repr((pairs.questions, pairs.sentences)).encode(), digest_size=16)
+    for array in (pairs.question, pairs.sentence, pairs.label):
+        total.update(array.tobytes())
+    return total.hexdigest()

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from core.gate.config import PlusRecipe, PlusStep
+from core.gate.checkpoint import PlusRecipe, PlusStep
 from core.gate.ngrams import Bags
-from core.gate.plus.features import (
+from core.gate.plus import (
     GATE_SCALE,
     HASHING,
     POWER,
@@ -33,7 +33,7 @@ from core.training.trainer import Trainer
 
 
 class PlusModel(nn.Module):
-    """Scores all sentences of a record for a question (see :mod:`.features`).
+    """Scores all sentences of a record for a question (see :mod:`core.gate.plus`).
 
     ``embedding`` [buckets, dim] of n-grams; ``weight`` [buckets, 1], how much a word with this
     n-gram counts; ``idf`` [2], slope and level of a word's weight; ``head`` [features].
@@ -82,7 +82,7 @@ class Example:
     gold: NDArray[np.int64]
 
 
-def loss_of(scores: Tensor, gold: Tensor) -> Tensor:
+def _loss_of(scores: Tensor, gold: Tensor) -> Tensor:
     """Negative log of the softmax over the record [n]: half of the evidence together, half of
     each of its sentences."""
     likely = F.log_softmax(scores, dim=0)[gold]
@@ -118,7 +118,7 @@ class PlusTrainer(Trainer[PlusModel, PlusStep]):
             self._sum = 0.0
         for i in rows:
             one = self.examples[i]
-            loss = loss_of(self.network(one.record, one.question), torch.from_numpy(one.gold))
+            loss = _loss_of(self.network(one.record, one.question), torch.from_numpy(one.gold))
             (loss / r.batch).backward()  # pyright: ignore[reportUnknownMemberType]
             self._sum += float(loss.detach())
         self.optimizer.step()
