@@ -7,6 +7,7 @@ time through all objects of torch and other libraries: up to a second on a busy 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +33,14 @@ def installed_packages_read_once() -> Iterator[None]:
 
             once = cache(scanner.scan_component_manifests)
             patch.setattr(scanner, "scan_component_manifests", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disk_not_waited_for() -> Iterator[None]:
+    """What tests write need not survive a power cut; test_crashes.py checks the order of calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

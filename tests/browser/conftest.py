@@ -24,7 +24,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserType, Page, expect, sync_playwright
 
 from core import api
-from tests.support import app_data
+from tests.support import app_data, patient_cohort
 from tests.support.run_helpers import until, workspace_at
 
 ROOT = Path(__file__).parent.parent.parent
@@ -116,6 +116,19 @@ def server(small) -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def records(tmp_path_factory) -> Iterator[Server]:
+    """A server whose cohorts are ``hand``, with hostile text, ``long``, a patient of about 20,000
+    events, and ``scored``, a patient of over five thousand sentences."""
+    home = tmp_path_factory.mktemp("records")
+    patient_cohort.make(home / "data" / "cohorts" / "hand")
+    with workspace_at(home):
+        for name, events in (("long", 20_000), ("scored", 2500)):
+            api.prepare_demo(home / "data" / "cohorts" / name, 1, events)
+    with serve(home) as started:
+        yield started
+
+
 def launch(kind: BrowserType) -> Browser:
     """Chromium of this machine, or Playwright's own; it emulates no GPU, which costs more than it
     saves."""
@@ -196,6 +209,12 @@ class Watch:
 def watch(server, tab) -> Iterator[Watch]:
     """The page on the server that all tests share."""
     yield from watched(tab, server.url)
+
+
+@pytest.fixture
+def on_records(records, tab) -> Iterator[Watch]:
+    """The page on the server of those records."""
+    yield from watched(tab, records.url)
 
 
 def watched(tab: Page, url: str) -> Iterator[Watch]:

@@ -1,5 +1,5 @@
-"""WCAG 2.2 AA by axe-core on every page with finished runs, in light and in dark, wide and narrow;
-headings in order; and the pages by keyboard."""
+"""Every page with finished runs opens, fits and has no violation of WCAG 2.2 AA by axe-core, in
+light and dark, wide and narrow; headings in order; the pages by keyboard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from core import api
 from tests.browser.conftest import Watch, serve, watched
-from tests.browser.test_pages import PLACES
+from tests.browser.test_pages import PLACES, check_page
 from tests.support.run_helpers import workspace_at
 
 pytestmark = pytest.mark.browser
@@ -52,10 +52,11 @@ def page_of(with_examples, tab) -> Iterator[Watch]:
 
 
 @pytest.mark.parametrize("path", [path for path in PLACES if path != "/"])
-def test_no_violation_of_wcag_that_is_ours(page_of, path):
+def test_a_page_opens_fits_and_has_no_violation_of_wcag_that_is_ours(page_of, path):
     page = page_of.go(path, PLACES[path])
     page.evaluate(AXE_SCRIPT)
     for look in page_of.looks():
+        check_page(page, path)
         ours = [
             (rule, html, why)
             for rule, around, html, why in page.evaluate(AXE, [TAGS, RULES])

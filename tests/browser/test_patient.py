@@ -7,41 +7,25 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import WIDER, Watch, serve, watched
-from tests.support.patient_cohort import make
+from tests.browser.conftest import WIDER, Watch
 
 pytestmark = pytest.mark.browser
 
 POINTS = ".st-key-patient_timeline .scatterlayer .trace path.point"
 
 
-@pytest.fixture(scope="module")
-def hand(tmp_path_factory):
-    """A server on the cohort made by hand, hostile text and all."""
-    home = tmp_path_factory.mktemp("hand")
-    make(home / "data" / "cohorts" / "hand")
-    with serve(home) as server:
-        yield server.url
-
-
-@pytest.fixture
-def on(hand, tab):
-    """The page on that server."""
-    yield from watched(tab, hand)
-
-
 def opened(watch: Watch):
     """The page, drawn to its end."""
-    page = watch.go("/patient", "Patient")
+    page = watch.go("/patient?cohort=hand", "Patient")
     page.locator(".viewer .row").first.wait_for()
     watch.settled()
     return page
 
 
-def test_it_fits_and_its_marks_can_be_distinguished_without_colour(on):
-    page = opened(on)
+def test_it_fits_and_its_marks_can_be_distinguished_without_colour(on_records):
+    page = opened(on_records)
     page.locator(".st-key-patient_marks").get_by_text("Recency only", exact=True).click()
-    for _ in on.looks():
+    for _ in on_records.looks():
         assert page.evaluate(WIDER) <= 0
         mark = page.locator(".viewer .words mark.mc-dropped").first
         expect(mark).to_contain_text("dropped evidence")
@@ -70,14 +54,14 @@ def test_a_clinician_reads_around_evidence_that_bm25_dropped_in_three_clicks(wat
     assert time.perf_counter() - begin < 30  # 8 s on a busy machine
 
 
-def test_hostile_text_is_shown_and_does_nothing(on):
-    page = opened(on)
+def test_hostile_text_is_shown_and_does_nothing(on_records):
+    page = opened(on_records)
     expect(page.locator(".viewer .scroll")).to_contain_text("<script>alert(1)</script> <|im_end|>")
     assert page.locator(".viewer img, .viewer script").count() == 0
 
 
-def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on):
-    page = opened(on)
+def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on_records):
+    page = opened(on_records)
     entry = page.locator(".viewer .row.open").first
     before = entry.get_attribute("data-event")
     page.get_by_role("button", name="Next evidence").click()
@@ -89,7 +73,7 @@ def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on):
     box = page.locator(POINTS).last.bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(entry).not_to_have_attribute("data-event", before)
-    on.quick(begin)  # 0.3 s on an idle machine
+    on_records.quick(begin)  # 0.3 s on an idle machine
     stays = entry.get_attribute("data-event")
     page.wait_for_timeout(800)
     assert entry.get_attribute("data-event") == stays, (
@@ -97,10 +81,10 @@ def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on):
     )
 
 
-def test_the_address_opens_the_same_view_and_holds_no_words(on):
-    page = opened(on)
+def test_the_address_opens_the_same_view_and_holds_no_words(on_records):
+    page = opened(on_records)
     page.get_by_text("Time", exact=True).click()
-    on.settled()
+    on_records.settled()
     page.wait_for_url("**axis=Time**")
     for word in ("9001", "colonoscopy", "male", "69"):
         assert word not in page.url.lower().split("?")[1]
@@ -109,8 +93,8 @@ def test_the_address_opens_the_same_view_and_holds_no_words(on):
     expect(page.get_by_role("radio", name="Time")).to_be_checked()
 
 
-def test_the_evidence_in_its_notes_can_be_exported(on):
-    page = opened(on)
+def test_the_evidence_in_its_notes_can_be_exported(on_records):
+    page = opened(on_records)
     page.get_by_role("tab", name="Table and export").click()
     with page.expect_download() as coming:
         page.get_by_role("button", name="Evidence in its notes, HTML").click()

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from statistics import median
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from core import api
-from tests.browser.conftest import WIDER, Watch, serve, watched
-from tests.support.patient_cohort import FIRST, make
+from tests.browser.conftest import WIDER, Server, Watch
+from tests.support.patient_cohort import FIRST
 
 pytestmark = pytest.mark.browser
 
@@ -38,28 +37,6 @@ SCROLL = """async () => {
   return { rows, frame: frames[60], slowest: frames[119], last };
 }"""
 """Scrolls through the record in 120 jumps; times in ms."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """Cohorts: one by hand with hostile text, and one patient of about 20,000 events."""
-    home = tmp_path_factory.mktemp("record")
-    make(home / "data" / "cohorts" / "hand")
-    api.prepare_demo(home / "data" / "cohorts" / "long", patients=1, events_per_patient=20_000)
-    return home
-
-
-@pytest.fixture(scope="module")
-def address(folder):
-    """A server on these cohorts."""
-    with serve(folder) as server:
-        yield server.url
-
-
-@pytest.fixture
-def browser_page(address, tab):
-    """The page on that server."""
-    yield from watched(tab, address)
 
 
 def open_record(watch: Watch, cohort: str) -> Page:
@@ -85,9 +62,9 @@ def keep_question(page: Page, question: str) -> None:
     expect(page.locator(".viewer .scroll")).to_have_count(1)  # until then the last one goes too
 
 
-def marked(folder: Path) -> list[str]:
+def marked(records: Server) -> list[str]:
     """The sentences marked for the last question that was kept in the cohort by hand."""
-    annotations = api.own_questions(folder / "data" / "cohorts" / "hand")[-1].annotations
+    annotations = api.own_questions(records.data / "cohorts" / "hand")[-1].annotations
     return [text for annotation in annotations.values() for text in annotation.texts]
 
 
@@ -97,8 +74,8 @@ def saved(page: Page, count: int) -> None:
     expect(status).to_contain_text(f"{count} sentence{'' if count == 1 else 's'} marked")
 
 
-def test_search_counts_all_hits_and_walks_over_them(browser_page):
-    page = open_record(browser_page, "hand")
+def test_search_counts_all_hits_and_walks_over_them(on_records):
+    page = open_record(on_records, "hand")
     count = page.locator(".viewer output")
     search = page.get_by_role("searchbox", name="Search in the record")
     search.fill('"lab 2"')
@@ -121,8 +98,8 @@ def test_search_counts_all_hits_and_walks_over_them(browser_page):
     expect(count).to_have_text("No sentence holds these words")
 
 
-def test_filters_by_type_and_date_show_these_entries_alone(browser_page):
-    page = open_record(browser_page, "hand")
+def test_filters_by_type_and_date_show_these_entries_alone(on_records):
+    page = open_record(on_records, "hand")
     page.get_by_role("button", name="Notes 2").click()
     expect(page.locator(".viewer .row")).to_have_count(2)
     assert page.locator(".viewer .row.line").count() == 0
@@ -136,8 +113,8 @@ def test_filters_by_type_and_date_show_these_entries_alone(browser_page):
     assert "2012-07" not in page.url and "Notes" not in page.url
 
 
-def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(browser_page, folder):
-    page = open_record(browser_page, "hand")
+def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, records):
+    page = open_record(on_records, "hand")
     keep_question(page, "What was seen?")
     search = page.get_by_role("searchbox", name="Search in the record")
     search.fill("tubular")
@@ -145,7 +122,7 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(browser_page, f
     sentence.click()
     expect(sentence).to_have_attribute("aria-checked", "true")
     saved(page, 1)
-    assert marked(folder) == [FIRST]
+    assert marked(records) == [FIRST]
     page.keyboard.press("p")
     page.keyboard.press("Space")
     saved(page, 2)
@@ -153,24 +130,24 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(browser_page, f
     expect(sentence).to_have_attribute("aria-checked", "true")
     page.keyboard.press(" ")
     saved(page, 1)
-    assert marked(folder) == ["Seen for follow-up."]
+    assert marked(records) == ["Seen for follow-up."]
     page.reload()
     expect(page.locator(".viewer .sentence[aria-checked=true]")).to_contain_text("Seen for follow")
 
 
-def test_quick_marks_are_all_saved(browser_page, folder):
-    page = open_record(browser_page, "hand")
+def test_quick_marks_are_all_saved(on_records, records):
+    page = open_record(on_records, "hand")
     keep_question(page, "Which readings came last?")
     page.locator(".viewer .scroll").focus()
     for _ in range(4):
         page.keyboard.press("n")
         page.keyboard.press(" ")
     saved(page, 4)
-    assert len(marked(folder)) == 4
+    assert len(marked(records)) == 4
 
 
-def test_marks_made_just_before_leaving_the_page_are_saved(browser_page, folder):
-    page = open_record(browser_page, "hand")
+def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
+    page = open_record(on_records, "hand")
     keep_question(page, "What was written first?")
     page.locator(".viewer .scroll").focus()
     page.keyboard.press("n")
@@ -182,11 +159,11 @@ def test_marks_made_just_before_leaving_the_page_are_saved(browser_page, folder)
     page.get_by_role("link", name="Patient").click()
     page.locator(".viewer .row").first.wait_for()
     expect(page.locator(".viewer .status[data-saved=yes]")).to_be_attached()
-    assert len(marked(folder)) == 2
+    assert len(marked(records)) == 2
 
 
-def test_the_search_does_not_take_the_focus_from_another_field(browser_page):
-    page = open_record(browser_page, "hand")
+def test_the_search_does_not_take_the_focus_from_another_field(on_records):
+    page = open_record(on_records, "hand")
     page.get_by_role("searchbox", name="Search in the record").fill("lab")
     field = page.get_by_role("combobox", name="Question", exact=True)
     field.focus()
@@ -195,16 +172,16 @@ def test_the_search_does_not_take_the_focus_from_another_field(browser_page):
     expect(field).to_be_focused()
 
 
-def test_it_fits_a_phone(browser_page):
-    page = open_record(browser_page, "hand")
-    for _ in browser_page.looks():
+def test_it_fits_a_phone(on_records):
+    page = open_record(on_records, "hand")
+    for _ in on_records.looks():
         assert page.evaluate(WIDER) <= 0
         scroll = page.locator(".viewer .scroll")
         assert scroll.evaluate("(e) => e.scrollWidth - e.clientWidth") <= 0
 
 
-def test_a_record_of_20000_events_stays_fluid(browser_page, folder):
-    page = open_record(browser_page, "long")
+def test_a_record_of_20000_events_stays_fluid(on_records, records):
+    page = open_record(on_records, "long")
     entries = page.locator(".viewer .row").first.get_attribute("aria-setsize")
     assert int(entries) > 18_000
     times: list[float] = []
@@ -234,7 +211,7 @@ def test_a_record_of_20000_events_stays_fluid(browser_page, folder):
     for _ in range(7):  # faster than they are saved
         page.keyboard.press(" ")
     saved(page, 1)
-    [question] = api.own_questions(folder / "data" / "cohorts" / "long")
+    [question] = api.own_questions(records.data / "cohorts" / "long")
     assert [len(a.texts) for a in question.annotations.values()] == [1]
     print(
         f"\n{entries} entries: page opened in {median(times):.2f} s; a jump drawn in "

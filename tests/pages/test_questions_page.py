@@ -14,13 +14,16 @@ from tests.support.pages import frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
 
 QUESTIONS = ("Does the patient smoke?", "Which drug was stopped? <b>x</b>")
+PAGE = 5
 
 
 @pytest.fixture
-def cohort(workspace: Path) -> Path:
+def cohort(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three patients more than a page shows."""
+    monkeypatch.setattr(view, "PAGE", PAGE)
     folder = workspace / "data" / "cohorts" / "ward"
     folder.mkdir(parents=True)
-    for i in range(view.PAGE + 3):
+    for i in range(PAGE + 3):
         (folder / f"p{i:02d}.txt").write_text(f"Seen {i}.\nDoes smoke {i} a day.\nLives alone.")
     return folder
 
@@ -51,11 +54,11 @@ def test_a_set_is_saved_from_the_form_and_asked(cohort: Path) -> None:
     assert "answers wrongly when the evidence is absent in" in plain_text(app)
     app.button("set_ask").click().run()
     (run,) = api.status(None)
-    assert run["planned"] == 2 * (view.PAGE + 3)
+    assert run["planned"] == 2 * (PAGE + 3)
     api.wait(run["run"])
     app.run()
     assert not app.exception
-    assert len(wide(app)) == view.PAGE
+    assert len(wide(app)) == PAGE
     app.button("set_remove").click().run()
     assert api.question_sets(cohort) == []
 
@@ -66,7 +69,7 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     assert list(wide(app).columns) == ["patient", "q1", "q2"]
     assert "Does smoke 0 a day." in wide(app)["q1"][0]
     app.number_input("set_page").set_value(2).run()
-    assert list(wide(app)["patient"]) == ["p50", "p51", "p52"]
+    assert list(wide(app)["patient"]) == ["p05", "p06", "p07"]
     app.text_input("set_find").set_value("smoke 7 a").run()
     assert list(wide(app)["patient"]) == ["p07"]
     app.text_input("set_find").set_value("").run()
@@ -76,7 +79,7 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     assert "No patient matches" in plain_text(app)
     counts = frame_with(app, "answered")
     assert list(counts["question"]) == list(QUESTIONS)
-    assert list(counts["answered"]) == [view.PAGE + 3] * 2
+    assert list(counts["answered"]) == [PAGE + 3] * 2
 
 
 def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: Path) -> None:
