@@ -96,7 +96,7 @@ class RunDirectory:
         return self.path.name
 
     def place(self) -> str:
-        """Where its work is done, as :func:`core.runs.cluster.place.read_place` spells it."""
+        """Where its work is done, as :func:`core.runs.cluster.read_place` spells it."""
         try:
             return (self.path / "place").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

@@ -32,7 +32,7 @@ from core.parsing import read_json
 from core.protocol import Protocol
 from core.provenance import machine
 from core.readers import READERS
-from core.runs.cluster.place import named_cluster, read_place, spelled
+from core.runs.cluster import named_cluster, read_place, spelled
 from core.runs.directory import RunDirectory, run_ids, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.file_models import EVENT
@@ -470,7 +470,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     """Preflight: what a spec will do, and every reason why it cannot start.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
-    to be done (:mod:`core.runs.cluster.place`). ``problems``: reasons, none where it can start;
+    to be done (:mod:`core.runs.cluster`). ``problems``: reasons, none where it can start;
     ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
     machines would see records, "" where none would. Raises nothing for a wrong spec or place.
     """

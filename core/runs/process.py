@@ -11,7 +11,7 @@ from core.errors import InputError, WorkFailed
 from core.identity import person
 from core.judges.model_options import judge_log
 from core.runs import queue
-from core.runs.cluster.place import named_cluster, read_place
+from core.runs.cluster import named_cluster, read_place
 from core.runs.directory import RunDirectory, find_run, make_run, take_lock
 from core.runs.gate_checkpoints import refuse_others
 from core.runs.plan import Plan
@@ -32,7 +32,7 @@ __all__ = ["cancel", "cancel_runs", "children", "resume", "start", "wait"]
 def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    ``on``: where its work is done, "" for here (:mod:`core.runs.cluster.place`). Raises InputErrors
+    ``on``: where its work is done, "" for here (:mod:`core.runs.cluster`). Raises InputErrors
     before any folder is made. :func:`core.runs.queue.enqueue` queues it instead.
     """
     place = read_place(on)

@@ -23,7 +23,7 @@ from core.judges import JUDGES
 from core.readers import READERS
 from core.registry import Registry
 from core.runs import status as state
-from core.runs.cluster.place import LOCAL, named_cluster, on_loopback, read_place
+from core.runs.cluster import LOCAL, named_cluster, on_loopback, read_place
 from core.runs.directory import (
     RunDirectory,
     find_run,
@@ -130,7 +130,7 @@ def reap() -> None:
 def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
-    ``on``: where its work is done (:mod:`core.runs.cluster.place`). Raises as
+    ``on``: where its work is done (:mod:`core.runs.cluster`). Raises as
     :func:`core.runs.process.start` does.
     """
     place = read_place(on)

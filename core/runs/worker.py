@@ -15,8 +15,7 @@ from typing import Any
 from core.errors import InputError, MidchartError
 from core.identity import resolve
 from core.provenance import machine, versions
-from core.runs.cluster.place import named_cluster
-from core.runs.cluster.pool import work_on
+from core.runs.cluster import named_cluster, work_on
 from core.runs.directory import (
     DIGESTS,
     RunDirectory,

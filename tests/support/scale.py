@@ -23,7 +23,7 @@ from typing import Any
 from core.cli import table
 from core.loaders.digest import content_digest
 from core.loaders.open import open_cohort
-from core.runs.cluster.pool import batches
+from core.runs.cluster import batches
 from core.runs.experiment import EXPERIMENTS
 from core.runs.planner import plan
 from core.runs.rows import ANSWERS

@@ -9,9 +9,17 @@ import pytest
 
 from core.errors import InputError, WorkFailed
 from core.results.items import rows
-from core.runs.cluster.place import on_loopback, read_place
-from core.runs.cluster.pool import MOST_DEATHS, Batch, Pool, batches
-from core.runs.cluster.remote import RayWorker, ShardRows, for_workers
+from core.runs.cluster import (
+    MOST_DEATHS,
+    Batch,
+    Pool,
+    RayWorker,
+    ShardRows,
+    batches,
+    for_workers,
+    on_loopback,
+    read_place,
+)
 from core.runs.directory import make_run
 from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped
@@ -175,7 +183,7 @@ def test_a_shard_that_kills_its_workers_is_named_and_the_others_finish(cohort):
 
 
 def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
-    monkeypatch.setattr("core.runs.cluster.pool.DRAIN_S", 2.0)
+    monkeypatch.setattr("core.runs.cluster.DRAIN_S", 2.0)
     run = Run(small(cohort), go_on=lambda done: done < 3)
     with pytest.raises(Stopped):
         run.pooled(FakeSession(room=1))

@@ -1,7 +1,7 @@
 """Runs on a real Ray cluster of several nodes on this machine: a node and a worker are killed.
 
 Not among what CI installs: starting nodes takes it over its time. By hand, and by whoever changes
-core/runs/cluster: ``pip install -r docs/optional/ray.txt``, then ``pytest`` on this file.
+core/runs/cluster.py: ``pip install -r docs/optional/ray.txt``, then ``pytest`` on this file.
 """
 
 from __future__ import annotations
