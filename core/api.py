@@ -82,8 +82,7 @@ if TYPE_CHECKING:
     from core.runs.estimate import estimate, preflight
     from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
     from core.runs.probe import probe
-    from core.runs.process import cancel, cancel_runs, resume, start, wait
-    from core.runs.queue import enqueue, status
+    from core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
     from core.runs.spec import spec_schema
     from core.runs.status import (
         any_active,

@@ -13,7 +13,7 @@
     labels.json      name, tags and archiving (core.runs.status); not exported
     lock             held by the worker while it lives
     cancel           a stop was requested;  cancelled  the worker stopped
-    queued.json      place in the queue and kind of slot (core.runs.queue)
+    queued.json      place in the queue and kind of slot (core.runs.process)
     slot             slot of this machine where its worker is or was
     place            "ray" or "ray://HOST:PORT" (core.runs.cluster)
     done.json        finished: counts, times and SHA-256 digests of the files of rows

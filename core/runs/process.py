@@ -1,44 +1,257 @@
-"""Start, wait for, resume and cancel runs."""
+"""Start, queue, wait for, resume and cancel runs; slots of this machine; the worker's process.
+
+A run takes a GPU's slot where it loads weights and this machine has a GPU, "ray" where Ray's
+workers do its work, else the CPU's. A queued run is a complete run folder with ``queued.json``: its
+place in the order and the kind of slot it wants. There is no scheduler process: every worker at its
+end, and every status query, starts what may start (:func:`tick`) under one lock
+(``data/runs/.queue.lock``). Places are counters, never times, so a changed clock changes nothing.
+"""
 
 from __future__ import annotations
 
+import secrets
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
+from core import config as settings
+from core.arms import ARMS
 from core.errors import InputError, WorkFailed
 from core.identity import person
-from core.judges.model_options import judge_log
-from core.runs import queue
-from core.runs.cluster import named_cluster, read_place
-from core.runs.directory import RunDirectory, find_run, make_run, take_lock
+from core.judges import JUDGES
+from core.judges.model.options import judge_log
+from core.readers import READERS
+from core.registry import Registry
+from core.runs import status as state
+from core.runs.cluster import LOCAL, named_cluster, on_loopback, read_place
+from core.runs.directory import (
+    RunDirectory,
+    find_run,
+    make_run,
+    now,
+    run_ids,
+    take_lock,
+    waiting,
+    write_json,
+)  # fmt: skip
+from core.runs.experiment import EXPERIMENTS
 from core.runs.gate_checkpoints import refuse_others
-from core.runs.plan import Plan
+from core.runs.plan import READER, ComponentSpec, Plan
 from core.runs.planner import digest_of, open_source, permit, plan, weights_used
-from core.runs.queue import children, launch, reap
 from core.runs.spec import read_spec
-from core.runs.status import state_of, status
+from core.runs.status import slot_of, state_of
 from core.storage.files import writing
 from core.storage.jsonl import add_line
+from core.storage.lock import Lock, exclusive
+
+BUSY = ("running", "cancelling")
+CPU, GPU, RAY = "cpu", "gpu", "ray"
+children: dict[str, subprocess.Popen[bytes]] = {}
+"""Run → the worker that this process started and has not reaped yet."""
+
+
+def _slots() -> tuple[str, ...]:
+    """The slots of this machine: "cpu", then "gpu 0" and so on by the GPUs' names."""
+    return (CPU, *(f"{GPU} {name}" for name in settings.gpus()))
+
+
+def wanted(plan: Plan) -> str:
+    """ "gpu" for a run that trains or has a component that loads weights, else "cpu".
+
+    A spec whose ``device`` is "cpu" keeps training off the GPUs.
+    """
+    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
+    if trains or plan.options.get("semantic"):
+        return GPU
+    for registry, name in _components(plan):
+        factory = registry.get(name)
+        if getattr(factory, "needs", None) or hasattr(factory, "mark"):
+            return GPU
+    return CPU
+
+
+def _components(plan: Plan) -> Iterator[tuple[Registry[Any], str]]:
+    for arm in plan.arms:
+        yield ARMS, arm.name
+        if READER in arm.options:
+            yield READERS, ComponentSpec.read(arm.options[READER]).name
+    yield from ((READERS, entry.name) for entry in plan.reader_entries)
+    yield from ((JUDGES, entry.name) for entry in plan.judge_entries)
+
+
+def _wanted_by(folder: RunDirectory) -> str:
+    return RAY if folder.place() else wanted(folder.plan())
+
+
+def _fitting(wants: str) -> tuple[str, ...]:
+    """The slots for a run that wants "cpu", "gpu" or "ray"."""
+    if wants == RAY:
+        return (RAY,)
+    cpu, *gpus = _slots()
+    return tuple(gpus) if wants == GPU and gpus else (cpu,)
+
+
+def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
+    """Start a worker in a new session that inherits the lock; this process closes its copy.
+
+    ``slot``: one of :func:`_slots`, whose GPU alone the worker sees; without one it is the first
+    that fits, and the worker sees this process's own GPUs. Raises InputError where the run's folder
+    cannot be written.
+    """
+    where = slot or _fitting(_wanted_by(folder))[0]
+    gpu = None
+    if slot and slot != RAY and len(_slots()) > 1:
+        gpu = slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
+    place = folder.place()
+    token = secrets.token_hex(32) if place == LOCAL else ""
+    ray = settings.ray_environment(on_loopback(place), token) if place else {}
+    command = [sys.executable, "-m", "core.runs.worker", folder.id, "--lock-fd", str(lock.fd)]
+    try:
+        with writing(folder.path):
+            folder.slot.write_text(where, encoding="utf-8")
+            with folder.log.open("ab") as log:
+                children[folder.id] = subprocess.Popen(
+                    command,
+                    cwd=settings.ROOT,
+                    env={**settings.worker_environment(gpu), **ray},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(lock.fd,),
+                    start_new_session=True,
+                )
+    finally:
+        lock.release()
+
+
+def _reap() -> None:
+    """Collect ended workers of this process, so that none stays a zombie."""
+    for run, child in list(children.items()):
+        if child.poll() is not None:
+            children.pop(run, None)
+
+
+# The queue.
+
+
+def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
+    """Plan a spec and put it at the queue's end; gives the run's id.
+
+    ``on``: where its work is done (:mod:`core.runs.cluster`). Raises as
+    :func:`start` does.
+    """
+    place = read_place(on)
+    document = plan(read_spec(spec), named_cluster(place))
+    runs = settings.runs_folder()
+    with writing(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+        with exclusive(_lock()):
+            folder = make_run(document, queued=_place, place=place)
+    tick()
+    return folder.id
+
+
+def _put(folder: RunDirectory) -> None:
+    """Put an existing run, whose lock the caller holds, at the queue's end."""
+    with writing(folder.path), exclusive(_lock()):
+        write_json(folder.queued, _place(folder))
+
+
+def _leave(run: str) -> bool:
+    """Take a run out of the queue, as cancelled; False where it is not queued any more."""
+    folder = find_run(run)
+    with writing(folder.path), exclusive(_lock()):
+        if state_of(folder) != "queued":
+            return False
+        folder.cancelled.touch()
+        folder.queued.unlink(missing_ok=True)
+    return True
+
+
+def tick() -> str:
+    """Start every queued run whose slot is free; gives why nothing could be started, or "".
+
+    A run whose worker cannot be started stays queued.
+    """
+    _reap()
+    try:
+        if not waiting():
+            return ""
+        with exclusive(_lock()):
+            _start_queued()
+    except (OSError, InputError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        return f"nothing can be started from here: {settings.runs_folder()} ({why})"
+    return ""
+
+
+def _start_queued() -> None:
+    folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
+    busy = {slot_of(f) for f in folders if state_of(f) in BUSY}
+    for folder, note in waiting():
+        free = [slot for slot in _fitting(note["wants"]) if slot not in busy]
+        if not free or state_of(folder) != "queued":
+            continue
+        lock = Lock.take(folder.lock, patience_s=0.2)
+        if lock is None:
+            continue  # another process is resuming it
+        busy.add(free[0])
+        launch(folder, lock, free[0])
+        # The worker removes the note as well: whichever is killed in between, it starts once.
+        folder.queued.unlink(missing_ok=True)
+
+
+def _lock() -> Path:
+    return settings.runs_folder() / ".queue.lock"
+
+
+def _place(folder: RunDirectory) -> dict[str, Any]:
+    """The note of the run that is queued next; under the queue's lock."""
+    last = max((note["place"] for _, note in waiting()), default=0)
+    return {"place": last + 1, "wants": _wanted_by(folder), "since": now()}
+
+
+@overload
+def status(run: str) -> dict[str, Any]: ...
+@overload
+def status(run: None = None) -> list[dict[str, Any]]: ...
+
+
+def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
+    """:func:`core.runs.status.status`, after starting what may start.
+
+    Where nothing can be started from here, the ``note`` of a queued run says why.
+    """
+    problem = tick()
+    rows = state.status(run)
+    for row in rows if isinstance(rows, list) else [rows]:
+        if problem and row["status"] == "queued":
+            row["note"] = problem
+    return rows
+
+
+# Start, resume, cancel, wait.
+
 
 POLL_S = 0.1
 LOOK_S = 1.0
 """Seconds between two looks of a waiting command at the queue."""
 STOP_PATIENCE_S = 30.0
-__all__ = ["cancel", "cancel_runs", "children", "resume", "start", "wait"]
 
 
 def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
     ``on``: where its work is done, "" for here (:mod:`core.runs.cluster`). Raises InputErrors
-    before any folder is made. :func:`core.runs.queue.enqueue` queues it instead.
+    before any folder is made. :func:`enqueue` queues it instead.
     """
     place = read_place(on)
     folder = make_run(plan(read_spec(spec), named_cluster(place)), place=place)
     launch(folder, take_lock(folder))
-    queue.tick()
+    tick()
     return folder.id
 
 
@@ -64,7 +277,7 @@ def resume(
     try:
         if folder.queued.exists():
             raise InputError(f"run {run} is queued already; cancel it to remove it")
-        now = status(run)
+        now = state.status(run)
         if folder.done.exists() and not now["failed"]:
             return run
         started = folder.plan()
@@ -92,7 +305,7 @@ def resume(
             with writing(folder.path):
                 folder.set_place(place)
         if queued:
-            queue.put(folder)
+            _put(folder)
         with writing(folder.path):
             for note in (folder.cancel, folder.cancelled, folder.done):
                 note.unlink(missing_ok=True)
@@ -100,7 +313,7 @@ def resume(
             launch(folder, lock)
     finally:
         lock.release()
-    queue.tick()
+    tick()
     return run
 
 
@@ -122,10 +335,10 @@ def cancel(run: str) -> None:
     Raises InputError where it is neither running nor queued.
     """
     folder = find_run(run)
-    if not queue.leave(run):
-        state = state_of(folder)
-        if state not in ("running", "cancelling"):
-            raise InputError(f"run {run} is {state}; there is nothing to cancel")
+    if not _leave(run):
+        current = state_of(folder)
+        if current not in BUSY:
+            raise InputError(f"run {run} is {current}; there is nothing to cancel")
         with writing(folder.path):
             folder.cancel.touch()
     folder.note("cancelled")
@@ -161,12 +374,12 @@ def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> N
         while True:
             if time.monotonic() - looked > LOOK_S:
                 looked = time.monotonic()
-                queue.tick()
-            reap()
-            now = status(run)
+                tick()
+            _reap()
+            now = state.status(run)
             if progress is not None:
                 progress(now["done"] + now["failed"], now["planned"], now["failed"])
-            if now["status"] not in ("queued", "running", "cancelling"):
+            if now["status"] not in ("queued", *BUSY):
                 break
             time.sleep(POLL_S)
     except KeyboardInterrupt:
@@ -185,7 +398,7 @@ def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> N
 
 def _stop(run: str) -> None:
     folder = find_run(run)
-    if queue.leave(run) or state_of(folder) != "running":
+    if _leave(run) or state_of(folder) != "running":
         return
     folder.cancel.touch()
     folder.note("cancelled")

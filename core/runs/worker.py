@@ -35,7 +35,7 @@ from core.runs.planner import (
     permit,
     preflight,
 )
-from core.runs.queue import GPU, tick, wanted
+from core.runs.process import GPU, tick, wanted
 from core.storage.damage import damage_warnings
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock

@@ -12,7 +12,7 @@ from core.errors import UnknownName
 from core.experiments.replication.comparison import readers_of, replication
 from core.experiments.replication.steps import ARMS, step_specs
 from core.runs.presets import DEMO, read_toml
-from core.runs.queue import enqueue
+from core.runs.process import enqueue
 from core.services.cohorts import open_data
 from core.services.components import members, only_quotes
 
@@ -55,7 +55,7 @@ def replicate(data: str | Path, reader: str, changes: Mapping[str, Any] | None =
     """Queue the runs of a replication that this installation has not made on the cohort, or with
     ``changes`` all of them; gives their ids. Imported and included runs do not count as made.
 
-    Raises as :func:`replication_specs` and :func:`core.runs.queue.enqueue` do.
+    Raises as :func:`replication_specs` and :func:`core.runs.process.enqueue` do.
     """
     specs = replication_specs(data, reader, changes)
     first = next(iter(specs.values()))

@@ -15,7 +15,7 @@ import pytest
 from core.results.items import rows
 from core.runs.directory import RunDirectory, make_run, take_lock
 from core.runs.planner import plan
-from core.runs.queue import status
+from core.runs.process import status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from tests.support import run_members

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from core import config as settings
 from core.cli import table
-from core.runs.process import start, wait
-from core.runs.queue import status
+from core.runs.process import start, status, wait
 from tests.support.openai_server import OpenAIFake
 
 DELAY_S = 0.25

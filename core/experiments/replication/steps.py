@@ -90,7 +90,7 @@ def step_specs(
     hosts: Sequence[str] = (),
     part: str = "",
 ) -> dict[str, dict[str, Any]]:
-    """The spec (:func:`core.runs.queue.enqueue`) of every step and every fault alone, by name.
+    """The spec (:func:`core.runs.process.enqueue`) of every step and every fault alone, by name.
 
     ``reader``, ``judges`` and ``arms`` are names or tables as a spec holds them; ``hosts`` are
     those off this machine to which text of records may be sent; ``part``: the patients asked

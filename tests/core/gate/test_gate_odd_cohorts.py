@@ -24,7 +24,7 @@ from core.protocol import Protocol
 from core.results.report import report
 from core.runs.directory import make_run
 from core.runs.planner import plan
-from core.runs.queue import status
+from core.runs.process import status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from core.services import training as services

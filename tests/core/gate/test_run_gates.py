@@ -22,8 +22,7 @@ from core.runs import gate_checkpoints as pinned
 from core.runs import process as control
 from core.runs.directory import RunDirectory, make_run
 from core.runs.planner import plan
-from core.runs.process import resume
-from core.runs.queue import status
+from core.runs.process import resume, status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from tests.support import gate_cohort

@@ -16,8 +16,7 @@ from core.readers.qwen import Qwen
 from core.results.items import rows
 from core.results.report import report
 from core.runs.directory import find_run
-from core.runs.process import children, resume, start, wait
-from core.runs.queue import status
+from core.runs.process import children, resume, start, status, wait
 from core.runs.spec import parse_spec
 from core.types import Prompt
 from tests.support.run_helpers import spec, until, write_cohort

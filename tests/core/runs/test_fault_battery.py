@@ -18,8 +18,7 @@ import pytest
 from core import api
 from core.results.items import disagreements, rows
 from core.results.report import failed_in_words, report, report_csv
-from core.runs.process import resume, start, wait
-from core.runs.queue import status
+from core.runs.process import resume, start, status, wait
 from core.runs.status import log_tail
 from tests.support import fault_members
 from tests.support.fault_members import (

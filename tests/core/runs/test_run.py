@@ -17,8 +17,7 @@ from core.results.importing import RUN_ID
 from core.results.items import compared, different_only, disagreements, item, outcomes, rows
 from core.results.report import report, report_csv
 from core.runs.directory import make_run, run_ids
-from core.runs.process import cancel, resume, start, wait
-from core.runs.queue import status
+from core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
     finished_run,
     read_questions,

@@ -15,8 +15,7 @@ from core.results.items import rows
 from core.runs.directory import make_run
 from core.runs.estimate import preflight
 from core.runs.planner import plan
-from core.runs.process import cancel, resume, start, wait
-from core.runs.queue import enqueue, status
+from core.runs.process import cancel, enqueue, resume, start, status, wait
 from core.runs.spec import read_spec
 from core.runs.status import damaged_runs
 from tests.support import run_members

@@ -14,8 +14,7 @@ import pytest
 
 from core.errors import InputError, WorkFailed
 from core.results.report import report
-from core.runs.process import children, resume, start, wait
-from core.runs.queue import status
+from core.runs.process import children, resume, start, status, wait
 from tests.support.run_helpers import (
     ROOT,
     contents,

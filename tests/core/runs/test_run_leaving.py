@@ -19,8 +19,7 @@ from core.results.report import report
 from core.runs.directory import find_run, make_run, take_lock
 from core.runs.planner import plan
 from core.runs.presets import write_toml
-from core.runs.process import cancel, children, resume, start, wait
-from core.runs.queue import enqueue, status
+from core.runs.process import cancel, children, enqueue, resume, start, status, wait
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from tests.support.claude_server import ClaudeFake
@@ -182,7 +181,7 @@ def test_a_named_cluster_gets_records_only_if_the_data_use_tag_allows_it(
         lock.release()
 
     monkeypatch.setattr("core.runs.process.launch", launch)
-    monkeypatch.setattr("core.runs.queue.tick", lambda: "")
+    monkeypatch.setattr("core.runs.process.tick", lambda: "")
     refused = r"machines of ray://\S+: the data-use tag of ward sets external_services_allowed = "
     # On loopback, too, there may be the first of many machines.
     for on in ("ray://head:6379", "ray://10.0.0.7", "ray://127.0.0.1:6379"):

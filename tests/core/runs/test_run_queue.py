@@ -15,8 +15,17 @@ from core.cli import main
 from core.errors import InputError
 from core.results.items import rows
 from core.runs.directory import RunDirectory, waiting, write_json
-from core.runs.process import cancel, cancel_runs, children, resume, start, wait
-from core.runs.queue import enqueue, status, tick
+from core.runs.process import (
+    cancel,
+    cancel_runs,
+    children,
+    enqueue,
+    resume,
+    start,
+    status,
+    tick,
+    wait,
+)
 from core.runs.status import any_active, last_events, rate
 from tests.support import run_members
 from tests.support.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
@@ -151,7 +160,7 @@ def test_each_gpu_and_the_cpu_have_one_slot(cohort, monkeypatch):
         folder.slot.write_text(slot)
         locks[folder.id] = lock  # as a worker holds it
 
-    monkeypatch.setattr("core.runs.queue.launch", held)
+    monkeypatch.setattr("core.runs.process.launch", held)
     plain = enqueue(small(cohort))
     monkeypatch.setattr(run_members.EchoReader, "mark", classmethod(lambda cls: "m"), raising=False)
     heavy = [enqueue(small(cohort, seed=i)) for i in range(3)]
@@ -169,7 +178,7 @@ def test_each_gpu_and_the_cpu_have_one_slot(cohort, monkeypatch):
 
 def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, hold, monkeypatch):
     first = enqueue(small(cohort))
-    monkeypatch.setattr("core.runs.queue.now", lambda: "1999-01-01T00:00:00+00:00")
+    monkeypatch.setattr("core.runs.process.now", lambda: "1999-01-01T00:00:00+00:00")
     second, third = enqueue(small(cohort)), enqueue(small(cohort))
     assert [folder.id for folder, _ in waiting()] == [second, third]
     for run in (first, second, third):

@@ -18,7 +18,7 @@ from core.results.facts import EVIDENCE, Stage1Facts
 from core.results.items import rows
 from core.results.report import report
 from core.runs.directory import find_run
-from core.runs.queue import status
+from core.runs.process import status
 from core.runs.spec import parse_spec
 from core.stats.reported import share_interval
 from core.text import sentences

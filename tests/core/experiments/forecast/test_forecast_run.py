@@ -19,11 +19,10 @@ from core.experiments.forecast.tables import finding, in_words, summary
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.results.report import report, report_csv
-from core.runs import queue
+from core.runs import process
 from core.runs.directory import find_run, make_run, run_ids
 from core.runs.planner import plan
-from core.runs.process import cancel, start
-from core.runs.queue import status
+from core.runs.process import cancel, start, status
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
 from core.services.curve import attention_map
@@ -104,9 +103,9 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
 
 def test_a_run_waits_for_a_gpu_unless_its_spec_says_cpu(run: str) -> None:
     plan = find_run(run).plan()
-    assert queue.wanted(plan) == "cpu"
+    assert process.wanted(plan) == "cpu"
     left_open = dataclasses.replace(plan, options={**plan.options, "device": ""})
-    assert queue.wanted(left_open) == "gpu"
+    assert process.wanted(left_open) == "gpu"
 
 
 def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:

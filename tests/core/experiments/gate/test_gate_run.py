@@ -24,7 +24,7 @@ from core.results.items import rows
 from core.results.report import report
 from core.runs.directory import RunDirectory, make_run
 from core.runs.planner import plan
-from core.runs.queue import status
+from core.runs.process import status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from core.stats.reported import share_interval

@@ -18,7 +18,7 @@ from core.results.report import report
 from core.runs.directory import find_run, make_run
 from core.runs.estimate import preflight
 from core.runs.planner import plan
-from core.runs.queue import status
+from core.runs.process import status
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
 from tests.support.inhibition_rows import CONTROLS, GATED, make_rows, options

@@ -18,8 +18,7 @@ from core.results.reviews import add_review, review_cards, reviewers
 from core.runs.estimate import estimate
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import ComponentSpec
-from core.runs.process import start
-from core.runs.queue import status
+from core.runs.process import start, status
 from core.runs.spec import parse_spec
 from core.text import count_tokens, sentences
 from core.text.prompt import line_text
