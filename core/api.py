@@ -80,10 +80,17 @@ if TYPE_CHECKING:
         shared_cards,
     )
     from core.runs.estimate import estimate, preflight
-    from core.runs.presets import Preset, kinds, presets, read_toml, value_toml, write_toml
     from core.runs.probe import probe
     from core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
-    from core.runs.spec import spec_schema
+    from core.runs.spec import (
+        Preset,
+        kinds,
+        presets,
+        read_toml,
+        spec_schema,
+        value_toml,
+        write_toml,
+    )
     from core.runs.status import (
         any_active,
         damaged_runs,

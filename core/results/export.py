@@ -35,8 +35,7 @@ from core.results.reviews import review_files
 from core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, now, write_json
 from core.runs.gate_checkpoints import NOTE
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from core.runs.presets import read_toml, write_toml
-from core.runs.spec import gathering, parse_spec, token_twins
+from core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml
 from core.runs.status import state_of
 from core.storage.files import use_ordinary_mode
 from core.storage.jsonl import add_line, read_lines

@@ -46,8 +46,7 @@ from core.runs.planner import (
     permit,
     positioned,
 )
-from core.runs.presets import read_toml
-from core.runs.spec import gathering, read_spec
+from core.runs.spec import gathering, read_spec, read_toml
 from core.storage import files
 from core.storage.jsonl import read_lines
 from core.text import count_tokens, sentences

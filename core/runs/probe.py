@@ -22,8 +22,7 @@ from core.parsing import read_json
 from core.runs.directory import RunDirectory, make_run, take_lock
 from core.runs.estimate import Pace, estimate, remember
 from core.runs.planner import find_data, plan
-from core.runs.presets import read_toml
-from core.runs.spec import read_spec
+from core.runs.spec import read_spec, read_toml
 from core.runs.worker import do_run
 from core.storage.files import protect_new_files, writing
 from core.storage.jsonl import read_lines

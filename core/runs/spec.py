@@ -1,4 +1,4 @@
-"""A run's spec: read from TOML or a mapping and checked before a folder is made; its JSON schema.
+"""A run's spec: read from TOML or a mapping, checked before a folder is made; schema and presets.
 
 An error is one line that names the field, the value and what would be right.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +22,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import core_schema
 
-from core import weights
+from core import config as settings
+from core import parsing, weights
 from core.arms import ARMS
 from core.egress import read_host
 from core.errors import DataError, InputError, MissingKey, MissingModel, SpecError, UnknownName
@@ -36,7 +39,7 @@ from core.options import (
     Whole,
     read_table,
 )
-from core.parsing import read_toml, user_path
+from core.parsing import user_path
 from core.protocol import PRESETS, Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
@@ -45,6 +48,7 @@ from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmConfig, Component
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+
 
 E = TypeVar("E", ArmConfig, ComponentSpec)
 LISTS: Mapping[str, Registry[Any]] = {"arms": ARMS, "readers": READERS, "judges": JUDGES}
@@ -227,8 +231,6 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
         raise SpecError(f"{path}: there is no such spec file") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror})") from None
-    except DataError as error:
-        raise SpecError(str(error)) from None
     table.setdefault("name", path.stem)
     return dataclasses.replace(parse_spec(table), base=str(path.resolve().parent))
 
@@ -455,3 +457,79 @@ def refuse_missing(factory: Callable[..., Any]) -> None:
         problem = weights.problem(needs)
         if problem:
             raise MissingModel(problem)
+
+
+# Specs as TOML, and presets: the files of ``docs/``, the paper's comparison among them.
+
+
+DEMO = "demo"
+FIRST = {
+    "paper-corrected": "Paper, corrected",
+    "paper-published": "Paper, as published",
+    DEMO: "Five-minute demo",
+}
+"""The presets that are listed first, with their titles."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preset spec: a name that is safe in a URL, a title and its TOML."""
+
+    name: str
+    title: str
+    text: str
+
+
+def kinds() -> list[dict[str, Any]]:
+    """The kinds of run: ``name``, ``title``, and ``answers``: its runs have answers to review."""
+    built = [EXPERIMENTS.build(name) for name in EXPERIMENTS.names()]
+    return [{"name": k.name, "title": k.title, "answers": "answers" in k.schemas} for k in built]
+
+
+def presets() -> list[Preset]:
+    """All presets, the files of ``docs/``: the paper's two, the demo, then the others by name."""
+    files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
+    titles = {name: f"docs/{name}.toml" for name in files} | FIRST
+    order = dict.fromkeys((*FIRST, *files))
+    return [Preset(n, titles[n], files[n].read_text(encoding="utf-8")) for n in order if n in files]
+
+
+def read_toml(text: str | bytes, name: str = "the spec") -> dict[str, Any]:
+    """A spec's TOML as a mapping, fields unchecked; raises SpecError that begins with ``name``."""
+    try:
+        return parsing.read_toml(text, name)
+    except DataError as error:
+        raise SpecError(str(error)) from None
+
+
+def write_toml(table: Mapping[str, Any]) -> str:
+    """A spec as TOML, a field a line: :func:`read_toml` gives the same mapping.
+
+    Raises SpecError for a value that a spec cannot hold.
+    """
+    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in table.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+def value_toml(value: Any) -> str:
+    """A value of a spec as TOML; raises SpecError."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inside = cast("Mapping[str, Any]", value)
+        fields = ", ".join(f"{_key(k)} = {value_toml(v)}" for k, v in inside.items())
+        return f"{{ {fields} }}" if fields else "{}"
+    if isinstance(value, list | tuple):
+        items = [value_toml(one) for one in cast("Sequence[Any]", value)]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) < 80 else "[\n" + "".join(f"    {i},\n" for i in items) + "]"
+    raise SpecError(f"a spec cannot hold {type(value).__name__}")

@@ -11,8 +11,8 @@ from core import config as settings
 from core.errors import UnknownName
 from core.experiments.replication.comparison import readers_of, replication
 from core.experiments.replication.steps import ARMS, step_specs
-from core.runs.presets import DEMO, read_toml
 from core.runs.process import enqueue
+from core.runs.spec import DEMO, read_toml
 from core.services.cohorts import open_data
 from core.services.components import members, only_quotes
 

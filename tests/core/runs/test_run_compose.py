@@ -14,8 +14,7 @@ from core.provenance import machine
 from core.runs.directory import make_run, now, write_json
 from core.runs.estimate import preflight
 from core.runs.planner import plan
-from core.runs.presets import presets, read_toml, write_toml
-from core.runs.spec import read_spec
+from core.runs.spec import presets, read_spec, read_toml, write_toml
 from tests.support.run_helpers import ROOT, write_cohort
 
 PLAIN = some.one_of(

@@ -18,9 +18,8 @@ from core.results.items import item, rows
 from core.results.report import report
 from core.runs.directory import find_run, make_run, take_lock
 from core.runs.planner import plan
-from core.runs.presets import write_toml
 from core.runs.process import cancel, children, enqueue, resume, start, status, wait
-from core.runs.spec import read_spec
+from core.runs.spec import read_spec, write_toml
 from core.runs.worker import do_run
 from tests.support.claude_server import ClaudeFake
 from tests.support.openai_server import OpenAIFake

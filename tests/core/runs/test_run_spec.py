@@ -13,9 +13,8 @@ from core.errors import InputError
 from core.options import type_text
 from core.runs.directory import find_run, run_ids
 from core.runs.planner import find_data
-from core.runs.presets import read_toml
 from core.runs.process import start, status
-from core.runs.spec import parse_spec, read_spec, spec_schema
+from core.runs.spec import parse_spec, read_spec, read_toml, spec_schema
 from tests.support.run_helpers import ROOT, write_cohort
 
 GOOD = {
