@@ -1,9 +1,10 @@
-"""Provenance of a result: hashes of texts, files and the code, versions of packages."""
+"""Provenance of a result: times, hashes of texts, files and the code, versions of packages."""
 
 from __future__ import annotations
 
 import os
 import platform
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
@@ -27,6 +28,11 @@ PACKAGES = (
     "torch",
     "transformers",
 )
+
+
+def now() -> str:
+    """The present moment, UTC, ISO 8601 with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def digest(*parts: str) -> str:

@@ -18,7 +18,7 @@ from core.protocol import Protocol
 from core.results.facts import facts
 from core.results.tables import tally
 from core.runs.plan import ArmConfig, ComponentSpec, Plan
-from core.runs.rows import ANSWERS, VERDICTS
+from core.runs.schemas import ANSWERS, VERDICTS
 from core.sequences.build import RawTable, build_store
 from core.sequences.duck import columns
 from core.sequences.gather import last_events

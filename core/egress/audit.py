@@ -7,7 +7,6 @@ reasons that people gave; never text of a record. Its lines are chained (:mod:`c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from typing import Any
 from core import config as settings
 from core.errors import InputError
 from core.identity import person
+from core.provenance import now
 from core.storage.jsonl import add_line, read_lines, verify_chain
 
 
 def _write(event: str, **facts: Any) -> None:
-    when = datetime.now(UTC).isoformat(timespec="milliseconds")
     add_line(
         settings.audit_file(),
-        {"when": when, "who": person().name, "event": event, **facts},
+        {"when": now(), "who": person().name, "event": event, **facts},
         durable=True,
         chained=True,
     )

@@ -20,8 +20,8 @@ from core.results.paired import adjust, difference, no_pair, resampled
 from core.results.parts import counted_store, part_of
 from core.results.reviews import reviews_of, with_reviews
 from core.runs.directory import RunDirectory, changed_rows, find_run
-from core.runs.evidence import UNLOCATED
 from core.runs.plan import RULE_JUDGES, Plan
+from core.runs.schemas import UNLOCATED
 from core.runs.status import status
 
 Row = dict[str, Any]

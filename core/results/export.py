@@ -30,9 +30,10 @@ from typing import Any
 from core.errors import DataError, DataUseError, InputError, MidchartError
 from core.loaders.open import open_cohort
 from core.parsing import read_json, user_path
+from core.provenance import now
 from core.results.report import report, write_tables
 from core.results.reviews import review_files
-from core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, now, write_json
+from core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
 from core.runs.gate_checkpoints import NOTE
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from core.runs.evidence import UNLOCATED
 from core.runs.plan import Plan
+from core.runs.schemas import UNLOCATED
 from core.storage.query import Schema, literal
 from core.storage.rows import Ask, RowStore, snapshot
 from core.types import BANDS, Outcome

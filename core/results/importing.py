@@ -29,11 +29,13 @@ from core.identity import person
 from core.loaders.digest import content_digest
 from core.parsing import read_document, user_path
 from core.protocol import parse
+from core.provenance import now
 from core.results.export import MANIFEST, read_manifest
 from core.results.reviews import checked_lines, write_lines
-from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, now, row_digests, write_json
+from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from core.runs.experiment import EXPERIMENTS
-from core.runs.file_models import (
+from core.runs.plan import Plan
+from core.runs.schemas import (
     DONE,
     EVENT,
     FOREIGN,
@@ -43,7 +45,6 @@ from core.runs.file_models import (
     PLAN,
     conditions,
 )
-from core.runs.plan import Plan
 from core.storage.archives import UntrustedZip
 from core.storage.damage import check_rows
 from core.storage.files import sync_folder, writing

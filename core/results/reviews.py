@@ -25,11 +25,11 @@ from core.errors import InputError, NotPermitted, UnknownName
 from core.identity import person
 from core.judges.rules import is_refusal
 from core.options import Options, Whole
+from core.provenance import digest, now
 from core.results.tables import pick
-from core.runs.directory import RunDirectory, find_run, now
-from core.runs.file_models import Moment
+from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import ComponentSpec, Plan
-from core.runs.rows import VERDICTS, blank, digest
+from core.runs.schemas import VERDICTS, Moment, blank
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import exclusive
 from core.text import one_line

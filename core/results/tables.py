@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from core import config as settings
-from core.judges.rules import FAILURE_KINDS
-from core.runs.evidence import UNLOCATED
+from core.judges.failure import FAILURE_KINDS
 from core.runs.plan import ArmConfig, Plan
-from core.runs.rows import LOCATION
+from core.runs.schemas import LOCATION, UNLOCATED
 from core.stats.clustered import clustered_wilson
 from core.stats.intervals import Interval, bootstrap_proportion, wilson_interval
 from core.stats.reported import reported_interval
@@ -309,7 +308,7 @@ WRONG = {
 
 
 def location_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Counts over questions with evidence, each as columns (:data:`core.runs.rows.LOCATION`).
+    """Counts over questions with evidence, each as columns (:data:`core.runs.schemas.LOCATION`).
 
     A row a ``measure``: ``count`` of ``n``, their share and its Wilson interval. What does not
     apply is left out: errors are there where the source gives exact spans.

@@ -20,16 +20,15 @@ from core.errors import MidchartError, WorkFailed
 from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
 from core.judges.rules import failure_kind, reference_of
 from core.protocol import Protocol
-from core.runs.directory import now
+from core.provenance import digest, now
 from core.runs.evidence import Question, buffer_claims
 from core.runs.job import Job, Row, Stopped, outcomes, reason_of
 from core.runs.plan import ArmConfig
-from core.runs.rows import (
+from core.runs.schemas import (
     ANSWERS,
     SELECTIONS,
     VERDICTS,
     blank,
-    digest,
     entry_text,
     item_of,
     kept_rows,

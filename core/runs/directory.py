@@ -46,9 +46,10 @@ from core.errors import DataError, InputError, UnknownName
 from core.identity import ROLES, Person, account, person
 from core.parsing import read_document
 from core.protocol import parse
+from core.provenance import now
 from core.runs.experiment import EXPERIMENTS
-from core.runs.file_models import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
 from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
+from core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
 from core.storage.files import replacing, sync_folder, writing
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import Lock
@@ -180,11 +181,6 @@ def _with_judge_prompt(
     names = {ComponentSpec.read(judge).name for judge in judges}
     plain = protocol.get("preset") == "published" or not names <= RULE_JUDGES
     return {**protocol, "judge_prompt": "plain" if plain else "fenced"}
-
-
-def now() -> str:
-    """The present moment, UTC, ISO."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -35,7 +35,6 @@ from core.readers import READERS
 from core.runs.cluster import named_cluster, read_place, spelled
 from core.runs.directory import RunDirectory, run_ids, write_json
 from core.runs.experiment import EXPERIMENTS
-from core.runs.file_models import EVENT
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from core.runs.planner import (
     Destination,
@@ -46,6 +45,7 @@ from core.runs.planner import (
     permit,
     positioned,
 )
+from core.runs.schemas import EVENT
 from core.runs.spec import gathering, read_spec, read_toml
 from core.storage import files
 from core.storage.jsonl import read_lines

@@ -16,6 +16,7 @@ from core.arms.bm25_family import index_of
 from core.arms.candidates import Candidates, candidates
 from core.loaders.locator import SourceCheck, check_with_source, location_columns
 from core.protocol import Protocol
+from core.runs.schemas import UNLOCATED
 from core.text import content_words, sentences
 from core.text.evidence import (
     LEAST_SHOWN,
@@ -28,8 +29,6 @@ from core.text.evidence import (
 )
 from core.text.prompt import context_texts, prompt_lines, was_cut
 from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Record, Selection, Span
-
-UNLOCATED = "unlocated"
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
 from core.provenance import digest
-from core.runs.file_models import GATES
 from core.runs.plan import ArmConfig
+from core.runs.schemas import GATES
 from core.storage.files import replacing
 from core.storage.lock import exclusive
 from core.types import Cohort

@@ -23,6 +23,7 @@ from core.errors import InputError, WorkFailed
 from core.identity import person
 from core.judges import JUDGES
 from core.judges.model.options import judge_log
+from core.provenance import now
 from core.readers import READERS
 from core.registry import Registry
 from core.runs import status as state
@@ -31,12 +32,11 @@ from core.runs.directory import (
     RunDirectory,
     find_run,
     make_run,
-    now,
     run_ids,
     take_lock,
     waiting,
     write_json,
-)  # fmt: skip
+)
 from core.runs.experiment import EXPERIMENTS
 from core.runs.gate_checkpoints import refuse_others
 from core.runs.plan import READER, ComponentSpec, Plan

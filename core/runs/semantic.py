@@ -12,11 +12,11 @@ from operator import attrgetter
 from typing import Any
 
 from core.embedding.pairs import Entailment
-from core.runs.directory import now
+from core.provenance import digest, now
 from core.runs.evidence import buffer_claims, own_pick
 from core.runs.job import Job, Row, Stopped, reason_of
 from core.runs.planner import own_patients
-from core.runs.rows import SEMANTIC, blank, digest
+from core.runs.schemas import SEMANTIC, blank
 from core.text import sentences
 from core.text.prompt import body
 from core.types import ContextLine

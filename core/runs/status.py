@@ -22,7 +22,7 @@ from core.errors import DataError, InputError, MidchartError
 from core.parsing import read_document
 from core.runs.directory import RESTORE, RunDirectory, find_run, run_ids, waiting, write_json
 from core.runs.experiment import EXPERIMENTS
-from core.runs.file_models import EVENT, IMPORTED
+from core.runs.schemas import EVENT, IMPORTED
 from core.storage.damage import damage_warnings
 from core.storage.files import writing
 from core.storage.lock import is_locked

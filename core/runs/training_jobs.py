@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from core.runs.directory import now
+from core.provenance import digest, now
 from core.runs.job import Job, Row, outcome
-from core.runs.rows import blank, digest
+from core.runs.schemas import blank
 from core.storage.query import Schema
 
 TRAINED: Schema = dict.fromkeys(("key", "item", "status", "reason", "time"), "VARCHAR")

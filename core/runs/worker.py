@@ -14,17 +14,9 @@ from typing import Any
 
 from core.errors import InputError, MidchartError
 from core.identity import resolve
-from core.provenance import machine, versions
+from core.provenance import machine, now, versions
 from core.runs.cluster import named_cluster, work_on
-from core.runs.directory import (
-    DIGESTS,
-    RunDirectory,
-    find_run,
-    now,
-    row_digests,
-    take_lock,
-    write_json,
-)
+from core.runs.directory import DIGESTS, RunDirectory, find_run, row_digests, take_lock, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped, reason_of
 from core.runs.planner import (

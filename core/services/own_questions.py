@@ -6,7 +6,6 @@ import csv
 import io
 import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from core.loaders.kept_questions import (
 )
 from core.loaders.open import cohort_folder
 from core.protocol import Protocol
+from core.provenance import now
 from core.results.reviews import reviewer_name, take_code
 from core.services.cohorts import open_data
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
@@ -42,8 +42,7 @@ def folder_of(data: str | Path) -> Path:
 
 def add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
     """Append what a person did to a file of questions; ``by``: as in :func:`annotator`."""
-    time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    line = {"action": action, "id": id, "by": annotator(by), "time": time, **content}
+    line = {"action": action, "id": id, "by": annotator(by), "time": now(), **content}
     add_line(file, line, durable=True)
 
 

@@ -11,7 +11,7 @@ from core.experiments.inhibition.experiment import InhibitionRun
 from core.experiments.inhibition.spec import PARTS
 from core.experiments.inhibition.tables import MODELS, tables
 from core.protocol import Protocol
-from core.runs.rows import blank
+from core.runs.schemas import blank
 
 SPEC: dict[str, Any] = {
     "variants": ["softmax", "differential"],

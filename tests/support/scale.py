@@ -26,7 +26,7 @@ from core.loaders.open import open_cohort
 from core.runs.cluster import batches
 from core.runs.experiment import EXPERIMENTS
 from core.runs.planner import plan
-from core.runs.rows import ANSWERS
+from core.runs.schemas import ANSWERS
 from core.runs.spec import read_spec
 from core.storage.rows import RowStore
 from tests.support.run_helpers import write_cohort

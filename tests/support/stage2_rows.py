@@ -10,7 +10,7 @@ import numpy as np
 
 from core.protocol import Protocol
 from core.runs.plan import ArmConfig, ComponentSpec, Plan
-from core.runs.rows import ANSWERS, VERDICTS, blank
+from core.runs.schemas import ANSWERS, VERDICTS, blank
 from core.storage.rows import RowStore
 
 ARMS = (

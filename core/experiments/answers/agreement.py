@@ -23,7 +23,7 @@ from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, rev
 from core.results.tables import Table, ends, entry_columns, generator, known
 from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import Plan
-from core.runs.rows import COUNTS
+from core.runs.schemas import COUNTS
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from core.stats.clustered import cluster_totals
 from core.stats.reported import agreement_floors, reported_interval, share_floor

@@ -29,7 +29,7 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructio
 from core.runs.job import Job, reason_of
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.rows import ANSWERS, VERDICTS
+from core.runs.schemas import ANSWERS, VERDICTS
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.synthetic.needles import seeded

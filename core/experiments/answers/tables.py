@@ -38,8 +38,8 @@ from core.results.tables import (
     swept_by_k,
     tally,
 )
-from core.runs.evidence import UNLOCATED
 from core.runs.plan import Plan
+from core.runs.schemas import UNLOCATED
 from core.stats.clustered import cluster_totals
 from core.stats.intervals import Interval, square_and_add
 from core.stats.reported import reported_interval, share_floor

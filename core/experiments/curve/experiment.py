@@ -37,13 +37,13 @@ from core.experiments.curve.tables import (
 from core.loaders.locator import evidence_locations
 from core.options import Chosen, Known, Options, Several
 from core.protocol import Protocol
+from core.provenance import digest, now
 from core.results.tables import location_table, nested, pick
-from core.runs.directory import now
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, outcome
 from core.runs.plan import Plan, Spec
 from core.runs.planner import chosen
-from core.runs.rows import blank, digest
+from core.runs.schemas import blank
 from core.stats.positions import BINS
 from core.storage.query import Schema
 from core.storage.rows import RowStore

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.experiments.forecast.examples import Part
 from core.protocol import Protocol
 from core.results.tables import ends
-from core.runs.rows import number
+from core.runs.schemas import number
 from core.stats.auroc import (
     Placements,
     Ranking,

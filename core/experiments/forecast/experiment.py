@@ -33,10 +33,11 @@ from core.experiments.forecast.tables import MODELS
 from core.format import duration
 from core.loaders.labelled import labelled
 from core.loaders.manifest import refuse_untrainable
+from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
-from core.runs.rows import digest, number
+from core.runs.schemas import number
 from core.runs.training_jobs import TrainingJobs
 from core.storage.query import Schema
 from core.storage.rows import RowStore

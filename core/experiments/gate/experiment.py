@@ -26,10 +26,10 @@ from core.gate.measures import fit_temperature
 from core.gate.scoring import Scorer
 from core.options import Chosen, Count, Known, Options
 from core.protocol import Protocol
+from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
-from core.runs.rows import digest
 from core.runs.training_jobs import TrainingJobs
 from core.storage.files import replacing
 from core.storage.query import Schema

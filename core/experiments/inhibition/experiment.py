@@ -24,10 +24,11 @@ from core.experiments.inhibition.spec import (
 from core.experiments.inhibition.tables import MODELS, attended_rows
 from core.format import duration
 from core.protocol import Protocol
+from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row
 from core.runs.plan import Plan, Spec
-from core.runs.rows import digest, number
+from core.runs.schemas import number
 from core.runs.training_jobs import TrainingJobs
 from core.storage.query import Schema
 from core.storage.rows import RowStore

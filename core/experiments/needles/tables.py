@@ -27,7 +27,7 @@ from core.runs.directory import find_run
 from core.runs.evidence import Question, question_of
 from core.runs.job import Row, reason_of
 from core.runs.plan import Plan
-from core.runs.rows import ANSWERS, VERDICTS
+from core.runs.schemas import ANSWERS, VERDICTS
 from core.stats.clustered import clustered_bootstrap
 from core.stats.intervals import wilson_interval
 from core.stats.positions import bins_of

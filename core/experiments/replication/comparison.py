@@ -23,7 +23,7 @@ from core.results.tables import pick
 from core.runs.directory import find_run
 from core.runs.plan import RULE_JUDGES
 from core.runs.planner import digest_of
-from core.runs.rows import COUNTS
+from core.runs.schemas import COUNTS
 from core.runs.status import status
 from core.storage.query import literal
 

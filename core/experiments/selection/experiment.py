@@ -7,16 +7,16 @@ from itertools import chain
 from typing import ClassVar
 
 from core.experiments.selection import tables as stage1
+from core.provenance import digest, now
 from core.results.tables import failures
 from core.runs import semantic
 from core.runs.answering import select
-from core.runs.directory import now
 from core.runs.evidence import Question, buffer_claims, question_of
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmConfig, Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.rows import SELECTIONS, digest, entry_text, item_of
+from core.runs.schemas import SELECTIONS, entry_text, item_of
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.text.prompt import limited, limits

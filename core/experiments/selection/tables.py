@@ -30,7 +30,7 @@ from core.results.tables import (
 )
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan
-from core.runs.rows import SEMANTIC
+from core.runs.schemas import SEMANTIC
 from core.runs.semantic import ABOUT
 from core.stats.clustered import cluster_totals, clustered_intervals
 from core.stats.intervals import ratio

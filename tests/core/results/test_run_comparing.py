@@ -13,7 +13,7 @@ from core.results.diff import changed_questions, compare_runs
 from core.results.items import different_only, rows
 from core.runs.directory import make_run, write_json
 from core.runs.planner import plan
-from core.runs.rows import SELECTIONS, blank
+from core.runs.schemas import SELECTIONS, blank
 from core.runs.spec import read_spec
 from core.stats.paired import mcnemar_exact, newcombe_paired
 from tests.support.run_helpers import write_cohort

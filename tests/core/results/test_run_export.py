@@ -23,7 +23,7 @@ from core.results.importing import import_run
 from core.results.items import rows
 from core.results.report import report
 from core.runs.process import cancel, resume, status
-from core.runs.rows import ANSWERS, SELECTIONS, VERDICTS
+from core.runs.schemas import ANSWERS, SELECTIONS, VERDICTS
 from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 from tests.support.run_helpers import DRUGS, finished_run
 

@@ -13,7 +13,7 @@ from core.experiments.answers.tables import stage2
 from core.results.facts import facts
 from core.results.paired import adjust, difference, paired, resampled
 from core.runs.plan import ComponentSpec
-from core.runs.rows import SEMANTIC, blank
+from core.runs.schemas import SEMANTIC, blank
 from core.stats.paired import mcnemar_exact
 from core.stats.reported import share_interval
 from core.storage.rows import RowStore

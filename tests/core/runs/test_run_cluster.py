@@ -25,7 +25,7 @@ from core.runs.experiment import EXPERIMENTS
 from core.runs.job import Job, Stopped
 from core.runs.plan import ComponentSpec
 from core.runs.planner import open_source, plan
-from core.runs.rows import ANSWERS
+from core.runs.schemas import ANSWERS
 from core.runs.spec import read_spec
 from tests.support.run_helpers import contents, spec, write_cohort
 

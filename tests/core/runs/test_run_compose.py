@@ -10,8 +10,8 @@ from hypothesis import strategies as some
 
 from core import config as settings
 from core.errors import SpecError
-from core.provenance import machine
-from core.runs.directory import make_run, now, write_json
+from core.provenance import machine, now
+from core.runs.directory import make_run, write_json
 from core.runs.estimate import preflight
 from core.runs.planner import plan
 from core.runs.spec import presets, read_spec, read_toml, write_toml

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.protocol import parse
 from core.runs.evidence import question_of
-from core.runs.rows import line_rows, wording
+from core.runs.schemas import line_rows, wording
 from core.text import sentences
 from core.text.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
 from core.types import (

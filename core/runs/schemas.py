@@ -1,0 +1,455 @@
+"""The documents and the tables of rows in a run's folder: their fields, columns, keys and ranges.
+
+A run of this installation is held to these models when it is read, one of another installation
+before it appears, then also to lengths and counts (:data:`FOREIGN`). Further fields of documents
+are kept: other versions may have more. A column that an older run's file lacks reads as null.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
+
+from core.judges.failure import FAILURE_KINDS
+from core.provenance import digest
+from core.runs.plan import ArmConfig, Plan
+from core.storage.query import Schema, literal
+from core.types import BANDS, Outcome, Selection
+
+LONGEST_NAME = 1_000
+LONGEST_NOTE = 100_000
+MOST_ROWS = 50_000_000
+LARGEST = 1 << 53
+FOREIGN = {"foreign": True}
+"""The context of a validation that also bounds lengths and counts."""
+
+
+def _name(text: str, info: ValidationInfo) -> str:
+    if info.context and (len(text) > LONGEST_NAME or any(ord(c) < 32 for c in text)):
+        raise ValueError("is no name")
+    return text
+
+
+def _note(text: str, info: ValidationInfo) -> str:
+    if info.context and len(text) > LONGEST_NOTE:
+        raise ValueError("is too long")
+    return text
+
+
+def _folder(text: str, info: ValidationInfo) -> str:
+    if info.context and (not text or text in (".", "..") or set(text) & set("/\\\0")):
+        raise ValueError("is no name of a cohort")
+    return text
+
+
+def _count(count: int, info: ValidationInfo) -> int:
+    if info.context and count > MOST_ROWS:
+        raise ValueError("is too large")
+    return count
+
+
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("has no time zone")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Note = Annotated[str, AfterValidator(_note)]
+Moment = Annotated[str, Field(max_length=40), AfterValidator(_moment)]
+Count = Annotated[int, Field(ge=0, le=LARGEST), AfterValidator(_count)]
+Seconds = Annotated[float, Field(ge=0, le=1e10)]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+
+class _Component(_Document):
+    model_config = ConfigDict(extra="forbid")
+    name: Name
+    options: dict[Name, Any] = {}
+    label: Name = ""
+
+
+class _Arm(_Component):
+    k: Annotated[int, Field(ge=0, le=LARGEST)]
+    recency: Count
+    tokens: Count | None
+
+
+class _Spec(_Document):
+    name: Name
+    kind: Name
+    data: Annotated[Name, AfterValidator(_folder)] = ""
+    arms: Annotated[list[_Arm], Field(max_length=1_000)]
+    readers: Annotated[list[Name | _Component], Field(max_length=1_000)]
+    judges: Annotated[list[Name | _Component], Field(max_length=1_000)]
+    limit: Count | None
+    part: Name = ""
+    options: dict[Name, Any] = {}
+    allow_hosts: list[Name] = []
+    group: Name = ""
+
+
+class _Tag(_Document):
+    synthetic: bool
+    external_services_allowed: bool
+
+
+class _Cohort(_Document):
+    path: Annotated[Name, AfterValidator(_folder)]
+    digest: Name
+    data_use: _Tag
+
+
+class _Versions(_Document):
+    midchart: Name
+    code: Name
+    python: Name
+    packages: dict[Name, Name]
+
+
+class _Position(_Document):
+    used: Literal["order", "time", "token"]
+    named: bool
+    median_events: Annotated[float, Field(ge=0, le=LARGEST)] | None
+    records: Count
+
+
+class PlanDocument(_Document):
+    """``spec.json``."""
+
+    run: Name
+    created: Moment
+    spec: _Spec
+    protocol: dict[Name, Any]
+    position: _Position | None = None
+    cohort: _Cohort
+    versions: _Versions
+    weights: dict[Name, Name] = {}
+    instructions: Count = 0
+    planned: Count
+    facts: dict[Name, Any] = Field({}, alias="found")
+
+
+class DigestedDocument(_Document):
+    """A document with digests of the files of rows."""
+
+    sha256: dict[str, str] = {}
+
+
+class DoneDocument(DigestedDocument):
+    """``done.json``."""
+
+    run: Name = ""
+    finished: Moment = ""
+    seconds: Seconds = 0.0
+    planned: Count = 0
+    done: Count
+    failed: Count
+
+
+class ImportedDocument(DigestedDocument):
+    """``imported.json``."""
+
+    cohort: str
+    data: str
+
+
+class QueueDocument(_Document):
+    """``queued.json``."""
+
+    place: Annotated[int, Field(ge=0, le=LARGEST)]
+    wants: str
+
+
+class EventLine(_Document):
+    """A line of ``events.jsonl``."""
+
+    time: Moment
+    event: Name
+    done: Count = 0
+    failed: Count = 0
+    planned: Count = 0
+    seconds: Seconds = 0.0
+    text: Note = ""
+    reason: Note = ""
+    versions: _Versions | None = None
+
+
+class PersonLine(_Document):
+    """A line of ``people.jsonl``."""
+
+    who: str
+    action: str
+
+
+class _Gate(_Document):
+    gate: Name
+    seen: list[Name]
+
+
+class GatesDocument(_Document):
+    """``gates.json``."""
+
+    __pydantic_extra__: dict[str, _Gate]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+PLAN, DONE, GATES = TypeAdapter(PlanDocument), TypeAdapter(DoneDocument), TypeAdapter(GatesDocument)
+DIGESTED, IMPORTED = TypeAdapter(DigestedDocument), TypeAdapter(ImportedDocument)
+QUEUED, EVENT, PERSON = TypeAdapter(QueueDocument), TypeAdapter(EventLine), TypeAdapter(PersonLine)
+
+
+# Columns and keys of tables of rows.
+#
+# `item` names the work (arm entry, reader, instruction; and judge): a row whose item is there is
+# skipped on resume. `key` names the content (the same, the prompt and the protocol): it is unique
+# in its table, and equal in two runs exactly where the same reader was given the same prompt.
+# `status` is ok or failed; a failed row has a `reason` and is dropped and retried on resume. `band`
+# and `middle` are those of the evidence by the protocol's position, "unlocated" and null where the
+# evidence was not found in the record. `location_score` and `location_candidates` say how well it
+# was found and at how many places equally well (null where the source gives its spans);
+# `evidence_unlocated` of its `evidence_pieces` were not found. `text_located`, `text_event`,
+# `text_decile`, `text_zone`: where the source gives spans, whether locating the evidence by its
+# text finds it, and on the same event, in the same decile and in the same zone, middle or edge.
+# `task_type`, `domain` and `specialty` are the instruction's own, so that tables need no cohort.
+
+
+UNLOCATED = "unlocated"
+"""The band of evidence that was not found in the record."""
+_KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
+_LINES = "STRUCT(id VARCHAR, text VARCHAR)[]"
+_TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
+
+LOCATION: Schema = {
+    "location_score": "DOUBLE",
+    **dict.fromkeys(("location_candidates", "evidence_pieces", "evidence_unlocated"), "BIGINT"),
+    **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
+}
+"""How the evidence of a row's question was located
+(:func:`core.loaders.locator.location_columns`)."""
+
+_COMMON: Schema = {
+    **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),
+    "k": "BIGINT",
+    **dict.fromkeys(("record", "instruction"), "VARCHAR"),
+    **dict.fromkeys(("order_position", "time_position", "token_position"), "DOUBLE"),
+    **LOCATION,
+    "band": "VARCHAR",
+    "middle": "BOOLEAN",
+    **dict.fromkeys(("task_type", "domain", "specialty", "time"), "VARCHAR"),
+}
+
+SELECTIONS: Schema = {
+    **_COMMON,
+    "selection": _KEPT,
+    "wording": "VARCHAR",
+    "lines": _LINES,
+    **dict.fromkeys(("selection_tokens", "selection_cut"), "BIGINT"),
+    "selection_seconds": "DOUBLE",
+    "trace": _TRACE,
+    "lexical": "BOOLEAN",
+    **dict.fromkeys(("lexical_chance", "lexical_picked_chance"), "DOUBLE"),
+    "evidence": "BOOLEAN",
+    **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
+    **dict.fromkeys(
+        ("buffer_tokens", "kept", "picked", "lexical_kept", "lexical_picked"), "BIGINT"
+    ),
+    **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
+    "cut": "VARCHAR[]",
+    **dict.fromkeys(("prompt_cut", "evidence_in_prompt"), "BOOLEAN"),
+    "evidence_in_prompt_picked": "BIGINT",
+    **dict.fromkeys(
+        (
+            "evidence_share_in_prompt",
+            "evidence_in_prompt_chance",
+            "evidence_in_prompt_picked_chance",
+        ),
+        "DOUBLE",
+    ),
+}
+"""One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
+reference (null without one). ``evidence``: one of the gold sentences was kept (null where the
+evidence is unlocated), ``evidence_share``: the share of the evidence's characters inside the
+selected sentences. ``…_chance``: the probability that random sentences of as many tokens as the
+context are such a hit, ``…_picked_chance``: as many as the arm's own picks
+(:mod:`core.runs.evidence`). ``wording`` and ``lines``: where an arm
+wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
+sentence at least half of the evidence must be left (``evidence_share`` counts the characters that
+are), and what a summary holds is not known: null. ``kept`` counts the lines of the
+context, ``picked`` those that the arm itself chose (:func:`core.runs.evidence.own_pick`); of both,
+how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
+buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
+kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
+(``evidence_in_prompt_picked``), and of the evidence's characters this share
+(``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
+and ``prompt_cut`` (anything lost) are those of its
+reader's prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null
+where it sets none."""
+
+SEMANTIC: Schema = {
+    **_COMMON,
+    "about": "VARCHAR",
+    "model": "VARCHAR",
+    "entailment": "STRUCT(id VARCHAR, picked BOOLEAN, probability DOUBLE)[]",
+    "best": "DOUBLE",
+}
+"""One row an arm entry and instruction: for each line of its context the larger probability of
+entailment, of both directions, with the reference (``about`` says which: the answer or the
+evidence). ``best`` is the largest of them. Null without a reference. Thresholds are laid on these
+when a report is made."""
+
+ANSWERS: Schema = {
+    **SELECTIONS,
+    **dict.fromkeys(("reader", "prompt", "prompt_hash"), "VARCHAR"),
+    "question_survived": "BOOLEAN",
+    "answer": "VARCHAR",
+    "sources": "VARCHAR[]",
+    **dict.fromkeys(("read_tokens", "output_tokens", "reused_tokens"), "BIGINT"),
+    **dict.fromkeys(("seconds", "peak_mb"), "DOUBLE"),
+    **dict.fromkeys(("how", "failure_kind"), "VARCHAR"),
+}
+"""One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
+the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
+see :class:`core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a judge
+says wrong (:mod:`core.judges.failure`); null where there is no answer or no reference."""
+
+VERDICTS: Schema = {
+    **_COMMON,
+    **dict.fromkeys(("reader", "judge", "answer_key", "outcome"), "VARCHAR"),
+    "refusal": "BOOLEAN",
+    **dict.fromkeys(("raw", "prompt_hash"), "VARCHAR"),
+    "nan_evidence": "BOOLEAN",
+    "seconds": "DOUBLE",
+    "repeat": "BIGINT",
+    "model": "VARCHAR",
+    **dict.fromkeys(("read_tokens", "reused_tokens", "output_tokens"), "BIGINT"),
+    "cost_usd": "DOUBLE",
+    "how": "VARCHAR",
+}
+"""One row an answer, judge and repeat. ``prompt_hash``: of what the judge was given (question,
+reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
+question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
+same text, which measure how a judge agrees with itself. From ``model`` on: what a judge that is a
+language model used (null for a rule); ``read_tokens`` count those it found in its cache, which
+are ``reused_tokens``."""
+
+
+COUNTS = "coalesce(repeat, 0) = 0"
+"""Of a judge's repeats of one answer, the verdict that counts."""
+
+
+def entry_text(entry: ArmConfig) -> str:
+    """An arm entry, spelled out, for hashing."""
+    options = dict(sorted(entry.options.items()))
+    return json.dumps([entry.name, entry.k, entry.recency, entry.tokens, options])
+
+
+def item_of(
+    entry: ArmConfig, instruction_id: str, reader: str = "", judge: str = "", repeat: int = 0
+) -> str:
+    """The name of a piece of work in a run."""
+    again = (str(repeat),) if repeat else ()
+    return digest(entry_text(entry), instruction_id, reader, judge, *again)
+
+
+def kept_rows(selection: Selection) -> list[dict[str, Any]]:
+    """The sentences of a selection, as a row holds them; a score that is no number is null."""
+    return [
+        {
+            "id": entry.sentence.id,
+            "event": entry.sentence.span.event,
+            "score": None if entry.score is None else number(entry.score),
+            "kept_by": entry.kept_by,
+        }
+        for entry in selection.kept
+    ]
+
+
+def wording(selection: Selection) -> str:
+    """Whose words a reader sees: "sentences" of the record, "compressed" ones, or "summaries"."""
+    if selection.lines is None:
+        return "sentences"
+    return "summaries" if any(line.shown == () for line in selection.lines) else "compressed"
+
+
+def line_rows(selection: Selection) -> list[dict[str, str]] | None:
+    """What an arm wrote in place of its sentences, as a row holds it; None where it did not."""
+    if selection.lines is None:
+        return None
+    return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]
+
+
+def number(value: float) -> float | None:
+    """A number a row can hold; None for one that is none."""
+    return value if isfinite(value) else None
+
+
+def blank(schema: Schema) -> dict[str, Any]:
+    """A row of nulls."""
+    return dict.fromkeys(schema)
+
+
+# What the rows of a run's tables hold, beyond the declared types of their columns.
+
+
+_REQUIRED = frozenset({
+    "key", "item", "status", "label", "arm", "record", "instruction", "reader", "judge",
+    "answer_key", "outcome", "variant", "task", "placement", "needle", "stratum", "value", "score",
+})  # fmt: skip
+"""Columns that no row of any kind lacks."""
+_SHARE = re.compile(r".*(_position|_chance|_share(_in_prompt)?)|location_score")
+_TOGETHER = {
+    "evidence_unlocated": "evidence_pieces",
+    "location_candidates": "location_score",
+}
+"""Column → the column with which it is null or not null."""
+_PART_OF = {
+    "evidence_unlocated": "evidence_pieces",
+    **{f"{hit}_{of}": of for hit in ("lexical", "evidence") for of in ("kept", "picked")},
+}
+"""Column of a count → the count that it is a part of."""
+
+
+def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
+    """Column → the SQL condition of each of its values; columns of any value are absent."""
+    values: dict[str, Sequence[str]] = {
+        "label": [arm.label for arm in plan.arms],
+        "arm": [arm.name for arm in plan.arms],
+        "reader": plan.readers,
+        "judge": plan.judges,
+        "outcome": get_args(Outcome),
+        "band": [*(name for name, _, _ in BANDS), UNLOCATED],
+        "failure_kind": FAILURE_KINDS,
+        "status": ["ok", "failed"],
+    }
+    tests: dict[str, str] = {}
+    for name, type in schema.items():
+        test = {
+            "DOUBLE": f"{name} BETWEEN -1e-6 AND 1.000001"
+            if _SHARE.fullmatch(name)
+            else f"isfinite({name})",
+            "BIGINT": f"{name} BETWEEN 0 AND {LARGEST}",
+        }.get(type, "")
+        if values.get(name):
+            test = f"{name} IN ({', '.join(map(literal, values[name]))})"
+        if name == "time":
+            test = f"try_cast({name} AS TIMESTAMPTZ) IS NOT NULL"
+        if name in _REQUIRED:
+            test = test or f"{name} IS NOT NULL"
+        elif test:
+            test = f"{name} IS NULL OR {test}"
+        if name in _TOGETHER and _TOGETHER[name] in schema:
+            test = f"({test}) AND ({name} IS NULL) = ({_TOGETHER[name]} IS NULL)"
+        if name in _PART_OF and _PART_OF[name] in schema:
+            test = f"({test}) AND coalesce({name} <= {_PART_OF[name]}, true)"
+        if test:
+            tests[name] = test
+    return tests
