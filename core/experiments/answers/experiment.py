@@ -20,13 +20,12 @@ from core.experiments.selection import tables as stage1
 from core.loaders.kept_questions import asked_of_all, checked_questions
 from core.options import Several, Text
 from core.results.reviews import review_tables, reviews_of, with_reviews
-from core.runs import semantic
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
 from core.runs.documents import LazyValues, composed, evidence_notes, moved
-from core.runs.evidence import Question, question_of
+from core.runs.evidence import Question, question_of, score_semantic
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
-from core.runs.job import Job, reason_of
+from core.runs.job import Job
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.schemas import ANSWERS, VERDICTS
@@ -100,13 +99,13 @@ class AnswersRun(Experiment):
 
     def execute(self, job: Job) -> None:
         def question(instruction: Instruction) -> Question:
-            plain = question_of(job.cohort, instruction, job.protocol, reason_of)
+            plain = question_of(job.cohort, instruction, job.protocol)
             if not job.cohort.patient:
                 return plain
             return replace(plain, site={"record": job.cohort.patient_of(instruction)})
 
         Answering(job, question).run(own_patients(job).values())
-        semantic.score(job, "answers")
+        score_semantic(job, "answers")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         folder = RunDirectory(store.folder.parent)

@@ -27,7 +27,7 @@ from core.experiments.forecast.spec import REFERENCE
 from core.format import count, decimals, interval, p_value, percent, signed
 from core.protocol import Protocol
 from core.results.tables import Table, ends, nested, pick, read_published
-from core.runs.training_jobs import TRAINED
+from core.runs.job import TRAINED
 from core.stats.auroc import (
     Placements,
     auroc_difference_floor,

@@ -28,9 +28,8 @@ from core.options import Chosen, Count, Known, Options
 from core.protocol import Protocol
 from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row
+from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
-from core.runs.training_jobs import TrainingJobs
 from core.storage.files import replacing
 from core.storage.query import Schema
 from core.storage.rows import RowStore

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 from core.gate.measures import Floats, expected_calibration_error, known, reliability, score_gap
 from core.results.tables import Table, ends, nested, pick, read_published
-from core.runs.training_jobs import TRAINED
+from core.runs.job import TRAINED
 from core.stats.auroc import clustered_auroc
 from core.stats.reported import share_interval
 from core.storage.query import Schema

@@ -26,10 +26,9 @@ from core.format import duration
 from core.protocol import Protocol
 from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row
+from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
 from core.runs.schemas import number
-from core.runs.training_jobs import TrainingJobs
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.training import TimeLeft, history_rows

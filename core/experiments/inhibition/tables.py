@@ -27,7 +27,7 @@ from core.experiments.inhibition.spec import (
 from core.format import interval, percent, points, signed
 from core.protocol import Protocol
 from core.results.tables import Table, ends, nested, pick
-from core.runs.training_jobs import TRAINED
+from core.runs.job import TRAINED
 from core.stats.crossed import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.stats.intervals import Interval
 from core.stats.reported import paired_floor, share_floor

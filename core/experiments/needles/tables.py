@@ -25,7 +25,7 @@ from core.results.reviews import reviews_of
 from core.results.tables import Table, cells, ends, failures, generator, known
 from core.runs.directory import find_run
 from core.runs.evidence import Question, question_of
-from core.runs.job import Row, reason_of
+from core.runs.job import Row
 from core.runs.plan import Plan
 from core.runs.schemas import ANSWERS, VERDICTS
 from core.stats.clustered import clustered_bootstrap
@@ -58,7 +58,7 @@ SERIES = ("record", "needle", "length", "distractors")
 
 def needle_question(cohort: NeedleCohort, instruction: Instruction, protocol: Protocol) -> Question:
     """The question of one needle at one site, without the chance level of recall."""
-    plain = question_of(cohort, instruction, protocol, reason_of)
+    plain = question_of(cohort, instruction, protocol)
     return replace(plain, chance=None, check=None, site=cohort.columns[instruction.id])
 
 

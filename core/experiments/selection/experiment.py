@@ -9,9 +9,8 @@ from typing import ClassVar
 from core.experiments.selection import tables as stage1
 from core.provenance import digest, now
 from core.results.tables import failures
-from core.runs import semantic
 from core.runs.answering import select
-from core.runs.evidence import Question, buffer_claims, question_of
+from core.runs.evidence import Question, buffer_claims, question_of, score_semantic
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmConfig, Plan, Spec
@@ -58,7 +57,7 @@ class SelectionRun(Experiment):
             todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
             if not todo:
                 continue
-            question = question_of(job.cohort, instruction, job.protocol, reason_of)
+            question = question_of(job.cohort, instruction, job.protocol)
             for entry in todo:
                 selection, row = select(job, entry, question)
                 if selection is not None and has_limits:
@@ -69,7 +68,7 @@ class SelectionRun(Experiment):
                 key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
                 row |= {"key": key, "item": item_of(entry, instruction.id), "time": now()}
                 job.append("selections", row)
-        semantic.score(job, "selections")
+        score_semantic(job, "selections")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return {**stage1.tables(store, plan), "failures": failures(store, plan)}

@@ -28,10 +28,10 @@ from core.results.tables import (
     run_locations,
     swept_by_k,
 )
+from core.runs.evidence import ABOUT
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan
 from core.runs.schemas import SEMANTIC
-from core.runs.semantic import ABOUT
 from core.stats.clustered import cluster_totals, clustered_intervals
 from core.stats.intervals import ratio
 from core.stats.reported import reported_interval, share_floor, share_interval

@@ -129,8 +129,8 @@ def test_in_a_record_of_one_note_only_the_token_position_says_where_the_evidence
     notes_of_one_record,
 ):
     (instruction,) = notes_of_one_record.instructions
-    by_order = question_of(notes_of_one_record, instruction, parse({"position": "order"}), str)
-    by_token = question_of(notes_of_one_record, instruction, parse({"position": "token"}), str)
+    by_order = question_of(notes_of_one_record, instruction, parse({"position": "order"}))
+    by_token = question_of(notes_of_one_record, instruction, parse({"position": "token"}))
     assert by_order.position == 0.0
     # 70 of 100 sentences of three tokens each come before the evidence.
     assert by_token.position == pytest.approx(0.7)

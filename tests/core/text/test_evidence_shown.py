@@ -40,7 +40,7 @@ def asked(*evidence: str, answer: str = "500 mg metformin"):
     instruction = Instruction("i", "p", "Dose?")
     gold = Gold("i", answer, evidence, tuple(map(span_of, evidence)), 0.0, 0.0)
     cohort = Cohort("", "", Manifest(""), {"p": RECORD}, (instruction,), {"i": gold})
-    return question_of(cohort, instruction, parse({"position": "order"}), repr)
+    return question_of(cohort, instruction, parse({"position": "order"}))
 
 
 def units() -> dict[str, Sentence]:

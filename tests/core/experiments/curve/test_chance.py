@@ -43,7 +43,7 @@ def asked(cutoff: datetime | None = None):
     span = Span(EVENT, 0, 9)
     gold = Gold("i", "metformin", ("Metformin",), (span,), 0.5, 0.5)
     cohort = Cohort("", "", Manifest(""), {"p": RECORD}, (instruction,), {"i": gold})
-    return question_of(cohort, instruction, PROTOCOL, repr)
+    return question_of(cohort, instruction, PROTOCOL)
 
 
 @pytest.mark.parametrize(("n", "hits"), [(1, 1), (6, 2), (7, 0), (5, 5), (8, 3)])
