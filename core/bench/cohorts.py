@@ -15,8 +15,7 @@ from core.bench import BENCHES, compare, reference
 from core.loaders.medalign_xml import read_record
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.results.facts import facts
-from core.results.tables import tally
+from core.results.tables import facts, tally
 from core.runs.plan import ArmConfig, ComponentSpec, Plan
 from core.runs.schemas import ANSWERS, VERDICTS
 from core.sequences.build import RawTable, build_store

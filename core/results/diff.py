@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 
 from core.errors import InputError
-from core.results.facts import facts
 from core.results.paired import adjust, difference, no_pair, resampled
-from core.results.parts import counted_store, part_of
+from core.results.report import counted_store, part_of
 from core.results.reviews import reviews_of, with_reviews
+from core.results.tables import facts
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.plan import RULE_JUDGES, Plan
 from core.runs.schemas import UNLOCATED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import InputError, UnknownName
-from core.results.facts import facts
 from core.results.paired import detectable, paired
-from core.results.parts import counted_store
+from core.results.report import counted_store
 from core.results.reviews import review_verdicts, reviews_of, with_reviews
+from core.results.tables import facts
 from core.runs.directory import RunDirectory, find_run
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan

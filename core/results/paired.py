@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UnknownName
-from core.results.tables import Table, entry_columns, generator
+from core.results.tables import entry_columns, generator
+from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
 from core.stats.clustered import cluster_totals
 from core.stats.intervals import ratio

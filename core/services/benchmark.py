@@ -23,8 +23,8 @@ from core.errors import DataError, InputError, SpecError
 from core.options import Chosen, Options, Several, Text, read_table
 from core.parsing import read_document, read_json, read_toml, user_path
 from core.provenance import now
-from core.results.facts import IN_PROMPT
 from core.results.report import report
+from core.results.tables import IN_PROMPT
 from core.runs.directory import DIGESTS, find_run, run_ids, write_json
 from core.runs.planner import plan
 from core.runs.process import resume, start, wait

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
-from core.results.tables import Table, ends, entry_columns, generator, known
+from core.results.tables import ends, entry_columns, generator, known
 from core.runs.directory import RunDirectory, find_run
+from core.runs.experiment import Table
 from core.runs.plan import Plan
 from core.runs.schemas import COUNTS
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from core.experiments.answers.agreement import agreement, self_agreement
-from core.judges.claude_service import JudgeBudget
-from core.judges.model_options import judge_log
-from core.results.facts import facts
+from core.judges.model.budget import JudgeBudget
+from core.judges.model.options import judge_log
 from core.results.paired import detectable, multiplicity, omnibus, paired, readers
 from core.results.tables import (
     ALL_BANDS,
@@ -23,11 +22,11 @@ from core.results.tables import (
     WIDE_BANDS,
     Cell,
     Counts,
-    Table,
     cells,
     counted,
     ends,
     entry_columns,
+    facts,
     failure_kinds,
     failures,
     generator,
@@ -38,6 +37,7 @@ from core.results.tables import (
     swept_by_k,
     tally,
 )
+from core.runs.experiment import Table
 from core.runs.plan import Plan
 from core.runs.schemas import UNLOCATED
 from core.stats.clustered import cluster_totals

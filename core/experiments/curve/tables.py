@@ -9,7 +9,8 @@ from core.errors import InputError
 from core.experiments.curve.rows import Choice, Observed, Selected, select
 from core.experiments.curve.study import ALPHA, FEWEST_CLUSTERS, UNIFORM_SHARE, Curve, study
 from core.format import count, p_value, percent, points
-from core.results.tables import Table, known, pick, read_published
+from core.results.tables import known, pick, read_published
+from core.runs.experiment import Table
 from core.stats.reported import FEWEST_CLUSTERS as FEWEST_REPORTED
 from core.storage.query import Schema
 

@@ -26,7 +26,8 @@ from core.experiments.forecast.evaluation import (
 from core.experiments.forecast.spec import REFERENCE
 from core.format import count, decimals, interval, p_value, percent, signed
 from core.protocol import Protocol
-from core.results.tables import Table, ends, nested, pick, read_published
+from core.results.tables import ends, nested, pick, read_published
+from core.runs.experiment import Table
 from core.runs.job import TRAINED
 from core.stats.auroc import (
     Placements,

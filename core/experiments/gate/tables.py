@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from core.experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 from core.gate.measures import Floats, expected_calibration_error, known, reliability, score_gap
-from core.results.tables import Table, ends, nested, pick, read_published
+from core.results.tables import ends, nested, pick, read_published
+from core.runs.experiment import Table
 from core.runs.job import TRAINED
 from core.stats.auroc import clustered_auroc
 from core.stats.reported import share_interval

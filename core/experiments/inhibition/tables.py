@@ -26,7 +26,8 @@ from core.experiments.inhibition.spec import (
 )
 from core.format import interval, percent, points, signed
 from core.protocol import Protocol
-from core.results.tables import Table, ends, nested, pick
+from core.results.tables import ends, nested, pick
+from core.runs.experiment import Table
 from core.runs.job import TRAINED
 from core.stats.crossed import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.stats.intervals import Interval

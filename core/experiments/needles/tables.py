@@ -19,12 +19,12 @@ from core.errors import InputError
 from core.experiments.needles.cohort import NeedleCohort
 from core.format import count, interval, p_value, percent, signed
 from core.protocol import Protocol
-from core.results.facts import human_verdicts
 from core.results.paired import ALPHA, POWER, adjust_holm
 from core.results.reviews import reviews_of
-from core.results.tables import Table, cells, ends, failures, generator, known
+from core.results.tables import cells, ends, failures, generator, human_verdicts, known
 from core.runs.directory import find_run
 from core.runs.evidence import Question, question_of
+from core.runs.experiment import Table
 from core.runs.job import Row
 from core.runs.plan import Plan
 from core.runs.schemas import ANSWERS, VERDICTS
@@ -75,7 +75,7 @@ def needle_rows(
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``reviews``: verdicts of people, as in :func:`core.results.facts.facts`. ``correct`` is null
+    ``reviews``: verdicts of people, as in :func:`core.results.tables.facts`. ``correct`` is null
     where nothing was judged (unparsed or failed).
     """
     answers = store.source("answers")

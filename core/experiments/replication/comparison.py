@@ -16,8 +16,7 @@ from core.experiments.replication.paper import Row
 from core.experiments.replication.steps import ARMS, FAULTS, Step, alone, steps
 from core.protocol import Protocol
 from core.results.diff import compare_runs
-from core.results.parts import counted_store
-from core.results.report import report
+from core.results.report import counted_store, report
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import pick
 from core.runs.directory import find_run

@@ -14,11 +14,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from core.embedding.pairs import require
 from core.options import Count, Known, Options, Several, different
-from core.results.facts import CHANCES, IN_PROMPT, LEXICAL, OF, Stage1Facts, stage1_facts
 from core.results.tables import (
     ALL_BANDS,
+    CHANCES,
+    IN_PROMPT,
+    LEXICAL,
+    OF,
     WIDE_BANDS,
-    Table,
+    Stage1Facts,
     bands_of,
     ends,
     entry_columns,
@@ -26,10 +29,11 @@ from core.results.tables import (
     intervals,
     known,
     run_locations,
+    stage1_facts,
     swept_by_k,
 )
 from core.runs.evidence import ABOUT
-from core.runs.experiment import EXPERIMENTS
+from core.runs.experiment import EXPERIMENTS, Table
 from core.runs.plan import Plan
 from core.runs.schemas import SEMANTIC
 from core.stats.clustered import cluster_totals, clustered_intervals

@@ -14,9 +14,9 @@ from core.embedding.pairs import NLI, shared
 from core.experiments.selection.tables import recall
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
-from core.results.facts import EVIDENCE, Stage1Facts
 from core.results.items import rows
 from core.results.report import report
+from core.results.tables import EVIDENCE, Stage1Facts
 from core.runs.directory import find_run
 from core.runs.process import status
 from core.runs.spec import parse_spec
@@ -159,7 +159,7 @@ def test_precision_intervals_are_those_of_resampled_questions():
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
     from core.experiments.selection.tables import precision
-    from core.results.facts import LEXICAL, Stage1Facts
+    from core.results.tables import LEXICAL, Stage1Facts
 
     facts = [
         {"label": "bm25", "instruction": i, "band": "0-10", "middle": False, "kept": n,
