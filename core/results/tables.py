@@ -21,7 +21,7 @@ from typing import Any, get_args
 import numpy as np
 
 from core import config as settings
-from core.judges.failure import FAILURE_KINDS
+from core.judges.rules import FAILURE_KINDS
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
 from core.runs.schemas import LOCATION, UNLOCATED

@@ -22,7 +22,7 @@ from core.arms import ARMS
 from core.errors import InputError, WorkFailed
 from core.identity import person
 from core.judges import JUDGES
-from core.judges.model.options import judge_log
+from core.judges.model_options import judge_log
 from core.provenance import now
 from core.readers import READERS
 from core.registry import Registry

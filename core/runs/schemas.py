@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
 
-from core.judges.failure import FAILURE_KINDS
+from core.judges.rules import FAILURE_KINDS
 from core.provenance import digest
 from core.runs.plan import ArmConfig, Plan
 from core.storage.query import Schema, literal
@@ -319,7 +319,7 @@ ANSWERS: Schema = {
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
 see :class:`core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a judge
-says wrong (:mod:`core.judges.failure`); null where there is no answer or no reference."""
+says wrong (:mod:`core.judges.rules`); null where there is no answer or no reference."""
 
 VERDICTS: Schema = {
     **_COMMON,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from core.experiments.answers.agreement import agreement, self_agreement
-from core.judges.model.budget import JudgeBudget
-from core.judges.model.options import judge_log
+from core.judges.claude_service import JudgeBudget
+from core.judges.model_options import judge_log
 from core.results.paired import detectable, multiplicity, omnibus, paired, readers
 from core.results.tables import (
     ALL_BANDS,
