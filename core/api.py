@@ -118,6 +118,8 @@ if TYPE_CHECKING:
         gate_cards,
         members,
         only_quotes,
+        split_label,
+        title,
     )
     from core.services.curve import (
         attention_map,
@@ -127,40 +129,10 @@ if TYPE_CHECKING:
         curve_locations,
         forecast_sequences,
     )
-    from core.services.exports import (
-        download,
-        export_bytes,
-        export_html,
-        open_examples,
-        open_shipped,
-        shipped_runs,
-    )
     from core.services.import_cohort import cohort_name, import_cohort, remove_cohort
     from core.services.other_values import RULE as OTHER_VALUES_RULE
     from core.services.other_values import OtherValue, other_values
-    from core.services.own_questions import (
-        KeptQuestion,
-        answer_question,
-        keep_question,
-        mark_evidence,
-        marking_agreement,
-        own_question,
-        own_questions,
-        questions_table,
-        withdraw_question,
-    )
     from core.services.permissions import may, role_needed
-    from core.services.question_sets import (
-        answer_cells,
-        answer_summary,
-        answers_csv,
-        asked_questions,
-        question_set_spec,
-        question_sets,
-        run_entries,
-        save_question_set,
-        withdraw_question_set,
-    )
     from core.services.questions import (
         ask,
         build_arm,
@@ -173,15 +145,43 @@ if TYPE_CHECKING:
         select_report,
         typed_question,
     )
-    from core.services.removal import remove_run
-    from core.services.replication import replicate, replication_specs
+    from core.services.runs import (
+        download,
+        export_bytes,
+        export_html,
+        open_examples,
+        open_shipped,
+        remove_run,
+        replicate,
+        replication_specs,
+        shipped_runs,
+    )
     from core.services.summary import ReadingProgress, check, reading_progress
-    from core.services.titles import split_label, title
     from core.services.training import (
         evaluate_reader,
         make_calibration,
         make_gate,
         train_reader,
+    )
+    from core.services.user_questions import (
+        KeptQuestion,
+        answer_cells,
+        answer_question,
+        answer_summary,
+        answers_csv,
+        asked_questions,
+        keep_question,
+        mark_evidence,
+        marking_agreement,
+        own_question,
+        own_questions,
+        question_set_spec,
+        question_sets,
+        questions_table,
+        run_entries,
+        save_question_set,
+        withdraw_question,
+        withdraw_question_set,
     )
     from core.storage.csv import inert
     from core.storage.files import protect_new_files

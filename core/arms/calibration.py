@@ -27,7 +27,7 @@ from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.protocol import Protocol
 from core.provenance import digest
-from core.stats.conformal import patients_needed
+from core.stats.ranking import patients_needed
 from core.storage.files import replacing
 from core.storage.lock import exclusive
 from core.text.evidence import band_of, gold_sentence_ids

@@ -31,8 +31,7 @@ from core.errors import InputError, MissingModel
 from core.format import percent
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
-from core.stats.conformal import hierarchical_quantile, patients_needed
-from core.stats.fusion import ranks
+from core.stats.ranking import hierarchical_quantile, patients_needed, ranks
 from core.storage.lru import LRU
 from core.storage.vectors import Progress
 from core.text import words

@@ -1,4 +1,4 @@
-"""Hybrid: reciprocal rank fusion of BM25 and MiniLM embeddings (core.stats.fusion).
+"""Hybrid: reciprocal rank fusion of BM25 and MiniLM embeddings (core.stats.ranking).
 
 A sentence that shares no word with the question is not in BM25's ranking and gets nothing from it.
 Equal scores have equal ranks.
@@ -13,7 +13,7 @@ from core.arms.base import Scores
 from core.arms.bm25_family import index_of
 from core.arms.candidates import Candidates
 from core.arms.semantic import SemanticArm
-from core.stats.fusion import reciprocal_ranks
+from core.stats.ranking import reciprocal_ranks
 from core.text import words
 from core.types import Instruction
 

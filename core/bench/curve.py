@@ -14,7 +14,7 @@ from core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pie
 from core.experiments.curve.study import study
 from core.experiments.curve.tables import bin_rows, compute_curve, summary_row, verdict
 from core.protocol import Protocol
-from core.stats.clustered import clustered_bootstrap
+from core.stats.intervals import clustered_bootstrap
 from core.stats.positions import Responses, assemble, hashed
 from core.types import Cohort, Instruction, Manifest
 

@@ -36,7 +36,7 @@ from core.errors import DataError
 from core.gate.checkpoint import load_arrays, save_arrays
 from core.gate.ngrams import Bags, Hashing, hasher
 from core.gate.scoring import DECIMALS, pooled
-from core.stats.fusion import OFFSET, reciprocal_ranks
+from core.stats.ranking import OFFSET, reciprocal_ranks
 from core.text import word_spans, words
 from core.types import Explanation, Term
 

@@ -21,17 +21,17 @@ from core.errors import UnknownName
 from core.results.tables import entry_columns, generator
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
-from core.stats.clustered import cluster_totals
-from core.stats.intervals import ratio
+from core.stats.intervals import cluster_totals, ratio
 from core.stats.paired import (
     benjamini_hochberg,
     cochran_q,
     holm_adjust,
     mcnemar_exact,
     newcombe_paired,
+    paired_floor,
+    reported_interval,
     smallest_difference,
 )
-from core.stats.reported import paired_floor, reported_interval
 from core.storage.query import literal
 from core.storage.rows import Ask
 

@@ -25,9 +25,8 @@ from core.judges.rules import FAILURE_KINDS
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
 from core.runs.schemas import LOCATION, UNLOCATED
-from core.stats.clustered import clustered_wilson
-from core.stats.intervals import Interval, bootstrap_proportion, wilson_interval
-from core.stats.reported import reported_interval
+from core.stats.intervals import Interval, bootstrap_proportion, clustered_wilson, wilson_interval
+from core.stats.paired import reported_interval
 from core.storage.query import Schema, literal
 from core.storage.rows import Ask, RowStore, snapshot
 from core.types import BANDS, Outcome
@@ -420,7 +419,7 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     """:func:`tally` with what a clustered interval needs of the patients.
 
     ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
-    c·n and n², for patients' numbers right c and judged n (:mod:`core.stats.clustered`).
+    c·n and n², for patients' numbers right c and judged n (:mod:`core.stats.intervals`).
     """
     return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
@@ -475,7 +474,7 @@ def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
     ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers, null for fewer than 5 patients (:mod:`core.stats.reported`). ``bound_low`` and
+    answers, null for fewer than 5 patients (:mod:`core.stats.paired`). ``bound_low`` and
     ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right (but for
     questions without a reference, which no answer can be judged on).
     """

@@ -23,11 +23,11 @@ from core.results.report import report
 from core.services.components import members
 
 FILE = settings.ROOT / "core" / "readers" / "shipped" / "abstention.csv"
-CONTEXTS = {"oracle fill=True": "present", "oracle evidence=False fill=True": "absent"}
+_CONTEXTS = {"oracle fill=True": "present", "oracle evidence=False fill=True": "absent"}
 """Of the shipped rows, those of the default budget: arm label → whether the evidence is there."""
-NAMES = ("data", "reader", "label", "evidence")
-COUNTS = ("n", "patients", "abstained", "wrong")
-SHARES = tuple(
+_NAMES = ("data", "reader", "label", "evidence")
+_COUNTS = ("n", "patients", "abstained", "wrong")
+_SHARES = tuple(
     f"{name}_{end}" for name in ("abstained", "wrong") for end in ("share", "low", "high")
 )
 
@@ -43,7 +43,7 @@ def error_rates() -> dict[str, list[dict[str, Any]]]:
     rates: dict[str, dict[str, dict[str, Any]]] = {}
     with FILE.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            if CONTEXTS.get(row["label"]) != row["evidence"]:
+            if _CONTEXTS.get(row["label"]) != row["evidence"]:
                 continue
             rate = rates.setdefault(row["reader"], {}).setdefault(
                 row["data"], {"data": row["data"]}
@@ -70,14 +70,14 @@ def default_reader() -> str:
 
 def write_error_rates(runs: Mapping[str, str], path: Path = FILE) -> None:
     """Write the measured rows of runs, by what their data are called; raises InputErrors."""
-    lines: list[list[Any]] = [[*NAMES, *COUNTS, *SHARES]]
+    lines: list[list[Any]] = [[*_NAMES, *_COUNTS, *_SHARES]]
     for data, run in runs.items():
         table = report(run)["tables"].get("abstention")
         if not table:
             raise InputError(f"run {run} measures no abstention; run docs/abstention.toml")
         for row in table:
-            shares = [f"{row[name]:.4f}" for name in SHARES]
-            lines.append([data, *(row[name] for name in (*NAMES[1:], *COUNTS)), *shares])
+            shares = [f"{row[name]:.4f}" for name in _SHARES]
+            lines.append([data, *(row[name] for name in (*_NAMES[1:], *_COUNTS)), *shares])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     write_atomic(path, text.getvalue())

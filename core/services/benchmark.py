@@ -35,12 +35,12 @@ from core.storage.files import writing
 
 SUITE = Path(__file__).with_suffix(".toml")
 FORMAT = "midchart benchmark 1"
-SAME = ("spec", "protocol", "versions", "weights")
+_SAME = ("spec", "protocol", "versions", "weights")
 """Parts of ``spec.json`` that are equal where two runs of a cohort are the same work."""
 LARGEST_RESULT = 1 << 20
-REMEDY = "write it again with python -m core benchmark"
-Row = dict[str, Any]
-Progress = Callable[[int, int, int], None]
+_REMEDY = "write it again with python -m core benchmark"
+_Row = dict[str, Any]
+_Progress = Callable[[int, int, int], None]
 
 
 class BenchmarkSpec(Options):
@@ -87,7 +87,7 @@ class _Result(TypedDict):
     parts: list[_Part]
 
 
-def suite() -> tuple[str, dict[str, Row]]:
+def suite() -> tuple[str, dict[str, _Row]]:
     """The SHA-256 of the suite's file, and the table of each part by name."""
     data = SUITE.read_bytes()
     return sha256(data).hexdigest(), read_toml(data, SUITE.name)
@@ -96,7 +96,7 @@ def suite() -> tuple[str, dict[str, Row]]:
 def benchmark(
     spec: str | Path,
     out: str | Path | None = None,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], _Progress] | None = None,
 ) -> Path:
     """Run what the suite still lacks for the arms and readers of a TOML file; gives the result's
     file, by default ``data/benchmarks/NAME.json``.
@@ -130,7 +130,7 @@ def benchmarks() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.json"))}
 
 
-def read_benchmark(data: bytes | Path, name: str = "") -> Row:
+def read_benchmark(data: bytes | Path, name: str = "") -> _Row:
     """A result, checked; ``data``: its file or bytes. Raises DataError."""
     if isinstance(data, Path):
         name = name or data.name
@@ -140,10 +140,10 @@ def read_benchmark(data: bytes | Path, name: str = "") -> Row:
         except OSError as error:
             raise DataError(name, None, f"cannot be read ({error.strerror})") from None
     if len(data) > LARGEST_RESULT:
-        raise DataError(name, None, "is larger than any result of a benchmark", REMEDY)
-    result = read_document(data, name, TypeAdapter(_Result), REMEDY)
+        raise DataError(name, None, "is larger than any result of a benchmark", _REMEDY)
+    result = read_document(data, name, TypeAdapter(_Result), _REMEDY)
     if result["format"] != FORMAT:
-        raise DataError(name, None, "is no result of this version's benchmark", REMEDY)
+        raise DataError(name, None, "is no result of this version's benchmark", _REMEDY)
     return result
 
 
@@ -155,7 +155,7 @@ def _read(path: Path) -> BenchmarkSpec:
     return read_table(BenchmarkSpec, {"name": path.stem, **table})
 
 
-def _run_spec(table: Mapping[str, Any], chosen: BenchmarkSpec) -> Row:
+def _run_spec(table: Mapping[str, Any], chosen: BenchmarkSpec) -> _Row:
     group = f"benchmark {chosen.name}"
     named = {"name": f"{group}: {table['title']}", "group": group}
     fields = {name: value for name, value in table.items() if name != "title"}
@@ -163,9 +163,9 @@ def _run_spec(table: Mapping[str, Any], chosen: BenchmarkSpec) -> Row:
     return {**named, **fields, **hosts, "arms": chosen.arms, "readers": chosen.readers}
 
 
-def _part(name: str, table: Row, spec: Row, progress: Callable[[str], Progress] | None) -> Row:
+def _part(name: str, table: _Row, spec: _Row, progress: Callable[[str], _Progress] | None) -> _Row:
     """One part, run where needed: its run, hashes and scores, or why it is absent."""
-    row: Row = {"part": name, "title": table["title"], "absent": "", "cohort": "", "failed": 0}
+    row: _Row = {"part": name, "title": table["title"], "absent": "", "cohort": "", "failed": 0}
     row |= {"seconds": None, "scores": []}
     try:
         document = read_json(json.dumps(plan(read_spec(spec))).encode(), "the plan")
@@ -192,20 +192,20 @@ def _part(name: str, table: Row, spec: Row, progress: Callable[[str], Progress] 
     }
 
 
-def _same(document: Row) -> str | None:
+def _same(document: _Row) -> str | None:
     """The latest run of a plan, finished or not."""
     for run in reversed(run_ids()):
         with suppress(InputError, OSError):
             folder = find_run(run)
             folder.plan()  # raises where it is damaged
             raw = read_json(folder.spec.read_bytes(), folder.spec.name)
-            same = all(raw[part] == document[part] for part in SAME)
+            same = all(raw[part] == document[part] for part in _SAME)
             if same and raw["cohort"]["digest"] == document["cohort"]["digest"]:
                 return run
     return None
 
 
-def _scores(tables: Mapping[str, list[Row]]) -> Iterator[Row]:
+def _scores(tables: Mapping[str, list[_Row]]) -> Iterator[_Row]:
     """The figures of a run's tables: share correct and evidence in the prompt, or share correct by
     length and the difference of middle and edges."""
     for row in tables.get("accuracy", ()):
@@ -222,7 +222,7 @@ def _scores(tables: Mapping[str, list[Row]]) -> Iterator[Row]:
         yield _score({**row, "n": row["series"]}, "middle − edges", row["difference"], "ci")
 
 
-def _score(row: Row, measure: str, value: float | None, ends: str) -> Row:
+def _score(row: _Row, measure: str, value: float | None, ends: str) -> _Row:
     """A figure with its interval by patient, or Wilson's where there are too few patients."""
     by, low, high = "patients", row.get(f"{ends}_low"), row.get(f"{ends}_high")
     if low is None:

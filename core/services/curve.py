@@ -38,9 +38,9 @@ from core.services.summary import known_summary
 from core.stats.positions import BINS, bins_of
 from core.types import Cohort
 
-AUTO = "auto"
+_AUTO = "auto"
 """The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""
-CACHED = 2
+_CACHED = 2
 """Cohorts whose responses are cached as columns."""
 _cache: list[tuple[Protocol, Observed, dict[str, Any]]] = []
 _lock = threading.RLock()
@@ -63,7 +63,7 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
             resolved, why = resolve_position(asked, cohort)
             observed = observe(cohort, cohort.instructions, resolved)
         _cache.append((asked, observed, why))
-        del _cache[:-CACHED]
+        del _cache[:-_CACHED]
         return observed, why
 
 
@@ -95,7 +95,7 @@ def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str,
 def curve(
     cohort: Cohort,
     score: str = "clinician",
-    position: str = AUTO,
+    position: str = _AUTO,
     bins: int = 10,
     stratum: str = "all",
     value: str | None = None,
@@ -114,7 +114,7 @@ def curve(
     """
     _checked_bins(bins)
     observed, why = _observed(cohort, protocol)
-    position = why["used"] if position == AUTO else position
+    position = why["used"] if position == _AUTO else position
     Choice(score, position, stratum, value or "", snippets, least_score)
     used = observed.protocol
     tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
@@ -137,13 +137,13 @@ def curve(
 
 
 def curve_locations(
-    cohort: Cohort, position: str = AUTO, protocol: Protocol | None = None
+    cohort: Cohort, position: str = _AUTO, protocol: Protocol | None = None
 ) -> list[dict[str, Any]]:
     """How the evidence of the questions of a curve was located, and how often locating it by its
     text is wrong where the cohort gives exact spans
     (:func:`core.results.tables.location_table`)."""
     observed, why = _observed(cohort, protocol)
-    position = why["used"] if position == AUTO else position
+    position = why["used"] if position == _AUTO else position
     if protocol is None and (summary := known_summary(cohort)) is not None:
         return summary.locations[position]
     located = gold_under(cohort, observed.protocol)
@@ -155,7 +155,7 @@ def curve_bin(
     cohort: Cohort,
     bin: int,
     score: str = "clinician",
-    position: str = AUTO,
+    position: str = _AUTO,
     bins: int = 10,
     stratum: str = "all",
     value: str = "",
@@ -173,7 +173,7 @@ def curve_bin(
     if not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
     observed, why = _observed(cohort, protocol)
-    position = why["used"] if position == AUTO else position
+    position = why["used"] if position == _AUTO else position
     choice = Choice(score, position, stratum, value, snippets, least_score)
     rows, at = points(observed, choice)
     inside = bins_of(at, bins) == bin

@@ -29,25 +29,25 @@ from core.parsing import user_path
 from core.runs.directory import find_run, run_ids
 from core.runs.status import state_of
 from core.services.cohorts import close_cohorts, cohorts
-from core.services.removal import delete_folder, delete_run, made_on, unassigned_runs
+from core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
 from core.storage.archives import UntrustedFile, UntrustedZip, relative_path
 from core.storage.files import sync_folder
 from core.storage.lock import Lock, exclusive, is_locked
 from core.types import Manifest
 
-LARGEST_FILE = 4 << 30
+_LARGEST_FILE = 4 << 30
 """Bytes of one file."""
 LARGEST_COHORT = 16 << 30
 """Bytes of all files of a cohort together, a zip's uncompressed."""
-MOST_FILES = 200_000
-LOCK = "imports.lock"
+_MOST_FILES = 200_000
+_LOCK = "imports.lock"
 """Held, in the cache, while an import begins or takes its place."""
-ACTIVE = ("queued", "running", "cancelling")
+_ACTIVE = ("queued", "running", "cancelling")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _BLOCK = 1 << 20
-Source = tuple[str, "IO[bytes] | Path"]
+_Source = tuple[str, "IO[bytes] | Path"]
 """A file's name (with folders, by /) and where its bytes are."""
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called with bytes copied and bytes in all."""
 
 
@@ -63,7 +63,7 @@ def cohort_name(text: str) -> str:
     return name
 
 
-def _walk(folder: Path) -> Iterator[Source]:
+def _walk(folder: Path) -> Iterator[_Source]:
     """The regular files of a folder; raises DataError at a link or a special file."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -77,7 +77,7 @@ def _walk(folder: Path) -> Iterator[Source]:
 class _Copy:
     """Copies files into a folder within the limits."""
 
-    def __init__(self, folder: Path, total: int, progress: Progress | None) -> None:
+    def __init__(self, folder: Path, total: int, progress: _Progress | None) -> None:
         self.folder, self.total, self.progress = folder, total, progress
         self.bytes = self.files = 0
 
@@ -87,8 +87,8 @@ class _Copy:
         if not path.parts or any(p.startswith(".") or p == "__MACOSX" for p in path.parts):
             return  # a system file
         self.files += 1
-        if self.files > MOST_FILES:
-            raise DataError(name, None, f"is one of more than {MOST_FILES:,} files", "split them")
+        if self.files > _MOST_FILES:
+            raise DataError(name, None, f"is one of more than {_MOST_FILES:,} files", "split them")
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if target.exists():
@@ -99,8 +99,10 @@ class _Copy:
             while block := source.read(_BLOCK):
                 size += len(block)
                 self.bytes += len(block)
-                if size > LARGEST_FILE or self.bytes > LARGEST_COHORT:
-                    limit = f"{LARGEST_FILE >> 30} GB a file and {LARGEST_COHORT >> 30} GB a cohort"
+                if size > _LARGEST_FILE or self.bytes > LARGEST_COHORT:
+                    limit = (
+                        f"{_LARGEST_FILE >> 30} GB a file and {LARGEST_COHORT >> 30} GB a cohort"
+                    )
                     raise DataError(name, None, "is too large", f"the limits are {limit}")
                 copied.write(block)
                 if self.progress is not None:
@@ -109,13 +111,13 @@ class _Copy:
     def add_zip(self, name: str, source: IO[bytes] | Path) -> None:
         """Unpack a zip; raises DataError for what :mod:`core.storage.archives` refuses."""
         with UntrustedZip(source, name) as archive:
-            self.total += sum(archive.check(MOST_FILES, LARGEST_COHORT).values())
+            self.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
             for member in archive.names:
                 with archive.open(member) as opened:
                     self.add(member, opened)
 
 
-def _sources(files: Path | Iterable[Source]) -> list[Source]:
+def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
     if not isinstance(files, Path):
         return list(files)
     place = user_path(files)
@@ -130,7 +132,7 @@ def _sources(files: Path | Iterable[Source]) -> list[Source]:
 @contextmanager
 def _staging(root: Path) -> Generator[Path]:
     """A folder of this import alone; removes those that a killed import has left behind."""
-    with exclusive(settings.cache_folder() / LOCK):
+    with exclusive(settings.cache_folder() / _LOCK):
         for folder in root.glob(".incoming-*"):
             if not is_locked(folder / "lock"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -148,11 +150,11 @@ def _staging(root: Path) -> Generator[Path]:
 
 def import_cohort(
     name: str,
-    files: Path | Iterable[Source],
+    files: Path | Iterable[_Source],
     *,
     allowed: Mapping[str, bool] | None = None,
     reason: str = "",
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> dict[str, Any]:
     """Copy files into ``data/cohorts/NAME`` and read them; gives the check's report.
 
@@ -194,7 +196,7 @@ def import_cohort(
                 imported=datetime.now(UTC).isoformat(timespec="seconds"),
                 **tag,
             )
-            with exclusive(settings.cache_folder() / LOCK):
+            with exclusive(settings.cache_folder() / _LOCK):
                 cohort_name(name)  # another import may have taken it meanwhile
                 for field, value in tag.items():
                     if value:
@@ -257,7 +259,7 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
         raise InputError(f"cohort {name!r} was not imported here; remove its folder yourself")
     cohort_runs = [run for run in map(find_run, run_ids()) if made_on(run, folder)]
     # Caches are shared, so that no run of any cohort may be at work.
-    active = [run for run in run_ids() if state_of(find_run(run)) in ACTIVE]
+    active = [run for run in run_ids() if state_of(find_run(run)) in _ACTIVE]
     if active:
         raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
     files = sum(path.is_file() for path in folder.rglob("*"))

@@ -27,14 +27,14 @@ RULE = (
     "no synonyms, abbreviations or negation: it can miss passages, and it can list passages about "
     "another item or another person."
 )
-SHARE = 0.5
+_SHARE = 0.5
 """Share of the weight of the smaller item's words that two passages on one item have in common."""
-MOST_COMMON = 0.2
+_MOST_COMMON = 0.2
 """A word in more than this share of the sentences says nothing about an item."""
-WORDS_AFTER = 3
+_WORDS_AFTER = 3
 _DURATIONS = frozenset({"time", "months"})
 """Dimensions of ages and intervals, which are no values of an item."""
-MOST_PASSAGES = 200
+_MOST_PASSAGES = 200
 
 _WORD = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d+-[^\W\d_][\w-]*")
 _NO_VALUE = re.compile(r"\[[^\]]*\]|(?<![\w.,/-])(?:19|20)\d\d(?![\w.,/-]*\d)")
@@ -96,7 +96,7 @@ class _Index:
         """Sum of the words' rarity; words that are too common weigh nothing."""
         n = len(self.units)
         counts = (len(self.of_word.get(word, ())) for word in item)
-        return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, MOST_COMMON * n))
+        return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, _MOST_COMMON * n))
 
 
 _indexes: LRU[_Index] = LRU(8)
@@ -165,7 +165,7 @@ def _distinct(
         for group in same.values()
         for n in group[-1:]
     ]
-    return tuple(sorted(passages, key=lambda p: p.day or datetime.min)[-MOST_PASSAGES:])
+    return tuple(sorted(passages, key=lambda p: p.day or datetime.min)[-_MOST_PASSAGES:])
 
 
 def _day(text: str, moment: datetime | None) -> datetime | None:
@@ -202,7 +202,7 @@ def _values(text: str) -> list[_Value]:
 def _following(text: str) -> list[str]:
     """The words right after a value, up to the next punctuation mark or number, last first."""
     clause = re.split(r"[^\w\s-]|\d", text, maxsplit=1)[0]
-    return _words(clause)[:WORDS_AFTER][::-1]
+    return _words(clause)[:_WORDS_AFTER][::-1]
 
 
 def _shared(value: _Value, others: list[_Value], index: _Index) -> frozenset[str]:
@@ -216,7 +216,7 @@ def _shared(value: _Value, others: list[_Value], index: _Index) -> frozenset[str
         )
         if near and _comparable(value, other):
             smaller = min(index.weight(value.words), index.weight(other.words))
-            if index.weight(shared) > SHARE * smaller:
+            if index.weight(shared) > _SHARE * smaller:
                 matching.append((other, shared))
     if not matching or any(_same(value, other) for other, _ in matching):
         return frozenset()

@@ -40,13 +40,13 @@ from core.types import Cohort, Gold, Record, Skip, Span
 FOLDER = "summaries"
 AT_ONCE = 16_000_000
 """Bytes of a cohort that is read at once, which takes two seconds at most."""
-STEP_S = 0.5
+_STEP_S = 0.5
 """Seconds between two reports of progress."""
 POSITIONS = Place._fields
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class _Summary:
     """``counts`` of :func:`core.loaders.check.count_records`; ``places`` of each piece of evidence
     of the answers with several; ``position``: the default protocol's, with its reason; by position
     the table ``locations`` (:func:`core.results.tables.location_table`) of the questions that a
@@ -68,14 +68,14 @@ class ReadingProgress:
     problem: str = ""
 
 
-_known: dict[str, tuple[str, Summary]] = {}
+_known: dict[str, tuple[str, _Summary]] = {}
 """Path → key and summary of the cohorts whose evidence was located from a summary."""
 _children: dict[str, subprocess.Popen[bytes]] = {}
 """Key → the process that makes the summary, or has ended without one."""
 _lock = threading.RLock()
 
 
-def known_summary(cohort: Cohort) -> Summary | None:
+def known_summary(cohort: Cohort) -> _Summary | None:
     """The summary of a cohort once :func:`reading_progress` gave None, while it is valid."""
     key, summary = _known.get(cohort.path, ("", None))
     return summary if summary is not None and key == _key(cohort) else None
@@ -96,8 +96,8 @@ def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress |
         if stored is None and cohort_size(cohort) > AT_ONCE:
             return _progress(cohort, key, again)
         if stored is None:
-            stored = summarise(cohort)
-            store(stored, key)
+            stored = _summarise(cohort)
+            _store(stored, key)
         _children.pop(key, None)
         _use(cohort, key, stored)
     return None
@@ -159,7 +159,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def summarise(
+def _summarise(
     cohort: Cohort, progress: Callable[[int, int], None] = lambda done, planned: None
 ) -> dict[str, Any]:
     """The summary of a cohort as JSON; reads every record once."""
@@ -199,16 +199,16 @@ def summarise(
     }
 
 
-LOCATED = ("order", "time", "exact", "token", "score", "candidates", "unlocated")
+_LOCATED = ("order", "time", "exact", "token", "score", "candidates", "unlocated")
 """What locating an answer's evidence adds to it, with its spans."""
 
 
 def _located(gold: Gold) -> list[Any]:
     spans = [dataclasses.astuple(span) for span in gold.spans]
-    return [spans, *(getattr(gold, name) for name in LOCATED)]
+    return [spans, *(getattr(gold, name) for name in _LOCATED)]
 
 
-def store(summary: Mapping[str, Any], key: str) -> None:
+def _store(summary: Mapping[str, Any], key: str) -> None:
     """Write a summary, and remove those of earlier states of the same cohort."""
     write_atomic(_file(key), json.dumps(summary))
     path = key.split("-", 1)[0]
@@ -228,18 +228,18 @@ def _use(cohort: Cohort, key: str, stored: Mapping[str, Any]) -> None:
                 source.answer,
                 source.snippets,
                 tuple(Span(*span) for span in spans),
-                **dict(zip(LOCATED, values, strict=True)),
+                **dict(zip(_LOCATED, values, strict=True)),
             )
         cohort.gold.locate_as(gold, stored["warnings"])
     known = set(cohort.skipped)
     cohort.skipped.extend(skip for each in stored["skipped"] if (skip := Skip(*each)) not in known)
     records, events, tokens = stored["counts"]
     places = {id: tuple(Place(*one) for one in of) for id, of in stored["places"].items()}
-    summary = Summary((records, events, tokens), places, stored["position"], stored["locations"])
+    summary = _Summary((records, events, tokens), places, stored["position"], stored["locations"])
     _known[cohort.path] = (key, summary)
 
 
-def make(path: str) -> None:
+def _make(path: str) -> None:
     """Make and store the summary of a cohort, with its progress in a file."""
     cohort, _ = opened(path)
     key = _key(cohort)
@@ -252,15 +252,15 @@ def make(path: str) -> None:
 
     def progress(done: int, planned: int) -> None:
         nonlocal last
-        if time.monotonic() - last > STEP_S:
+        if time.monotonic() - last > _STEP_S:
             last = time.monotonic()
             write_atomic(report, json.dumps({"done": done, "planned": planned}))
 
     try:
-        summary = summarise(cohort, progress)
+        summary = _summarise(cohort, progress)
         if key != _key(cohort):
             raise DataError(path, None, "changed while it was read", "open the page again")
-        store(summary, key)
+        _store(summary, key)
         report.unlink(missing_ok=True)
     except (MidchartError, OSError) as error:
         write_atomic(report, json.dumps({"done": 0, "problem": str(error)}))
@@ -271,4 +271,4 @@ def make(path: str) -> None:
 if __name__ == "__main__":
     protect_new_files()
     os.nice(5)
-    make(sys.argv[1])
+    _make(sys.argv[1])

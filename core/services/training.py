@@ -22,7 +22,7 @@ from core.storage.files import writing
 from core.training import TimeLeft
 from core.types import Cohort
 
-REPORTED = (
+_REPORTED = (
     ("pairs", "unread_records", "curve", "test_auroc", "recipe"),
     ("questions", "unread_records", "losses", "test", "recipe"),
 )
@@ -61,7 +61,7 @@ def make_gate(
             learned, hashing = gate.facts, gate.config.hashing
             result |= {"hash": hashing.name, "n": hashing.n, "temperature": gate.temperature}
             result["split"] = {part: len(ids) for part, ids in asdict(gate.split).items()}
-    return result | {name: learned[name] for name in REPORTED[plus]}
+    return result | {name: learned[name] for name in _REPORTED[plus]}
 
 
 def make_calibration(

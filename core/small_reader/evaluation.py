@@ -26,7 +26,7 @@ from core.stats.intervals import wilson_interval
 from core.synthetic.cohort import instruction_id, make_clinical, make_one
 from core.synthetic.medicine import analytes
 from core.synthetic.training_examples import ExamplePlan, make_example
-from core.synthetic.training_examples.templates import READINGS
+from core.synthetic.training_wordings import READINGS
 from core.text import words
 from core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
 from core.text.prompt import without_date as text_of

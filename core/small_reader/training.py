@@ -34,10 +34,8 @@ from core.small_reader.tokens import (
     train_tokenizer,
 )
 from core.storage.files import replacing
-from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
-from core.synthetic.training_examples.leakage_check import require
-from core.synthetic.training_examples.tables import name_words
-from core.synthetic.training_examples.templates import READINGS
+from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example, require
+from core.synthetic.training_wordings import READINGS, name_words
 from core.training import Progress, require_finite
 from core.training.trainer import Trainer
 

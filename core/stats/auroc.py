@@ -15,31 +15,29 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.clustered import (
-    BLOCK,
-    cluster_totals,
-    clustered_intervals,
-    draw_clusters,
-    t_shrinkage,
-)
 from core.stats.intervals import (
+    BLOCK,
     Interval,
     checked_level,
     checked_resamples,
+    cluster_totals,
+    clustered_intervals,
+    draw_clusters,
     ratio,
     square_and_add,
+    t_shrinkage,
     wilson_of_share,
 )
-from core.stats.reported import reported_interval
+from core.stats.paired import reported_interval
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-AT_ONCE = 4
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+_AT_ONCE = 4
 """Resamples weighted at once: few enough that their rows stay near the processor."""
 
 
-def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Bools]:
+def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, _Bools]:
     """Scores [n] and which labels [n] are positive (above one half)."""
     data = np.asarray(scores, dtype=np.float64)
     positive = np.asarray(labels, dtype=np.float64) > 0.5
@@ -50,7 +48,7 @@ def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Bools]:
     return data, positive
 
 
-def _members(clusters: ArrayLike, rows: int) -> tuple[Ints, int]:
+def _members(clusters: ArrayLike, rows: int) -> tuple[_Ints, int]:
     """Cluster number of each row, and the number of clusters."""
     names, member = np.unique(np.asarray(clusters), return_inverse=True)
     if member.shape != (rows,):
@@ -65,12 +63,12 @@ class Placements:
     """
 
     value: Floats
-    positive: Bools
+    positive: _Bools
     area: float
 
 
 @dataclass(frozen=True, slots=True)
-class AreaTest:
+class _AreaTest:
     """First AUROC minus second: ``difference`` with its standard error, interval and p value.
 
     ``p`` is two-sided, 1 where the difference has no variance and is 0.
@@ -116,7 +114,7 @@ def _ranks(values: Floats) -> Floats:
     return (np.cumsum(counts) - (counts - 1) / 2.0)[which]
 
 
-def delong_test(first: Placements, second: Placements, level: float = 0.95) -> AreaTest:
+def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _AreaTest:
     """DeLong's test of two AUROCs on the same labels, which it takes for independent.
 
     Raises ValueError where the labels differ. Source: as :func:`placements`.
@@ -132,7 +130,7 @@ def delong_test(first: Placements, second: Placements, level: float = 0.95) -> A
 
 def clustered_test(
     first: Placements, second: Placements, clusters: ArrayLike, level: float = 0.95
-) -> AreaTest:
+) -> _AreaTest:
     """:func:`delong_test` for labels in clusters (patients).
 
     ``clusters`` [n], any labels that sort. Raises ValueError where labels or lengths differ or
@@ -153,17 +151,17 @@ def _same_labels(first: Placements, second: Placements) -> None:
         raise ValueError("a paired test takes two scorings of the same labels")
 
 
-def _test(difference: float, variance: float, level: float) -> AreaTest:
+def _test(difference: float, variance: float, level: float) -> _AreaTest:
     half = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
     se = sqrt(max(0.0, variance))
     # Equal rankings differ by rounding alone.
     if se < 1e-12:
         equal = abs(difference) < 1e-12
         z = 0.0 if equal else float("inf") * (1 if difference > 0 else -1)
-        return AreaTest(difference, 0.0, difference, difference, z, 1.0 if equal else 0.0)
+        return _AreaTest(difference, 0.0, difference, difference, z, 1.0 if equal else 0.0)
     z = difference / se
     low, high = max(-1.0, difference - half * se), min(1.0, difference + half * se)
-    return AreaTest(difference, se, low, high, z, erfc(abs(z) / sqrt(2.0)))
+    return _AreaTest(difference, se, low, high, z, erfc(abs(z) / sqrt(2.0)))
 
 
 def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.95) -> Interval:
@@ -195,7 +193,7 @@ def clustered_auroc(
 ) -> Interval:
     """AUROC of pooled rows, ties counted half, with its interval over clusters.
 
-    The interval is :mod:`core.stats.reported`'s, of resampled clusters with the floor of
+    The interval is :mod:`core.stats.paired`'s, of resampled clusters with the floor of
     :func:`auroc_floor`, NaN for fewer than 5 clusters; without ``widened`` plain percentiles.
 
     ``scores`` float [n], finite; ``labels`` [n], positive above one half; ``clusters`` [n], any
@@ -343,13 +341,13 @@ class Ranking:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Thresholds:
+class _Thresholds:
     """All [thresholds], from the highest down: ``score`` (positive where score ≥ it), and true and
     false positives ``hits``, ``alarms``, int64."""
 
     score: Floats
-    hits: Ints
-    alarms: Ints
+    hits: _Ints
+    alarms: _Ints
 
 
 def _areas(hits: Floats, alarms: Floats) -> tuple[float, float]:
@@ -364,13 +362,13 @@ def _areas(hits: Floats, alarms: Floats) -> tuple[float, float]:
     return float(won), float((gained * hits / (hits + alarms)).sum() / positives)
 
 
-def thresholds(scores: ArrayLike, labels: ArrayLike) -> Thresholds:
+def thresholds(scores: ArrayLike, labels: ArrayLike) -> _Thresholds:
     """True and false positives at every distinct score, highest first; raises ValueError."""
     data, positive = _checked(scores, labels)
     order = np.argsort(-data, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(data[order]) != 0, True))
     hits = np.cumsum(positive[order])[ends]
-    return Thresholds(data[order][ends], hits.astype(np.int64), (ends + 1 - hits).astype(np.int64))
+    return _Thresholds(data[order][ends], hits.astype(np.int64), (ends + 1 - hits).astype(np.int64))
 
 
 def ranking_areas(scores: ArrayLike, labels: ArrayLike) -> tuple[float, float]:
@@ -403,8 +401,8 @@ def clustered_ranking(
     for first in range(0, resamples if count > 1 else 0, BLOCK):
         drawn = draw_clusters(count, rng)[: resamples - first] + offsets[: resamples - first]
         times = np.bincount(drawn.ravel(), minlength=len(drawn) * count).reshape(-1, count)
-        for i in range(0, len(times), AT_ONCE):
-            some = sorted_rows.areas(times[i : i + AT_ONCE].astype(np.float64))
+        for i in range(0, len(times), _AT_ONCE):
+            some = sorted_rows.areas(times[i : i + _AT_ONCE].astype(np.float64))
             draws[:, first + i : first + i + some.shape[1]] = some
     return Ranking(auroc, auprc, draws[0], draws[1])
 
@@ -415,7 +413,7 @@ class _Sorted:
     Only thresholds that win a positive add to either area, so running totals are looked up there.
     """
 
-    def __init__(self, data: Floats, positive: Bools, member: Ints) -> None:
+    def __init__(self, data: Floats, positive: _Bools, member: _Ints) -> None:
         order = np.argsort(-data, kind="stable")
         self.member, right = member[order], positive[order]
         ends = np.flatnonzero(np.append(np.diff(data[order]) != 0, True))

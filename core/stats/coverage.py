@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.stats.agreement import ac1_of, kappa_of
-from core.stats.clustered import cluster_totals, clustered_intervals
-from core.stats.reported import agreement_floors, paired_floor, reported_interval, share_floor
+from core.stats.intervals import cluster_totals, clustered_intervals
+from core.stats.paired import agreement_floors, paired_floor, reported_interval, share_floor
 
 Floats = NDArray[np.float64]
 PATIENTS = (2, 4, 5, 10, 22, 40)

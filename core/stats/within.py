@@ -1,6 +1,8 @@
-"""Middle against edge in rows observed at every position: paired and clustered.
+"""Rows in two groupings: middle against edge within each row, and means over seeds and records.
 
-Each row (a needle in a record) is its own control.
+Within: each row (a needle in a record), observed at every position, is its own control; paired and
+clustered. Crossed: every seed's model answers every record, so rows of one seed are correlated, and
+so are rows of one record; both are resampled.
 """
 
 from __future__ import annotations
@@ -11,10 +13,21 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.clustered import cluster_totals
-from core.stats.intervals import Interval, checked_level, checked_resamples, ratio
-from core.stats.paired import smallest_difference
-from core.stats.reported import FEWEST_CLUSTERS, paired_floor, reported_interval
+from core.stats.intervals import (
+    Interval,
+    checked_level,
+    checked_resamples,
+    cluster_totals,
+    clustered_intervals,
+    ratio,
+)
+from core.stats.paired import (
+    FEWEST_CLUSTERS,
+    paired_floor,
+    reported_interval,
+    smallest_difference,
+    widened,
+)
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +86,7 @@ def within_contrast(
     ``values`` float [rows, columns], nan where missing; ``clusters`` [rows], labels that sort
     (patients); ``inside`` bool [columns]. A row counts with its mean inside less its mean
     outside, where it has a value on both sides; None where no row has. The interval is
-    :mod:`core.stats.reported`'s, of resampled clusters; where all values are in [0, 1] it
+    :mod:`core.stats.paired`'s, of resampled clusters; where all values are in [0, 1] it
     holds Newcombe's paired one at the effective number of rows. For p the columns of a cluster are
     permuted, the same way in all its rows, as these share what is at each position; p is
     (b + 1)/(m + 1) with b of m permutations at least as far from 0, never 0.
@@ -155,3 +168,64 @@ def _floor(
         (1 - inside) * (1 - outside),
     )
     return paired_floor(np.column_stack([np.bincount(member, weights=of) for of in pairs]), level)
+
+
+FEWEST_SEEDS = 3
+"""Fewer seeds give no interval."""
+_AT_ONCE = 256
+"""Resamples computed at once."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CrossedBootstrap:
+    """Means by column with intervals: ``estimate``, ``low``, ``high`` float64 [columns], ``means``
+    [resamples, columns] resampled; ``seeds`` and ``records`` they come from."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    means: Floats
+    seeds: int
+    records: int
+
+    def reported(
+        self, column: int, floor: Interval | None = None, level: float = 0.95
+    ) -> tuple[float, float] | None:
+        """Low and high of the interval to report of a column, widened to hold ``floor``.
+
+        None for fewer than :data:`FEWEST_SEEDS` seeds or :data:`FEWEST_CLUSTERS`
+        records, and without a floor where the resamples are equal. Percentiles are not expanded
+        for few seeds, so a claim from this interval needs the seeds to agree as well.
+        """
+        if self.seeds < FEWEST_SEEDS or self.records < FEWEST_CLUSTERS:
+            return None
+        low, high = clustered_intervals(self.means[:, [column]], level)
+        return widened(float(low[0]), float(high[0]), floor)
+
+
+def crossed_bootstrap(
+    values: ArrayLike, resamples: int, rng: np.random.Generator, level: float = 0.95
+) -> CrossedBootstrap:
+    """Percentile intervals of means of ``values`` float [seeds, records, columns], finite.
+
+    A resample draws as many seeds and, independently, as many records as there are, each with
+    replacement, and takes every drawn seed with every drawn record. Raises ValueError for other
+    shapes or values that are not finite.
+    Source: Owen, Ann Appl Stat 1 (2007) 386–411 (the pigeonhole bootstrap, after McCullagh 2000).
+    """
+    data = np.asarray(values, dtype=np.float64)
+    checked_level(level)
+    checked_resamples(resamples)
+    if data.ndim != 3 or data.size == 0 or not np.isfinite(data).all():
+        raise ValueError(f"values {data.shape} are not finite [seeds, records, columns]")
+    seeds, records, columns = data.shape
+    flat = data.reshape(seeds, records * columns)
+    of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds
+    of_records = rng.multinomial(records, np.full(records, 1 / records), resamples) / records
+    means = np.empty((resamples, columns))
+    for begin in range(0, resamples, _AT_ONCE):
+        block = slice(begin, begin + _AT_ONCE)
+        by_record = (of_seeds[block] @ flat).reshape(-1, records, columns)
+        means[block] = np.einsum("br,brc->bc", of_records[block], by_record)
+    low, high = clustered_intervals(means, level)
+    return CrossedBootstrap(data.mean(axis=(0, 1)), low, high, means, seeds, records)

@@ -32,24 +32,23 @@ from core.synthetic.common import (
 )
 from core.synthetic.events import build_events, make_encounters
 from core.synthetic.letters import NOTES, Dress
-from core.synthetic.model import Encounter, Fact, Item, Patient
 from core.synthetic.notes import Writer
-from core.synthetic.patient import make_patient
+from core.synthetic.patient import Encounter, Fact, Item, Patient, make_patient
 from core.synthetic.questions import Asked, ask, decile_of
 from core.synthetic.trajectory import draw_base
 from core.text import count_tokens
 
-INSTRUCTION_COLUMNS = (
+_INSTRUCTION_COLUMNS = (
     "filename", "question", "evidence", "clinician_response", "instruction_id", "person_id",
     "submitter_specialty", "annotator_num", "domain", "task_type", "evidence_spans",
 )  # fmt: skip
-RESPONSE_COLUMNS = (
+_RESPONSE_COLUMNS = (
     "filename", "question", "instruction_id", "person_id", "submitter_specialty", "model_name",
     "model_response", "binary_correct", "is_used_eval", "evidence", "clinician_response",
     "simulated",
 )  # fmt: skip
 
-LETTERS_FROM = 1000
+_LETTERS_FROM = 1000
 """Number of the first patient of a cohort of letters: no patient of the seed's other cohort."""
 
 _README = """This folder holds a SYNTHETIC clinical cohort made by Midchart from a seed.
@@ -96,11 +95,11 @@ MODELS = (
     Simulated("sim-model-f", 0.60, 0.10, -0.20),
 )
 
-FORMULA = "accuracy(x) = clip(base - dip*4*x*(1-x) + tilt*(x-0.5), 0.02, 0.98)"
+_FORMULA = "accuracy(x) = clip(base - dip*4*x*(1-x) + tilt*(x-0.5), 0.02, 0.98)"
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class _Response:
     """A simulated response and whether it is correct."""
 
     model: str
@@ -108,19 +107,19 @@ class Response:
     correct: bool
 
 
-def respond(
+def _respond(
     rng: np.random.Generator, fact: Fact, position: float, others: list[str]
-) -> list[Response]:
+) -> list[_Response]:
     """One response of each simulated model.
 
     ``position``: order position of the decisive statement in [0, 1]; ``others``: answers to other
     questions of the record.
     """
-    responses: list[Response] = []
+    responses: list[_Response] = []
     for model in MODELS:
         if float(rng.random()) < model.accuracy(position):
             text = worded(rng, "response_correct", answer=fact.answer)
-            responses.append(Response(model.name, text, True))
+            responses.append(_Response(model.name, text, True))
             continue
         wrong = [x for x in fact.wrong if x and x != fact.answer]
         draw = float(rng.random())
@@ -130,16 +129,16 @@ def respond(
             text = pick(rng, others)
         else:
             text = worded(rng, "response_refused")
-        responses.append(Response(model.name, text, False))
+        responses.append(_Response(model.name, text, False))
     return responses
 
 
-def declared_effect() -> dict[str, object]:
+def _declared_effect() -> dict[str, object]:
     """The declared positional effect (``simulated_effect.json``)."""
     return {
         "simulated": True,
         "position": "event order of the first evidence span / (events - 1)",
-        "formula": FORMULA,
+        "formula": _FORMULA,
         "models": {m.name: {"base": m.base, "dip": m.dip, "tilt": m.tilt} for m in MODELS},
         "expected_by_decile": {
             m.name: [round(m.accuracy((d + 0.5) / 10), 4) for d in range(10)] for m in MODELS
@@ -148,7 +147,7 @@ def declared_effect() -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class SyntheticRecord:
+class _SyntheticRecord:
     """A finished patient: encounters, events in record order, and questions."""
 
     patient: Patient
@@ -168,7 +167,7 @@ def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounte
 
 def make_one(
     index: int, events_per_patient: int = 300, seed: int = 42, dress: Dress = NOTES
-) -> SyntheticRecord:
+) -> _SyntheticRecord:
     """Make patient number ``index`` of the cohort of ``seed``, in memory, with the texts of
     ``dress``."""
     rng = spawned(seed, index, 0)
@@ -184,7 +183,7 @@ def make_one(
     writer = Writer(patient, rng, wordy=wordy)
     letters_rng = spawned(seed, index, 2)
     encounters, events, asked = ask(writer, patient, encounters, index, seed, letters_rng, dress)
-    return SyntheticRecord(patient, encounters, events, asked)
+    return _SyntheticRecord(patient, encounters, events, asked)
 
 
 def instruction_id(seed: int, person: str, number: int) -> str:
@@ -193,7 +192,7 @@ def instruction_id(seed: int, person: str, number: int) -> str:
 
 
 def _rows(
-    record: SyntheticRecord, index: int, seed: int
+    record: _SyntheticRecord, index: int, seed: int
 ) -> tuple[list[list[str]], list[list[str]]]:
     """The record's rows of the tables of instructions and of responses."""
     person = record.patient.id
@@ -209,7 +208,7 @@ def _rows(
         row = [name, fact.question, evidence, fact.answer, id_, person, fact.specialty]
         instructions.append([*row, "Annotator_1", fact.domain, fact.task_type, spans])
         others = [a.fact.answer for a in record.asked if a is not asked]
-        for r in respond(rng, fact, asked.position, others):
+        for r in _respond(rng, fact, asked.position, others):
             row = [name, fact.question, id_, person, fact.specialty, r.model, r.text]
             responses.append([*row, str(int(r.correct)), "yes", evidence, fact.answer, "yes"])
     return instructions, responses
@@ -348,7 +347,7 @@ def make_clinical(
     deciles = [0] * 10
     domains, task_types = Counter[str](), Counter[str]()
     written: set[Path] = set()
-    first = LETTERS_FROM if dress.only else 0
+    first = _LETTERS_FROM if dress.only else 0
     for index in range(first, first + patients):
         record = make_one(index, events_per_patient, seed, dress)
         path = ehrs / f"{record.patient.id}.xml"
@@ -371,12 +370,12 @@ def make_clinical(
     for stale in sorted(set(ehrs.glob("*.xml")) - written):
         stale.unlink()
     instructions, responses = tables
-    _write_table(out / "clinician-instruction-responses.tsv", INSTRUCTION_COLUMNS, instructions)
-    _write_table(out / "clinician-reviewed-model-responses.tsv", RESPONSE_COLUMNS, responses)
+    _write_table(out / "clinician-instruction-responses.tsv", _INSTRUCTION_COLUMNS, instructions)
+    _write_table(out / "clinician-reviewed-model-responses.tsv", _RESPONSE_COLUMNS, responses)
     name = "Synthetic letters" if dress.only else "Synthetic clinical cohort"
     mean_events = round(counts["events"] / patients) if dress.only else events_per_patient
     texts = {
-        "simulated_effect.json": json.dumps(declared_effect(), indent=2) + "\n",
+        "simulated_effect.json": json.dumps(_declared_effect(), indent=2) + "\n",
         "README.txt": _README,
         TAG: data_use(name, patients, mean_events, seed),
     }

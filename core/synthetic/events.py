@@ -22,11 +22,10 @@ from core.synthetic.medicine import (
     panels,
     written,
 )
-from core.synthetic.model import Course, Encounter, Item, Note, Patient, Step
-from core.synthetic.patient import class_of, marketed
+from core.synthetic.patient import Course, Encounter, Item, Note, Patient, Step, class_of, marketed
 from core.synthetic.trajectory import active, creatinine, delivered, measure, true_egfr
 
-NOTE_CODES = {
+_NOTE_CODES = {
     "Progress Note": "LOINC/11506-3", "H&P": "LOINC/34117-2", "Discharge Summary": "LOINC/18842-5",
     "ED Provider Note": "LOINC/34111-5", "Consult Note": "LOINC/11488-4",
     "Imaging Report": "LOINC/18748-4", "Pathology Report": "LOINC/11526-1",
@@ -196,7 +195,7 @@ def _item(when: datetime, type_: str, code: str, name: str, text: str = "", unit
 
 def note_slot(e: Encounter, when: datetime, kind: str, closed: bool = False) -> Item:
     """An empty note of ``kind`` in the encounter."""
-    code = NOTE_CODES.get(kind, local("NOTE", kind))
+    code = _NOTE_CODES.get(kind, local("NOTE", kind))
     item = _item(when, "note", code, kind)
     item.note = Note(kind, item.when, closed=closed)
     e.items.append(item)

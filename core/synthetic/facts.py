@@ -25,7 +25,8 @@ from core.synthetic.medicine import (
     dose,
     drugs,
 )
-from core.synthetic.model import (
+from core.synthetic.notes import Writer
+from core.synthetic.patient import (
     DOMAINS,
     Course,
     Domain,
@@ -36,11 +37,10 @@ from core.synthetic.model import (
     Statement,
     Step,
 )
-from core.synthetic.notes import Writer
 from core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
 from core.synthetic.trajectory import active
 
-Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
+_Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
 """Where a sentence belongs in a note."""
 _PERSON_NEEDS = frozenset(
     ["F", "M", "smoker", "drinks", "married", "widowed", "divorced", "retired", "allergy"]
@@ -53,7 +53,7 @@ def _needs_named(need: str) -> list[str]:
     return [word for word in words if not _AGE.fullmatch(word)]
 
 
-Need = Annotated[
+_Need = Annotated[
     str, Key("patient property or condition", lambda: _PERSON_NEEDS.union(diseases()), _needs_named)
 ]
 
@@ -72,12 +72,12 @@ class Single:
 
     ``slots`` are options by name; ``says`` sentences with ``{slot}``; ``ask_r`` and ``ask_n``
     questions of the task types R and Rn; ``answer`` the correct answer; ``vary`` the slot by which
-    a wrong answer differs; ``need`` who can have it (see :func:`suits`).
+    a wrong answer differs; ``need`` who can have it (see :func:`_suits`).
     """
 
     key: str
     domain: Domain
-    section: Section
+    section: _Section
     slots: dict[str, tuple[Reason, ...]]
     says: tuple[str, ...]
     answer: str
@@ -86,7 +86,7 @@ class Single:
     noise: tuple[str, ...]
     ask_r: tuple[str, ...] = ()
     ask_n: tuple[str, ...] = ()
-    need: Need = ""
+    need: _Need = ""
     specialty: str = "Internal Medicine"
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class Series:
 
     key: str
     domain: Domain
-    section: Section
+    section: _Section
     chains: tuple[tuple[Reason, ...], ...]
     says: tuple[str, ...]
     answer_r: str
@@ -110,7 +110,7 @@ class Series:
     noise: tuple[str, ...]
     ask_r: tuple[Reason, ...] = ()
     ask_s: tuple[Reason, ...] = ()
-    need: Need = ""
+    need: _Need = ""
     specialty: str = "Internal Medicine"
     gap: int = 60
 
@@ -156,7 +156,7 @@ class Scene:
     used: set[str] = field(default_factory=set[str])
 
 
-def suits(p: Patient, need: str, when: datetime) -> bool:
+def _suits(p: Patient, need: str, when: datetime) -> bool:
     """Whether a patient can have a fact at ``when``.
 
     ``need`` is a list of conditions, all of which must hold: ``F``, ``M``, ``smoker``,
@@ -227,7 +227,7 @@ def make_fact(t: Single | Series, scene: Scene, task: str) -> Fact | None:
 
 def _single(t: Single, scene: Scene, task: str) -> Fact | None:
     asks = {"R": t.ask_r, "Rn": t.ask_n}.get(task, ())
-    if not asks or not suits(scene.p, t.need, scene.target.when):
+    if not asks or not _suits(scene.p, t.need, scene.target.when):
         return None
     words = _draw_slots(scene, t.slots)
     text = capitalised(pick(scene.rng, t.says).format_map(words))
@@ -271,12 +271,12 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     """Most recent value (R) or all values (S) of a repeated finding."""
     asks = {"R": t.ask_r, "S": t.ask_s}.get(task, ())
     target, rng, words = scene.target, scene.rng, scene.p.words
-    if not asks or not suits(scene.p, t.need, target.when):
+    if not asks or not _suits(scene.p, t.need, target.when):
         return None
     chain = tuple(v.format_map(words) for v in pick(rng, t.chains))
     wanted = int(rng.integers(1, 3)) if task == "R" else int(rng.integers(2, len(chain)))
     others = _spread(scene, min(wanted, len(chain) - 1), before_only=task == "R", gap=t.gap)
-    others = [o for o in others if suits(scene.p, t.need, o.when)]
+    others = [o for o in others if _suits(scene.p, t.need, o.when)]
     if task == "S" and not others:
         return None
     hosts = sorted([*others, target], key=lambda h: h.order)
@@ -342,7 +342,7 @@ class LabQuestion:
     specialty: str
 
 
-lab_questions = tsv_table(LabQuestion, "lab_questions.tsv")
+_lab_questions = tsv_table(LabQuestion, "lab_questions.tsv")
 """All analytes that are asked for."""
 
 
@@ -461,7 +461,7 @@ def lab_facts(
             )
         )
 
-    for lab in lab_questions():
+    for lab in _lab_questions():
         analyte = analytes()[lab.analyte]
         items = readings.get(analyte.code, [])
         fewest = 5 if task == "Rn" else 3

@@ -12,17 +12,17 @@ import numpy as np
 
 from core.synthetic.common import chance, pick, worded, wordings
 from core.synthetic.medicine import local
-from core.synthetic.model import Block, Encounter, Fact, Item, Note, Patient
 from core.synthetic.notes import day, section, signature
+from core.synthetic.patient import Block, Encounter, Fact, Item, Note, Patient
 
 LONG = 100
 """Characters that a long question has more than."""
-COLUMNS = (72, 81)
+_COLUMNS = (72, 81)
 """Range of a letter's columns, the last excluded."""
 LETTER = "Clinic Letter"
-CHARACTERS = (6_000, 13_000)
+_CHARACTERS = (6_000, 13_000)
 """Range of the length at which a letter of a record of letters takes in no further note."""
-SHARES = {"Consult Note": 0.6, "Discharge Summary": 0.6, "H&P": 0.25, "Progress Note": 0.2}
+_SHARES = {"Consult Note": 0.6, "Discharge Summary": 0.6, "H&P": 0.25, "Progress Note": 0.2}
 """Share of letters by kind of note, in records of notes and letters."""
 _INTERROGATIVES = ("What", "Which", "How", "Who", "When", "Where", "Why", "At", "For", "In")
 
@@ -64,7 +64,7 @@ def _frame(
         section("sign", "", ["With kind regards,", signature(rng)], "lines"),
     ]
     note.style = 3
-    note.columns = int(rng.integers(*COLUMNS))
+    note.columns = int(rng.integers(*_COLUMNS))
 
 
 def _body(note: Note) -> list[Block]:
@@ -76,7 +76,7 @@ def among_notes(rng: np.random.Generator, p: Patient, encounters: list[Encounter
     for e in encounters:
         for item in e.items:
             note = item.note
-            if note is not None and chance(rng, SHARES.get(note.kind, 0.0)):
+            if note is not None and chance(rng, _SHARES.get(note.kind, 0.0)):
                 _frame(rng, p, note, e.specialty, _body(note))
 
 
@@ -93,7 +93,7 @@ def only_letters(
     letters: list[Encounter] = []
     letter_of: dict[int, Note] = {}
     parts: list[Note] = []
-    length, wanted = 0, int(rng.integers(*CHARACTERS))
+    length, wanted = 0, int(rng.integers(*_CHARACTERS))
     for n, (when, _, e, note) in enumerate(notes):
         parts.append(note)
         length += note.length
@@ -108,7 +108,7 @@ def only_letters(
         _frame(rng, p, letter, e.specialty, blocks)
         item = Item(when, "note", local("NOTE", LETTER), LETTER, note=letter)
         letters.append(Encounter("OP", e.specialty, when, when, e.focus, items=[item]))
-        parts, length, wanted = [], 0, int(rng.integers(*CHARACTERS))
+        parts, length, wanted = [], 0, int(rng.integers(*_CHARACTERS))
     for fact in facts:
         for statement in fact.statements:
             if statement.note is not None:

@@ -25,7 +25,7 @@ from core.synthetic.medicine import (
     drugs,
     spoken,
 )
-from core.synthetic.model import Block, Course, Encounter, Item, Note, Patient, Piece, Step
+from core.synthetic.patient import Block, Course, Encounter, Item, Note, Patient, Piece, Step
 from core.synthetic.reference import table_row, yaml_table
 from core.synthetic.trajectory import active
 

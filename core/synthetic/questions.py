@@ -34,7 +34,8 @@ from core.synthetic.letters import (
     only_letters,
 )
 from core.synthetic.medicine import analyte_keys, analytes, diseases, spoken
-from core.synthetic.model import (
+from core.synthetic.notes import Writer, day, render, write_notes
+from core.synthetic.patient import (
     DOMAINS,
     TASK_TYPES,
     Block,
@@ -45,7 +46,6 @@ from core.synthetic.model import (
     Patient,
     Piece,
 )
-from core.synthetic.notes import Writer, day, render, write_notes
 from core.synthetic.trajectory import active
 from core.text import one_line
 
@@ -58,7 +58,7 @@ _SECTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class _Slot:
     """Domain, task type and decile that a question must have."""
 
     domain: str
@@ -66,10 +66,10 @@ class Slot:
     decile: int
 
 
-def slots(index: int, seed: int) -> list[Slot]:
+def slots(index: int, seed: int) -> list[_Slot]:
     """The questions of patient ``index``, one of each task type."""
     return [
-        Slot(DOMAINS[(j + index + index // 10) % 4], task, (3 * index + j + seed) % 10)
+        _Slot(DOMAINS[(j + index + index // 10) % 4], task, (3 * index + j + seed) % 10)
         for j, task in enumerate(TASK_TYPES)
     ]
 
@@ -85,7 +85,7 @@ def _is_open(item: Item) -> bool:
     return item.note is not None and not item.note.closed
 
 
-def _ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[Slot]) -> list[Item]:
+def _ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[_Slot]) -> list[Item]:
     """Number the events, adding a call or a nursing note where a wanted decile has no note."""
     events = number(encounters)
     for attempt in range(40):
@@ -106,7 +106,7 @@ def _ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[Slot]) -
     raise WorkFailed(f"synthetic record {p.id}: no note could be placed in every wanted decile")
 
 
-def _template_fact(scene: Scene, slot: Slot) -> Fact | None:
+def _template_fact(scene: Scene, slot: _Slot) -> Fact | None:
     """A fact of a template that fits the note; the patient's own diseases come first."""
     once = [t for t in singles() if t.domain == slot.domain and t.key not in scene.used]
     repeated = [t for t in series() if t.domain == slot.domain and t.key not in scene.used]
@@ -125,7 +125,7 @@ def _template_fact(scene: Scene, slot: Slot) -> Fact | None:
     return None
 
 
-def _choose(w: Writer, events: list[Item], slot: Slot, used: set[str], in_notes: bool) -> Fact:
+def _choose(w: Writer, events: list[Item], slot: _Slot, used: set[str], in_notes: bool) -> Fact:
     rng = w.rng
 
     def near(order: int) -> bool:
@@ -153,7 +153,7 @@ def _choose(w: Writer, events: list[Item], slot: Slot, used: set[str], in_notes:
     raise WorkFailed(f"synthetic record {w.p.id}: no {slot.domain} fact fits decile {slot.decile}")
 
 
-def _timed(w: Writer, events: list[Item], near: InDecile, slot: Slot) -> list[Fact]:
+def _timed(w: Writer, events: list[Item], near: InDecile, slot: _Slot) -> list[Fact]:
     """Facts on drug steps or lab values of the decile."""
     if slot.domain == "medication":
         notes = [(i.order, i.note) for i in events if i.note is not None]
@@ -216,7 +216,7 @@ class Asked:
     """A question with its evidence as (order, start, end, text) and its position in [0, 1]."""
 
     fact: Fact
-    slot: Slot
+    slot: _Slot
     evidence: tuple[tuple[int, int, int, str], ...]
     position: float
 

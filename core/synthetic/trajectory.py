@@ -15,7 +15,7 @@ import numpy as np
 
 from core.errors import UnknownName
 from core.synthetic.medicine import analytes, drug_groups, drugs, group_effects
-from core.synthetic.model import Patient
+from core.synthetic.patient import Patient
 
 
 def draw_base(rng: np.random.Generator, p: Patient) -> None:
@@ -61,7 +61,7 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     return min(total, 1.4)
 
 
-def adverse(p: Patient, key: str, when: datetime) -> float:
+def _adverse(p: Patient, key: str, when: datetime) -> float:
     """Shift of ``key`` by the side effect for which a drug is about to be stopped."""
     total = 0.0
     for course in p.courses:
@@ -74,7 +74,7 @@ def adverse(p: Patient, key: str, when: datetime) -> float:
     return total
 
 
-def sufficiency(p: Patient, group: str, when: datetime, lag: float) -> float:
+def _sufficiency(p: Patient, group: str, when: datetime, lag: float) -> float:
     """Effect of ``group`` as a share of what the course's highest dose will give, 0 to 1.
 
     Doses are raised until they suffice, so the highest of a course is taken to be the right one
@@ -91,7 +91,7 @@ def sufficiency(p: Patient, group: str, when: datetime, lag: float) -> float:
 
 def acute(p: Patient, key: str, when: datetime) -> float:
     """Shift of ``key`` by acute illnesses at ``when``: full at admission, fading by recovery."""
-    total = adverse(p, key, when)
+    total = _adverse(p, key, when)
     for episode in p.episodes:
         days = (when - episode.start).total_seconds() / 86400
         if days < -1 or days > 60:
@@ -163,7 +163,7 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
         case "a1c":
             return _glycemia(p, when)
         case "glu":
-            pregnant = 26.0 if pregnant_at(p, when) else 0.0
+            pregnant = 26.0 if _pregnant_at(p, when) else 0.0
             return max(28.7 * _glycemia(p, when) - 50, base - 4) + pregnant
         case "uacr":
             if p.has("ckd", when) or p.has("t2dm", when):
@@ -172,11 +172,11 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base
         case "inr":
             cirrhosis = 0.45 if p.has("cirrhosis", when) else 0
-            return base + 1.45 * sufficiency(p, "warfarin", when, 4) + cirrhosis
+            return base + 1.45 * _sufficiency(p, "warfarin", when, 4) + cirrhosis
         case "tsh":
             if not p.has("hypothyroid", when):
                 return base
-            treated = sufficiency(p, "thyroid", when, 20)
+            treated = _sufficiency(p, "thyroid", when, 20)
             return base + (p.base["tsh_untreated"] - base) * max(1 - treated, 0)
         case "ldl":
             factor = 1.0
@@ -219,7 +219,7 @@ def _mean(p: Patient, key: str, when: datetime) -> float:
             return base - (3.2 if p.has("copd", when) else 0)
         case "wt":
             years = (when - p.first).days / 365.25
-            gain = 9.0 if pregnant_at(p, when) else 0.0
+            gain = 9.0 if _pregnant_at(p, when) else 0.0
             return base + 0.25 * years - 4.5 * effect(p, "glp1", when, 150) + gain
         case "wbc":
             return base + 1.6 * effect(p, "steroid", when, 3) - 0.6 * effect(p, "mtx", when, 60)
@@ -235,7 +235,7 @@ def delivered(p: Patient) -> datetime | None:
     return None
 
 
-def pregnant_at(p: Patient, when: datetime) -> bool:
+def _pregnant_at(p: Patient, when: datetime) -> bool:
     """Whether ``when`` is in the pregnancy of the record."""
     end = delivered(p)
     return "gdm" in p.diseases and p.diseases["gdm"] <= when and (end is None or when < end)
@@ -244,7 +244,7 @@ def pregnant_at(p: Patient, when: datetime) -> bool:
 def active(p: Patient, when: datetime) -> list[str]:
     """Long-term conditions at ``when``; a pregnancy that is over is none."""
     keys = [key for key in p.diseases if p.has(key, when)]
-    return [key for key in keys if key != "gdm" or pregnant_at(p, when)]
+    return [key for key in keys if key != "gdm" or _pregnant_at(p, when)]
 
 
 def measure(p: Patient, key: str, when: datetime, rng: np.random.Generator) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.stats.clustered import BLOCK, draw_clusters
+from core.stats.intervals import BLOCK, draw_clusters
 
 
 def clustered_bootstrap(values, clusters, bins, resamples, rng, bin_count=10):

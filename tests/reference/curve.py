@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.stats.clustered import BLOCK, draw_clusters
+from core.stats.intervals import BLOCK, draw_clusters
 from core.stats.positions import AT_ONCE, assemble, hashed
 from core.text.evidence import decile_of, is_middle
 

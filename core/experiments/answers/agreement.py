@@ -6,7 +6,7 @@ the same words differ, the card has the verdict of most of them, and none where 
 judge", unparsed and failed verdicts do not count.
 
 Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement are reported together, each with an
-interval by resampling patients, none for fewer than 5 (:mod:`core.stats.reported`).
+interval by resampling patients, none for fewer than 5 (:mod:`core.stats.paired`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from core.runs.experiment import Table
 from core.runs.plan import Plan
 from core.runs.schemas import COUNTS
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
-from core.stats.clustered import cluster_totals
-from core.stats.reported import agreement_floors, reported_interval, share_floor
+from core.stats.intervals import cluster_totals
+from core.stats.paired import agreement_floors, reported_interval, share_floor
 from core.storage.query import literal
 from core.storage.rows import Ask
 

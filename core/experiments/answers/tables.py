@@ -40,9 +40,8 @@ from core.results.tables import (
 from core.runs.experiment import Table
 from core.runs.plan import Plan
 from core.runs.schemas import UNLOCATED
-from core.stats.clustered import cluster_totals
-from core.stats.intervals import Interval, square_and_add
-from core.stats.reported import reported_interval, share_floor
+from core.stats.intervals import Interval, cluster_totals, square_and_add
+from core.stats.paired import reported_interval, share_floor
 from core.storage.rows import Ask, RowStore
 
 LOCATED = f"band <> '{UNLOCATED}'"

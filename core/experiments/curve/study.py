@@ -14,21 +14,20 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from core.stats.clustered import clustered_intervals
-from core.stats.intervals import ratio, square_and_add
-from core.stats.logistic import LogisticFit, clustered_logistic
-from core.stats.paired import holm_adjust
+from core.stats.intervals import clustered_intervals, ratio, square_and_add
+from core.stats.paired import holm_adjust, reported_interval, share_floor
 from core.stats.positions import (
     Cells,
+    LogisticFit,
     Responses,
     bin_edges,
     bootstrap_totals,
     cells,
+    clustered_logistic,
     clusters_in,
     is_within,
     permutation_totals,
 )
-from core.stats.reported import reported_interval, share_floor
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -130,7 +129,7 @@ def study(
     """The curve of responses, with ``resamples`` draws each for intervals and null.
 
     The intervals' draws are those of ``default_rng(seed)``, the null's of a separate stream.
-    ``widened``: intervals by :mod:`core.stats.reported`, none for fewer than 5 clusters; else plain
+    ``widened``: intervals by :mod:`core.stats.paired`, none for fewer than 5 clusters; else plain
     percentiles (the paper's), none for one cluster.
     Raises ValueError for no responses.
     """

@@ -11,7 +11,7 @@ from core.experiments.curve.study import ALPHA, FEWEST_CLUSTERS, UNIFORM_SHARE, 
 from core.format import count, p_value, percent, points
 from core.results.tables import known, pick, read_published
 from core.runs.experiment import Table
-from core.stats.reported import FEWEST_CLUSTERS as FEWEST_REPORTED
+from core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
 from core.storage.query import Schema
 
 BIN_COLUMNS: Schema = {

@@ -24,9 +24,8 @@ from core.stats.auroc import (
     placements,
     thresholds,
 )
-from core.stats.clustered import clustered_intervals
-from core.stats.intervals import Interval
-from core.stats.reported import reported_interval, share_interval
+from core.stats.intervals import Interval, clustered_intervals
+from core.stats.paired import reported_interval, share_interval
 from core.storage.files import replacing
 
 Floats = NDArray[np.float64]
@@ -89,7 +88,7 @@ def interval_ends(
 ) -> Ends:
     """The interval of a statistic from its resamples [resamples], as ``protocol.intervals`` says.
 
-    Widened: :func:`core.stats.reported.reported_interval`; else plain percentiles.
+    Widened: :func:`core.stats.paired.reported_interval`; else plain percentiles.
     """
     if protocol.intervals == "widened":
         return reported_interval(draws, len(np.unique(patients)), floor) or (None, None)

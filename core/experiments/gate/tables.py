@@ -1,6 +1,6 @@
 """Rows and report tables of kind ``gate``: training, ablation, faults, calibration, the paper's.
 
-Shares are shares, not per cent. Intervals are by patient (:mod:`core.stats.reported`).
+Shares are shares, not per cent. Intervals are by patient (:mod:`core.stats.paired`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.results.tables import ends, nested, pick, read_published
 from core.runs.experiment import Table
 from core.runs.job import TRAINED
 from core.stats.auroc import clustered_auroc
-from core.stats.reported import share_interval
+from core.stats.paired import share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 

@@ -29,9 +29,9 @@ from core.protocol import Protocol
 from core.results.tables import ends, nested, pick
 from core.runs.experiment import Table
 from core.runs.job import TRAINED
-from core.stats.crossed import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.stats.intervals import Interval
-from core.stats.reported import paired_floor, share_floor
+from core.stats.paired import paired_floor, share_floor
+from core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.types import MIDDLE

@@ -28,10 +28,9 @@ from core.runs.experiment import Table
 from core.runs.job import Row
 from core.runs.plan import Plan
 from core.runs.schemas import ANSWERS, VERDICTS
-from core.stats.clustered import clustered_bootstrap
-from core.stats.intervals import wilson_interval
+from core.stats.intervals import clustered_bootstrap, wilson_interval
+from core.stats.paired import FEWEST_CLUSTERS, share_interval
 from core.stats.positions import bins_of
-from core.stats.reported import FEWEST_CLUSTERS, share_interval
 from core.stats.within import WithinContrast, within_contrast
 from core.storage.query import Schema, literal
 from core.storage.rows import RowStore, snapshot
@@ -248,7 +247,7 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
 
     ``ci_low`` and ``ci_high`` resample patients and follow ``protocol.intervals``: widened ones are
     null for fewer than 5 patients with a judged item there
-    (:func:`core.stats.reported.reported_interval`).
+    (:func:`core.stats.paired.reported_interval`).
     """
     table: Table = []
     for cell, cell_rows in _by_cell(rows, plan):

@@ -36,9 +36,8 @@ from core.runs.evidence import ABOUT
 from core.runs.experiment import EXPERIMENTS, Table
 from core.runs.plan import Plan
 from core.runs.schemas import SEMANTIC
-from core.stats.clustered import cluster_totals, clustered_intervals
-from core.stats.intervals import ratio
-from core.stats.reported import reported_interval, share_floor, share_interval
+from core.stats.intervals import cluster_totals, clustered_intervals, ratio
+from core.stats.paired import reported_interval, share_floor, share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 
@@ -80,7 +79,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     located, semantic those that were scored; a selection that failed counts in none. ``hits`` are
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
     buffer, with their share. Intervals by patient (``patient_low``, ``picked_low``) are null for
-    fewer than 5 patients (:func:`core.stats.reported.share_interval`).
+    fewer than 5 patients (:func:`core.stats.paired.share_interval`).
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks

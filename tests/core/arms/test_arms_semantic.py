@@ -12,7 +12,7 @@ from core.arms import ARMS
 from core.arms.mmr import greedy
 from core.arms.semantic import SentenceVectors
 from core.protocol import Protocol
-from core.stats.fusion import ranks, reciprocal_ranks
+from core.stats.ranking import ranks, reciprocal_ranks
 from core.types import Budget, Instruction
 from tests.reference import dense as plain_dense
 from tests.reference import mmr as plain_mmr

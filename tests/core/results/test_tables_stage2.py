@@ -14,8 +14,7 @@ from core.results.paired import adjust, difference, paired, resampled
 from core.results.tables import facts
 from core.runs.plan import ComponentSpec
 from core.runs.schemas import SEMANTIC, blank
-from core.stats.paired import mcnemar_exact
-from core.stats.reported import share_interval
+from core.stats.paired import mcnemar_exact, share_interval
 from core.storage.rows import RowStore
 from tests.support.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 

@@ -20,7 +20,7 @@ from core.results.tables import EVIDENCE, Stage1Facts
 from core.runs.directory import find_run
 from core.runs.process import status
 from core.runs.spec import parse_spec
-from core.stats.reported import share_interval
+from core.stats.paired import share_interval
 from core.text import sentences
 from tests.reference import pairs as plain
 from tests.support import pair_models, run_members, stage2_rows

@@ -41,7 +41,7 @@ def test_the_replication_that_is_included_is_complete_and_starts_again(installat
     assert all(step["n"] == 36 for step in api.waterfall(rows["runs"], "bm25", "token_overlap"))
     queued: list[object] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.services.replication.enqueue", queued.append)
+        patch.setattr("core.services.runs.enqueue", queued.append)
         api.replicate(data, "extractive")
     assert len(queued) == 23 == sum(run["folder"] == "replication" for run in api.shipped_runs())
     assert api.open_examples("replication") == {"opened": 0, "already_here": 23}

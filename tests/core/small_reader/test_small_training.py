@@ -27,7 +27,7 @@ from core.small_reader.recipe import Recipe, Shape, Step
 from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
 from core.small_reader.training import ReaderTrainer, ship
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, seeded_example
-from core.synthetic.training_examples.tables import name_words
+from core.synthetic.training_wordings import name_words
 from core.training import Aborted
 from core.types import Prompt
 from tests.support.shipped import made_with

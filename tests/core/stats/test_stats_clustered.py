@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.stats.clustered import clustered_bootstrap
+from core.stats.intervals import clustered_bootstrap
 from tests.reference.bootstrap import clustered_bootstrap as plain
 
 PAPER_N = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from core.stats.logistic import clustered_logistic
+from core.stats.positions import clustered_logistic
 
 
 def rows(seed: int, clusters: int = 60, models: int = 6):

@@ -20,13 +20,14 @@ from core.stats.agreement import (
     positive_of,
     repeat_agreement,
 )
-from core.stats.clustered import (
+from core.stats.intervals import (
     cluster_totals,
     clustered_bootstrap,
     clustered_intervals,
     clustered_wilson,
+    square_and_add,
+    wilson_interval,
 )
-from core.stats.intervals import square_and_add, wilson_interval
 from core.stats.paired import (
     benjamini_hochberg,
     cochran_q,

@@ -18,13 +18,12 @@ from core.stats.auroc import (
     hanley_mcneil,
     placements,
 )
-from core.stats.clustered import cluster_totals
-from core.stats.intervals import Interval, wilson_interval
-from core.stats.paired import newcombe_paired
-from core.stats.reported import (
+from core.stats.intervals import Interval, cluster_totals, wilson_interval
+from core.stats.paired import (
     FEWEST_CLUSTERS,
     agreement_floors,
     expanded_level,
+    newcombe_paired,
     paired_floor,
     reported_interval,
     share_floor,

@@ -14,15 +14,16 @@ from core.loaders.check import check_cohort
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.sequences.gather import last_events
-from core.synthetic import laboratory_patients as codes
+from core.synthetic import laboratory as codes
 from core.synthetic.laboratory import (
     EHRSHOT_EVENTS,
     EHRSHOT_PATIENTS,
+    grades,
     make_laboratory,
+    make_patient,
     patient_rng,
     split_of_patients,
 )
-from core.synthetic.laboratory_patients import grades, make_patient
 from tests.support.synthetic_files import digest
 
 TRUE = {"anemia": 69.0, "hyponatremia": 28.5, "thrombocytopenia": 33.2, "hyperkalemia": 2.38}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from core.synthetic.cohort import make_one
 from core.synthetic.medicine import Stop, analytes, diseases, drugs, episodes, written
-from core.synthetic.model import Block, Course, Episode, Note, Patient, Piece, Step
 from core.synthetic.notes import render
+from core.synthetic.patient import Block, Course, Episode, Note, Patient, Piece, Step
 from core.synthetic.trajectory import creatinine, draw_base, measure, true_egfr
 
 START = datetime(2010, 1, 4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.errors import DataError, UnknownName
-from core.synthetic import laboratory_patients
+from core.synthetic import laboratory
 from core.synthetic.cohort import make_clinical
 from core.synthetic.facts import Facts
 from core.synthetic.laboratory import make_laboratory
@@ -18,7 +18,7 @@ from core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind
 from core.synthetic.patient import People
 from core.synthetic.reference import DATA, read_tsv, read_yaml
 from core.synthetic.training_examples import ExamplePlan, seeded_example
-from core.synthetic.training_examples.tables import Topic
+from core.synthetic.training_wordings import Topic
 from core.synthetic.trajectory import effect
 from tests.core.synthetic.test_synthetic_life import patient
 from tests.support.synthetic_files import digest
@@ -57,8 +57,8 @@ KINDS: dict[str, Any] = {
     "drugs.tsv": Drug,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
-    "laboratory_drugs.tsv": laboratory_patients.Drug,
-    "../training_examples/topics.yaml": tuple[Topic, ...],
+    "laboratory_drugs.tsv": laboratory.Drug,
+    "training_topics.yaml": tuple[Topic, ...],
 }
 
 
@@ -94,14 +94,14 @@ KINDS: dict[str, Any] = {
         ("analytes.tsv", "cl\t2075-0", "na\t2075-0", "key 'na' is repeated", ""),
         ("laboratory_drugs.tsv", "\tHeart failure\t", "\tHeart failing\t", "Heart failure", ""),
         (
-            "../training_examples/topics.yaml",
+            "training_topics.yaml",
             "key: dye",
             "key: dye\n  agian: true",
             "'agian'",
             "agian",
         ),
         (
-            "../training_examples/topics.yaml",
+            "training_topics.yaml",
             "{y} gave {him} {z}",
             "{y} gave {hem} {z}",
             "slot 'hem'",

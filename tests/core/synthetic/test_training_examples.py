@@ -14,8 +14,7 @@ from core.judges.rules import is_refusal
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.synthetic.cohort import make_clinical
-from core.synthetic.training_examples import ExamplePlan, kinds, seeded_example
-from core.synthetic.training_examples.leakage_check import require, shared
+from core.synthetic.training_examples import ExamplePlan, kinds, require, seeded_example, shared
 from core.text import count_tokens
 from core.text.prompt import NOT_DOCUMENTED, build_prompt, without_date
 from core.types import ContextLine, Selection

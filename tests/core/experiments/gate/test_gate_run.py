@@ -27,7 +27,7 @@ from core.runs.planner import plan
 from core.runs.process import status
 from core.runs.spec import read_spec
 from core.runs.worker import do_run
-from core.stats.reported import share_interval
+from core.stats.paired import share_interval
 from core.text import sentences
 from core.text.evidence import gold_sentence_ids, lexical_hits
 from core.types import Budget, Cohort

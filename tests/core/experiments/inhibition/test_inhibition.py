@@ -34,7 +34,7 @@ from core.experiments.inhibition.records import (
 )
 from core.experiments.inhibition.spec import DecoderConfig, Measures, Recipe
 from core.experiments.inhibition.training import DecoderTrainer, batch_of, evaluate, labels_of
-from core.stats.crossed import crossed_bootstrap
+from core.stats.within import crossed_bootstrap
 from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}

@@ -23,7 +23,7 @@ from core.experiments.replication.paper import TABLES, paper_rows
 from core.experiments.replication.steps import ARMS, FAULTS, REPORTING, alone, steps
 from core.protocol import PRESETS, parse
 from core.results.tables import read_published
-from core.services import replication
+from core.services import runs as run_services
 from pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models
@@ -85,7 +85,7 @@ def test_a_replication_queues_the_runs_that_are_missing_as_one_group(workspace, 
     assert all(spec["part"] == "train" and spec["arms"] == ["bm25"] for spec in specs.values())
     queued: list[dict] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replication, "enqueue", lambda spec: queued.append(spec) or "run")
+        patch.setattr(run_services, "enqueue", lambda spec: queued.append(spec) or "run")
         patch.setattr(api, "status", lambda run: {"run": run, "folder": "f", "status": "queued"})
         assert main(["replicate", "demo", *options.split()]) == 0
         assert len(json.loads(capsys.readouterr().out)) == len(queued) == 23
@@ -426,7 +426,7 @@ def opened(**query: str) -> AppTest:
 def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monkeypatch):
     app_data.make_cohort(workspace / "data")
     queued = []
-    monkeypatch.setattr("core.services.replication.enqueue", queued.append)
+    monkeypatch.setattr("core.services.runs.enqueue", queued.append)
     app = opened()
     assert "No replication yet" in page_text(app)
     app.button(key="start_replication").click().run()
@@ -439,7 +439,7 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
 def test_the_runs_may_hold_any_reader_and_judge(workspace, monkeypatch):
     app_data.make_cohort(workspace / "data")
     queued = []
-    monkeypatch.setattr("core.services.replication.enqueue", queued.append)
+    monkeypatch.setattr("core.services.runs.enqueue", queued.append)
     app = opened()
     app.text_area(key="replication_with").set_value(
         'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }\n'

@@ -1,0 +1,233 @@
+"""Whole runs: the replication's steps started, exports written and opened, runs removed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from core import config as settings
+from core.egress import audit
+from core.errors import DataError, InputError, UnknownName
+from core.experiments.replication.comparison import readers_of, replication
+from core.experiments.replication.steps import ARMS, step_specs
+from core.parsing import read_json, user_path
+from core.results.export import MANIFEST, export_run, html_of, read_manifest
+from core.results.importing import import_run
+from core.results.reviews import reviews_folder
+from core.runs.directory import RunDirectory, find_run, take_lock
+from core.runs.process import enqueue
+from core.runs.spec import DEMO, read_toml
+from core.runs.status import damaged_runs
+from core.services.cohorts import open_data
+from core.services.components import members, only_quotes
+from core.storage.files import replacing, sync_folder, use_ordinary_mode, writing
+
+FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
+
+
+def replication_specs(
+    data: str | Path, reader: str, changes: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, Any]]:
+    """The spec of every step and every fault alone, by its name.
+
+    ``reader``: a name, or the label of a reader of an earlier run. With the installed arms of the
+    paper and the judges of the demo, unless ``changes`` has ``reader``, ``judges``, ``arms``,
+    ``allow_hosts`` or ``part`` as a spec does. Arms that use a reader are included where the
+    reader writes. Raises UnknownName for another field or an unknown reader.
+    """
+    path = open_data(data).path
+    unknown = sorted((changes or {}).keys() - set(FIELDS))
+    if unknown:
+        raise UnknownName("field of a replication", unknown[0], FIELDS)
+    fields: dict[str, Any] = {
+        "reader": readers_of(path).get(reader, reader),
+        "allow_hosts": [],
+        "part": "",
+    }
+    fields |= changes or {}
+    if "judges" not in fields:
+        preset = settings.ROOT / "docs" / f"{DEMO}.toml"
+        fields["judges"] = read_toml(preset.read_text(encoding="utf-8"))["judges"]
+    if "arms" not in fields:
+        writes = not only_quotes(_name(fields["reader"]))
+        fit = {c.name for c in members("arm") if c.installed and (writes or not c.problem)}
+        fields["arms"] = [arm for arm in ARMS if _name(arm) in fit]
+    return step_specs(
+        path, *(fields[name] for name in ("arms", "reader", "judges", "allow_hosts", "part"))
+    )
+
+
+def replicate(data: str | Path, reader: str, changes: Mapping[str, Any] | None = None) -> list[str]:
+    """Queue the runs of a replication that this installation has not made on the cohort, or with
+    ``changes`` all of them; gives their ids. Imported and included runs do not count as made.
+
+    Raises as :func:`replication_specs` and :func:`core.runs.process.enqueue` do.
+    """
+    specs = replication_specs(data, reader, changes)
+    first = next(iter(specs.values()))
+    rows = replication(first["data"], reader, first["arms"], first["judges"])
+    present = {
+        row["name"]
+        for row in (*rows["steps"], *rows["alone"])
+        if row["run"] is not None and not row["imported"]
+    }
+    return [enqueue(spec) for name, spec in specs.items() if changes or name not in present]
+
+
+def _name(entry: str | Mapping[str, Any]) -> str:
+    return entry if isinstance(entry, str) else str(entry["name"])
+
+
+def export_html(run: str, file: str | Path) -> Path:
+    """Write a run's report as one self-contained HTML file; raises InputErrors."""
+    target = user_path(file)
+    text = html_of(run)
+    try:
+        with replacing(target) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+        use_ordinary_mode(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
+    return target
+
+
+def export_bytes(run: str, with_text: bool = False) -> bytes:
+    """A finished run's zip, for a page's download; raises as
+    :func:`core.results.export.export_run` does."""
+    with tempfile.TemporaryDirectory(prefix="midchart-") as place:
+        file = Path(place) / f"{run}.zip"
+        export_run(run, file, with_text)
+        return file.read_bytes()
+
+
+def download(file: str, make: Callable[[], bytes | str]) -> bytes | str:
+    """What ``make`` gives, for a page to hand to a browser as ``file``; audited first."""
+    audit.downloaded(file)
+    return make()
+
+
+_COMMANDS = "commands.json"
+"""In the folder of exports: file, or folder of files, → the command that made what is in it."""
+
+
+def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Run → its export and that one's manifest."""
+    files: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted(settings.shipped_folder().rglob("*.zip")):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                manifest = read_manifest(archive.read(MANIFEST))
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path}: is no export ({type(error).__name__})") from None
+        files[manifest["run"]] = (path, manifest)
+    return files
+
+
+def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
+    """The included exports (of a kind): ``run``, ``made`` (time), the ``command`` of each, and the
+    ``folder`` of those that one command made together, "" for one alone."""
+    top = settings.shipped_folder()
+    book = top / _COMMANDS
+    commands = json.loads(book.read_text(encoding="utf-8")) if book.exists() else {}
+    rows: list[dict[str, Any]] = []
+    for run, (path, manifest) in _files().items():
+        folder = "" if path.parent == top else path.parent.name
+        command = commands.get(folder or path.name, "")
+        if kind in ("", manifest["kind"]):
+            rows.append(
+                {"run": run, "made": manifest["made"], "command": command, "folder": folder}
+            )
+    return rows
+
+
+def open_shipped(run: str) -> dict[str, Any]:
+    """Open one of them read-only, as :func:`core.results.importing.import_run` does; raises
+    InputErrors."""
+    files = _files()
+    if run not in files:
+        raise UnknownName("included run", run, tuple(files))
+    return import_run(files[run][0])
+
+
+def open_examples(folder: str = "") -> dict[str, int]:
+    """Open all included exports (of a ``folder``) that are not here yet; ``opened`` and
+    ``already_here``: how many.
+
+    A run is linked to its cohort where that exists here; raises InputErrors.
+    """
+    files = {run: one for run, one in _files().items() if folder in ("", one[0].parent.name)}
+    missing = [
+        path for run, (path, _) in files.items() if not (settings.runs_folder() / run).exists()
+    ]
+    for path in missing:
+        import_run(path)
+    return {"opened": len(missing), "already_here": len(files) - len(missing)}
+
+
+def remove_run(run: str) -> dict[str, int]:
+    """Remove a run that is not active, also a damaged one, with its rows, log and reviews.
+
+    Gives the number of ``files``; noted in the audit log first. Raises UnknownName, and InputError
+    where it is running or queued, or cannot be removed.
+    """
+    folder = find_run(run)
+    if folder.queued.exists():
+        raise InputError(f"run {run} is queued; cancel it first")
+    lock = take_lock(folder)
+    try:
+        files = sum(not path.is_dir() for path in folder.path.rglob("*"))
+        audit.run_removed(
+            run=run, cohort=_cohort_of(folder), imported=folder.imported.exists(), files=files
+        )
+        delete_run(folder)
+    finally:
+        lock.release()
+    return {"files": files}
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete a folder, hidden first, so that no list shows a part of it."""
+    for left in folder.parent.glob(".removed-*"):  # of a killed process
+        shutil.rmtree(left)
+    hidden = folder.rename(folder.with_name(f".removed-{folder.name}"))
+    sync_folder(hidden.parent)
+    shutil.rmtree(hidden)
+
+
+def delete_run(folder: RunDirectory) -> None:
+    """Delete a run's folder and the reviews of it."""
+    with writing(folder.path.parent):
+        delete_folder(folder.path)
+        shutil.rmtree(reviews_folder(folder.id), ignore_errors=True)
+
+
+def _cohort_of(folder: RunDirectory) -> str:
+    """The path of a run's cohort, also of a run that cannot be read otherwise; "" if unknown."""
+    try:
+        if not folder.spec.is_file():
+            return ""
+        path = read_json(folder.spec.read_bytes(), folder.id)["cohort"]["path"]
+        if folder.imported.is_file():
+            path = read_json(folder.imported.read_bytes(), folder.id)["data"] or path
+    except (DataError, OSError, LookupError, TypeError):
+        return ""
+    return path if isinstance(path, str) else ""
+
+
+def unassigned_runs() -> list[str]:
+    """Damaged runs whose cohort is unknown; they may hold text of any cohort."""
+    return [run for run in damaged_runs() if not _cohort_of(find_run(run))]
+
+
+def made_on(folder: RunDirectory, cohort: Path) -> bool:
+    """Whether a run was made on the cohort in this folder."""
+    path = _cohort_of(folder)
+    try:
+        return bool(path) and Path(path).resolve() == cohort.resolve()
+    except (OSError, ValueError):
+        return False

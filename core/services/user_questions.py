@@ -1,0 +1,448 @@
+"""Questions of users: asked, answered, evidence marked; sets of them, asked of every patient."""
+
+from __future__ import annotations
+
+import csv
+import io
+import secrets
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import InputError, UnknownName
+from core.identity import person
+from core.judges.rules import is_refusal
+from core.loaders.gold import gold_under
+from core.loaders.kept_questions import (
+    LONGEST_ANSWER,
+    LONGEST_NAME,
+    LONGEST_QUESTION,
+    MOST_SPANS,
+    QUESTIONS_FILE,
+    SETS_FILE,
+    KeptQuestion,
+    QuestionSet,
+    asked_of_all,
+    checked_questions,
+    kept_questions,
+)
+from core.loaders.kept_questions import question_sets as sets_in
+from core.loaders.open import cohort_folder
+from core.protocol import Protocol
+from core.provenance import now
+from core.results.items import CUT, EVIDENCE_OUTCOME
+from core.results.reviews import reviewer_name, take_code
+from core.runs.directory import find_run
+from core.runs.plan import Plan
+from core.runs.status import status
+from core.services.cohorts import open_data
+from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
+from core.storage.csv import inert
+from core.storage.jsonl import add_line
+from core.storage.query import literal
+from core.storage.rows import RowStore
+from core.text import event_text, sentences
+from core.text.evidence import gold_sentence_ids
+from core.text.prompt import NOT_DOCUMENTED
+from core.types import Cohort, Span
+
+
+def _folder_of(data: str | Path) -> Path:
+    """The folder of a cohort, by path or name."""
+    return cohort_folder(open_data(data).path)
+
+
+def _add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
+    """Append what a person did to a file of questions; ``by``: as in :func:`_annotator`."""
+    line = {"action": action, "id": id, "by": _annotator(by), "time": now(), **content}
+    add_line(file, line, durable=True)
+
+
+def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> None:
+    _add_action(_folder_of(data) / QUESTIONS_FILE, action, id, by, **content)
+
+
+def _annotator(by: str) -> str:
+    """The annotator's code ``by``, which becomes the acting person's if it is free, else the
+    person's name; raises NotPermitted for another's code."""
+    if not by:
+        return person().name
+    code = reviewer_name(by)
+    take_code(code)
+    return code
+
+
+def own_questions(data: str | Path) -> list[KeptQuestion]:
+    """The questions that people keep with a cohort, oldest first. Raises InputErrors."""
+    return list(kept_questions(_folder_of(data)).values())
+
+
+def own_question(data: str | Path, id: str) -> KeptQuestion:
+    """One kept question by its id; raises UnknownName."""
+    questions = kept_questions(_folder_of(data))
+    if id not in questions:
+        raise UnknownName("question", id, questions)
+    return questions[id]
+
+
+def keep_question(data: str | Path, record: str, question: str, by: str = "", id: str = "") -> str:
+    """Keep a question about a record, or reword the kept question ``id``; gives its id.
+
+    ``by``: the annotator's code (default: the account). Raises InputError for an empty or too long
+    question, UnknownName for an unknown record or id.
+    """
+    text = " ".join(question.split())
+    if not text or len(text) > LONGEST_QUESTION:
+        raise InputError(
+            f"a question has 1 to {LONGEST_QUESTION:,} characters; this one has {len(text):,}"
+        )
+    cohort = open_data(data)
+    record = cohort.records[record].id
+    if id:
+        own_question(data, id)
+    same = [i for i in cohort.instructions if i.record_id == record and i.question == text]
+    if same and same[0].id != id:
+        raise InputError(f"the record has this question already ({same[0].id})")
+    id = id or f"own-{secrets.token_hex(6)}"
+    _add(data, "question", id, by, record=record, question=text)
+    return id
+
+
+def withdraw_question(data: str | Path, id: str, by: str = "") -> None:
+    """Take a kept question out of the cohort; its lines stay in the file. Raises UnknownName."""
+    own_question(data, id)
+    _add(data, "withdrawn", id, by)
+
+
+def answer_question(
+    data: str | Path, id: str, answer: str, documented: bool = True, by: str = ""
+) -> None:
+    """Write an annotator's reference answer, or that the chart does not document one.
+
+    Raises UnknownName, and InputError for an answer of more than 10,000 characters.
+    """
+    own_question(data, id)
+    answer = answer.strip() if documented else ""
+    if len(answer) > LONGEST_ANSWER:
+        raise InputError(
+            f"an answer has at most {LONGEST_ANSWER:,} characters; this one has {len(answer):,}"
+        )
+    _add(data, "answer", id, by, answer=answer, documented=documented)
+
+
+def mark_evidence(
+    data: str | Path, id: str, spans: Sequence[Span | tuple[int, int, int]], by: str = ""
+) -> None:
+    """Write all spans that an annotator marks as a question's evidence; none takes them back.
+
+    A span is (event, first character, character after the last) of an event's text. Raises
+    UnknownName, and InputError for a span outside its event or too many spans.
+    """
+    question = own_question(data, id)
+    events = open_data(data).records[question.record].events
+    marked: dict[tuple[int, int, int], str] = {}
+    for span in spans:
+        event, start, end = (
+            (span.event, span.start, span.end) if isinstance(span, Span) else map(int, span)
+        )
+        text = event_text(events[event]) if 0 <= event < len(events) else ""
+        if not 0 <= start < end <= len(text):
+            raise InputError(f"there is no text at {event}:{start}-{end} of this record")
+        marked[event, start, end] = text[start:end]
+    if len(marked) > MOST_SPANS:
+        raise InputError(f"at most {MOST_SPANS} passages are marked; these are {len(marked)}")
+    ordered = sorted(marked)
+    texts = [marked[span] for span in ordered]
+    _add(data, "evidence", id, by, spans=[list(span) for span in ordered], texts=texts)
+
+
+def marking_agreement(data: str | Path, protocol: Protocol | None = None) -> list[dict[str, Any]]:
+    """How far each two annotators mark the same sentences: a row a question and pair, the one
+    with the most disagreements first.
+
+    ``question``, ``id``, ``record``, ``first``, ``second``; ``both``, ``only_first``,
+    ``only_second``, ``neither`` in sentences; raw agreement, Cohen's kappa, Gwet's AC1 and positive
+    agreement (null where not defined); ``disagreements``: sentence ids that one of them marked.
+    """
+    cohort = open_data(data)
+    rows: list[dict[str, Any]] = []
+    for question in own_questions(data):
+        marked = {
+            by: annotation.spans
+            for by, annotation in question.annotations.items()
+            if annotation.spans or not annotation.documented
+        }
+        if len(marked) < 2:
+            continue
+        units = sentences(cohort.records[question.record], protocol or Protocol())
+        chosen = {
+            by: {u.id for u in units if any(u.span.overlaps(span) for span in spans)}
+            for by, spans in marked.items()
+        }
+        for first, second in combinations(chosen, 2):
+            both = len(chosen[first] & chosen[second])
+            only = (len(chosen[first] - chosen[second]), len(chosen[second] - chosen[first]))
+            neither = len(units) - both - sum(only)
+            rows.append(
+                {
+                    "id": question.id,
+                    "record": question.record,
+                    "question": question.question,
+                    "first": first,
+                    "second": second,
+                    "both": both,
+                    "only_first": only[0],
+                    "only_second": only[1],
+                    "neither": neither,
+                    **_measures([[both, only[0]], [only[1], neither]]),
+                    "disagreements": [
+                        unit.id for unit in units if unit.id in chosen[first] ^ chosen[second]
+                    ],
+                }
+            )
+    return sorted(rows, key=lambda row: -len(row["disagreements"]))
+
+
+def _measures(table: list[list[int]]) -> dict[str, float | None]:
+    measures = {"raw": raw_of, "kappa": kappa_of, "ac1": ac1_of, "positive": positive_of}
+    values = {name: float(measure(table)) for name, measure in measures.items()}
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
+
+
+def _number(cell: str) -> Any:
+    """A whole number as such (a negative patient id is no formula), any other text inert."""
+    return int(cell) if cell.removeprefix("-").isdecimal() and len(cell) < 20 else inert(cell)
+
+
+_QUESTION_COLUMNS = (
+    *("filename", "question", "evidence", "clinician_response", "instruction_id", "person_id"),
+    *("annotator_num", "evidence_spans"),
+)
+
+
+def questions_table(data: str | Path) -> str:
+    """The kept questions as a table in MedAlign's columns (tab-separated), a row an annotator.
+
+    Loads without changes: in the folder of the same records, or in another program that reads
+    MedAlign.
+    """
+    text = io.StringIO()
+    table = csv.writer(text, delimiter="\t", lineterminator="\n")
+    table.writerow(_QUESTION_COLUMNS)
+    for question in own_questions(data):
+        for number, annotation in enumerate(question.annotations.values(), 1):
+            response = annotation.answer if annotation.documented else NOT_DOCUMENTED
+            spans = (f"{s.event}:{s.start}-{s.end}" for s in annotation.spans)
+            cells = (
+                *(question.record, question.question, "|||".join(annotation.texts), response),
+                *(question.id, question.record, f"Annotator_{number}", "|||".join(spans)),
+            )
+            table.writerow([_number(cell) for cell in cells])
+    return text.getvalue()
+
+
+_ANSWERED, _ABSTAINED, _FAILED, _MISSING = "answered", "not documented", "failed", "not asked yet"
+"""States of a cell of the table patients × questions."""
+_DROPPED, _IN_PROMPT = "dropped", "in the prompt"
+
+
+def question_sets(data: str | Path) -> list[QuestionSet]:
+    """The question sets saved with a cohort, oldest first. Raises InputErrors."""
+    return list(sets_in(_folder_of(data)).values())
+
+
+def save_question_set(data: str | Path, name: str, questions: Sequence[str], by: str = "") -> str:
+    """Save a question set with a cohort; gives its id.
+
+    ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
+    long name or one that is there, and as :func:`core.loaders.kept_questions.checked_questions`.
+    """
+    folder, title = _folder_of(data), " ".join(name.split())
+    if not 1 <= len(title) <= LONGEST_NAME:
+        raise InputError(f"the name of a question set has 1 to {LONGEST_NAME} characters")
+    if any(one.name == title for one in sets_in(folder).values()):
+        raise InputError("the cohort has a question set of this name; choose another name")
+    id = f"set-{secrets.token_hex(6)}"
+    checked = checked_questions(questions)
+    _add_action(folder / SETS_FILE, "set", id, by, name=title, questions=checked)
+    return id
+
+
+def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
+    """Take a question set out of the list; its lines and its runs stay. Raises UnknownName."""
+    folder = _folder_of(data)
+    known = sets_in(folder)
+    if id not in known:
+        raise UnknownName("question set", id, known)
+    _add_action(folder / SETS_FILE, "withdrawn", id, by)
+
+
+def question_set_spec(
+    data: str, name: str, questions: Sequence[str], arms: Sequence[str], reader: str
+) -> dict[str, Any]:
+    """The spec of a run that asks these questions of every patient of a cohort, unjudged."""
+    return {
+        "name": name,
+        "kind": "answers",
+        "data": str(data),
+        "arms": list(arms),
+        "readers": [reader],
+        "questions": list(questions),
+    }
+
+
+def asked_questions(run: str) -> tuple[str, ...]:
+    """The question set that a run asks of every patient; none in a run of other questions.
+
+    Raises UnknownName.
+    """
+    return _questions(find_run(run).plan())
+
+
+def _questions(plan: Plan) -> tuple[str, ...]:
+    return tuple(plan.options.get("questions") or ())
+
+
+def run_entries(run: str) -> dict[str, list[str]]:
+    """The ``labels`` of a run's arm entries and its ``readers``; raises UnknownName."""
+    plan = find_run(run).plan()
+    return {"labels": [entry.label for entry in plan.arms], "readers": list(plan.readers)}
+
+
+def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, Any]]:
+    """The table patients × questions of a run, a row a cell, by patient and then by question.
+
+    ``label``, ``reader``: of which arm entry and reader (default: the run's first). Each row:
+    ``record``, ``question`` (its number in the set, from 0), ``state``, ``answer`` (null unless
+    answered), ``reason`` of a failure, ``event`` of the quoted sentence (null where the reader
+    quotes none), and ``evidence``: null where no evidence is marked, else whether it is "in the
+    prompt", "cut" from it, or "dropped" by the arm. Evidence that people mark later counts at once.
+    Raises UnknownName, and InputError for a run that asks no question set.
+    """
+    folder = find_run(run)
+    plan = folder.plan()
+    questions = _questions(plan)
+    if not questions:
+        raise InputError(f"run {run} asks no question set; its answers are on page Arms")
+    entries = run_entries(run)
+    label, reader = label or entries["labels"][0], reader or entries["readers"][0]
+    for what, name, known in (("arm", label, "labels"), ("reader", reader, "readers")):
+        if name not in entries[known]:
+            raise UnknownName(f"{what} of the run", name, entries[known])
+    data = status(run)["data"]
+    cohort = gold_under(asked_of_all(open_data(data), questions), plan.protocol)
+    cell_of = {
+        one.id: (one.record_id, i % len(questions)) for i, one in enumerate(cohort.instructions)
+    }
+    store = folder.store(plan)
+    where = f"label = {literal(label)} AND reader = {literal(reader)}"
+    rows = store.select(
+        "answers",
+        "instruction, status, reason, answer, "
+        f"CASE WHEN evidence IS NOT NULL THEN {EVIDENCE_OUTCOME} END AS evidence, "
+        "list_filter(selection, lambda x: x.id = sources[1])[1].event AS event",
+        where,
+    )
+    by_id = {row.pop("instruction"): row for row in rows}
+    marked = _marked(data, cohort, store, plan, where)
+    cells: list[dict[str, Any]] = []
+    for id, (record, question) in cell_of.items():
+        row = by_id.get(id) or dict.fromkeys(("status", "reason", "answer", "evidence", "event"))
+        state = _state(row)
+        cells.append(
+            {
+                "record": record,
+                "question": question,
+                "state": state,
+                "answer": row["answer"] if state == _ANSWERED else None,
+                "reason": row["reason"],
+                "event": row["event"] if state == _ANSWERED else None,
+                "evidence": marked.get(id, row["evidence"]),
+            }
+        )
+    return cells
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["status"] is None:
+        return _MISSING
+    if row["status"] != "ok":
+        return _FAILED
+    text = row["answer"] or ""
+    return _ABSTAINED if not text.strip() or is_refusal(text) else _ANSWERED
+
+
+def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) -> dict[str, str]:
+    """Instruction id → where its evidence is, for questions with evidence that people mark."""
+    annotated = {
+        (one.record, one.question)
+        for one in own_questions(data)
+        if any(annotation.spans for annotation in one.annotations.values())
+    }
+    asked = [one for one in cohort.instructions if (one.record_id, one.question) in annotated]
+    if not asked:
+        return {}
+    ids = ", ".join(literal(one.id) for one in asked)
+    rows = store.select(
+        "answers",
+        "instruction, list_transform(selection, lambda x: x.id) AS kept, cut",
+        f"{where} AND selection IS NOT NULL AND instruction IN ({ids})",
+    )
+    row_of = {row["instruction"]: row for row in rows}
+    evidence: dict[str, str] = {}
+    for one in asked:
+        row, gold = row_of.get(one.id), cohort.gold.get(one.id)
+        if row is None or gold is None or not gold.spans:
+            continue
+        units = sentences(cohort.records[one.record_id], plan.protocol)
+        selected = gold_sentence_ids(units, gold.spans) & set(row["kept"])
+        shown = selected - set(row["cut"] or ())
+        evidence[one.id] = _IN_PROMPT if shown else CUT if selected else _DROPPED
+    return evidence
+
+
+def answer_summary(
+    cells: Sequence[Mapping[str, Any]], questions: Sequence[str]
+) -> list[dict[str, Any]]:
+    """A row a question: patients, and how many are answered, not documented, failed or not asked
+    yet; with marked evidence, and of it in the prompt, cut and dropped."""
+    rows = [
+        {
+            "question": question,
+            "patients": 0,
+            **dict.fromkeys((_ANSWERED, _ABSTAINED, _FAILED, _MISSING), 0),
+            "evidence marked": 0,
+            **dict.fromkeys((_IN_PROMPT, CUT, _DROPPED), 0),
+        }
+        for question in questions
+    ]
+    for cell in cells:
+        row = rows[cell["question"]]
+        row["patients"] += 1
+        row[cell["state"]] += 1
+        if cell["evidence"]:
+            row["evidence marked"] += 1
+            row[cell["evidence"]] += 1
+    return rows
+
+
+_ANSWER_COLUMNS = ("patient", "question", "state", "answer", "evidence", "event", "reason")
+
+
+def answers_csv(cells: Sequence[Mapping[str, Any]], questions: Sequence[str]) -> str:
+    """Cells as CSV, a row a cell; text that a spreadsheet would run as a formula is made plain."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\r\n")
+    table.writerow(_ANSWER_COLUMNS)
+    for cell in cells:
+        values = {**cell, "patient": cell["record"], "question": questions[cell["question"]]}
+        table.writerow(
+            [
+                value if isinstance(value := values[name], int) else inert(value or "")
+                for name in _ANSWER_COLUMNS
+            ]
+        )
+    return text.getvalue()

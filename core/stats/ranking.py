@@ -1,0 +1,61 @@
+"""Reciprocal ranks, and split conformal prediction for questions grouped by patient.
+
+Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
+
+Conformal prediction: Vovk, Gammerman and Shafer (2005); for questions grouped by patient, Lee,
+Barber and Willett, "Distribution-free inference with hierarchical data" (2023): every patient has
+the same weight, and one more patient, whose scores are unknown, counts as infinitely large. If
+patients are exchangeable, a question of a new patient scores at most the quantile with probability
+1 − alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+OFFSET = 60
+"""Constant added to a rank (Cormack et al.); a larger one weighs the first ranks less."""
+
+_Floats = NDArray[np.float64]
+
+
+def ranks(scores: _Floats) -> _Floats:
+    """1 + the number of better scores, float64 [n]; scipy's ``rankdata`` with method "min", whose
+    import takes longer than the selection of a first question."""
+    return (1 + np.searchsorted(np.sort(-scores), -scores)).astype(np.float64)
+
+
+def reciprocal_ranks(lexical: _Floats, semantic: _Floats) -> tuple[_Floats, _Floats]:
+    """1 / (60 + rank) by two scores of the same sentences, each float64 [n]; 0 for a sentence whose
+    lexical score is not above 0, which shares no word with the question and has no such rank."""
+    by_word = np.where(lexical > 0, 1 / (OFFSET + ranks(lexical)), 0)
+    return by_word, 1 / (OFFSET + ranks(semantic))
+
+
+def patients_needed(alpha: float) -> int:
+    """Fewest patients for which a quantile at 1 − ``alpha`` is finite, alpha in (0, 1)."""
+    return math.ceil(round(1 / alpha - 1, 9))
+
+
+def hierarchical_quantile(scores: ArrayLike, patients: Sequence[Hashable], alpha: float) -> float:
+    """The smallest of ``scores`` float [n] that a new patient's score exceeds with probability at
+    most ``alpha``; infinite where there are too few of ``patients`` [n].
+
+    Raises ValueError for an alpha outside (0, 1) or lengths that differ.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha is in (0, 1), not {alpha}")
+    if values.shape != (len(patients),):
+        raise ValueError(f"{len(patients)} patients for scores of shape {values.shape}")
+    count = Counter(patients)
+    weight = np.array([1 / count[patient] for patient in patients])
+    order = np.argsort(values, kind="stable")
+    # Compared with the sum over all patients, so that equal shares are equal numbers.
+    reached = np.cumsum(weight[order]) >= (1 - alpha) * (len(count) + 1) - 1e-9
+    return float(values[order][reached][0]) if reached.any() else math.inf
