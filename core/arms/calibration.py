@@ -23,8 +23,8 @@ from core.arms.certain import (
     token_positions,
 )
 from core.errors import DataError, InputError
-from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
+from core.loaders.open import content_digest
 from core.protocol import Protocol
 from core.provenance import digest
 from core.stats.ranking import patients_needed

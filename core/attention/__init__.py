@@ -1,7 +1,7 @@
 """Ways to attend to a patient's events, one file each; a file's name is its attention's name.
 
 The members are PyTorch modules, and PyTorch takes seconds to load: names and titles are read from
-the files. What they share is in ``core.attention.parts``.
+the files. What they share is in ``core.attention.base``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import AttentionModule, Keys, Shape
-from core.attention.parts.maps import per_query, softmax_map, softmax_mix
+from core.attention.base import AttentionModule, Keys, Shape, per_query, softmax_map, softmax_mix
 
 START_SPREAD = 0.1
 """Standard deviation of λ's vectors at the start (Ye et al. 2025)."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from core.attention import ATTENTIONS
-from core.attention.parts.simplex import Entmax15Rows
-from core.attention.parts.sparse import SparseMap
+from core.attention.base import Entmax15Rows, SparseMap
 
 
 @ATTENTIONS.register("entmax15")

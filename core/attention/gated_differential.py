@@ -11,8 +11,8 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from core.attention import ATTENTIONS
+from core.attention.base import Keys, Shape
 from core.attention.differential import Differential
-from core.attention.parts.base import Keys, Shape
 
 Sign = Literal["g", "1-g"]
 

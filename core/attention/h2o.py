@@ -11,9 +11,15 @@ import torch
 from torch import Tensor
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import AttentionModule, Kept, Keys, Shape
-from core.attention.parts.keep import heaviest
-from core.attention.parts.maps import softmax_map, softmax_mix
+from core.attention.base import (
+    AttentionModule,
+    Kept,
+    Keys,
+    Shape,
+    heaviest,
+    softmax_map,
+    softmax_mix,
+)
 
 
 @ATTENTIONS.register("h2o")

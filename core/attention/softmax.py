@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import AttentionModule, Keys
-from core.attention.parts.maps import softmax_map, softmax_mix
+from core.attention.base import AttentionModule, Keys, softmax_map, softmax_mix
 
 
 @ATTENTIONS.register("softmax")

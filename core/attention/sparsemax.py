@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from core.attention import ATTENTIONS
-from core.attention.parts.simplex import SparsemaxRows
-from core.attention.parts.sparse import SparseMap
+from core.attention.base import SparseMap, SparsemaxRows
 
 
 @ATTENTIONS.register("sparsemax")

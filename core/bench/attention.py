@@ -84,7 +84,7 @@ def _map(name: str) -> dict[str, Any]:
     import torch
 
     from core.attention import ATTENTIONS
-    from core.attention.parts.base import Shape
+    from core.attention.base import Shape
     from core.training.repeatable import one_thread
 
     plain = getattr(reference("attention"), name)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from core.bench import BENCHES, compare, reference
-from core.loaders.medalign_xml import read_record
+from core.loaders.medalign import read_record
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.results.tables import facts, tally

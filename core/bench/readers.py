@@ -13,7 +13,7 @@ from core.bench import BENCHES, compare, reference
 from core.errors import WorkFailed
 from core.protocol import Protocol
 from core.readers import READERS
-from core.readers.local.batches import Ids
+from core.readers.local_batches import Ids
 from core.text.prompt import HEAD, MIDDLE, TAIL
 from core.types import Prompt
 
@@ -69,7 +69,7 @@ def qwen() -> dict[str, Any]:
     tiny = importlib.import_module("tests.support.tiny_models")
     import torch
 
-    from core.readers.local.engine import Engine, GenerationConfig
+    from core.readers.local_engine import Engine, GenerationConfig
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small matrices: more threads wait for one another, on either side

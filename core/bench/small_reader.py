@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from core.bench import BENCHES, compare
-from core.small_reader.memory import keep_memory
+from core.small_reader.recipe import keep_memory
 
 LINES, LONG_LINES, STEPS = 60, 100, 2
 
@@ -20,10 +20,9 @@ def small_lesson() -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from core.small_reader.batches import encode, predict
+    from core.small_reader.batches import END, PAD, encode, predict, train_tokenizer
     from core.small_reader.network import NAME, make_network
     from core.small_reader.recipe import Recipe, Shape
-    from core.small_reader.tokens import END, PAD, train_tokenizer
     from core.synthetic.training_examples import ExamplePlan, make_example
     from core.training.repeatable import one_thread
 

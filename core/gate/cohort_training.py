@@ -40,10 +40,9 @@ from core.gate.plus import (
     scores,
 )
 from core.gate.scoring import DECIMALS
-from core.loaders.digest import content_digest
 from core.loaders.gold import gold_under
 from core.loaders.manifest import refuse_untrainable
-from core.loaders.open import open_cohort
+from core.loaders.open import content_digest, open_cohort
 from core.protocol import Protocol
 from core.provenance import digest, versions
 from core.storage.files import make_folder

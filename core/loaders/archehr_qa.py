@@ -19,8 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, read_text, read_xml
-from core.loaders.questions import Questions
-from core.loaders.records import PatientEntries, entry
+from core.loaders.records import PatientEntries, Questions, entry
 from core.parsing import read_document
 from core.types import Span
 

@@ -14,8 +14,13 @@ from core.loaders.files import LoadLog, shown
 from core.loaders.gold import LazyGold
 from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from core.loaders.manifest import read_manifest
-from core.loaders.questions import Questions, read_question_tables, tables_in
-from core.loaders.records import LazyRecords, PatientEntries
+from core.loaders.records import (
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    read_question_tables,
+    tables_in,
+)
 from core.types import Cohort, Manifest
 
 

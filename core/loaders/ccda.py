@@ -15,8 +15,7 @@ from xml.etree.ElementTree import Element
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import read_xml
-from core.loaders.questions import Questions
-from core.loaders.records import Entry, PatientEntries, entry
+from core.loaders.records import Entry, PatientEntries, Questions, entry
 
 _LINES = frozenset(("paragraph", "item", "tr", "caption", "br", "list", "table", "title"))
 _CELLS = frozenset(("td", "th"))

@@ -1,20 +1,81 @@
-"""Reading a whole cohort: counts, what was skipped and where (``check --json``)."""
+"""Reading a cohort: counts, what was skipped and where, and the position measure it asks for.
+
+With ``position = "auto"`` in the protocol the cohort's records choose the measure.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from statistics import median
 from typing import Any
 
+import numpy as np
+
 from core.errors import DataError
-from core.loaders.gold import gold_under
+from core.loaders.gold import gold_under, locator_errors
 from core.loaders.labelled import StoredRecords, readable_tasks
-from core.loaders.locator import locator_errors
 from core.protocol import Protocol
 from core.text import count_tokens, event_text
 from core.types import Cohort, Record
 
-POSITION = ("order", "time", "token", "score", "candidates")
+FEW_EVENTS = 20
+"""With fewer events in the median record, positions are by tokens: event order has little
+resolution there, and none in a record of one note."""
+_SAMPLED = 101
+"""Most records that are counted, evenly spread over the cohort."""
+_WORDS = {"order": "order of events", "time": "elapsed time", "token": "tokens of the record"}
+
+
+def resolve_position(protocol: Protocol, cohort: Cohort) -> tuple[Protocol, dict[str, Any]]:
+    """The protocol with a position other than "auto", and the reason for it.
+
+    The reason: ``used``; ``named``, whether the protocol named it; ``median_events`` of
+    ``records`` records counted (None and 0 where it was named or no record could be read; the
+    latter uses "order").
+    """
+    if protocol.position != "auto":
+        why = {"used": protocol.position, "named": True, "median_events": None, "records": 0}
+        return protocol, why
+    counts = _event_counts(cohort)
+    middle = float(median(counts)) if counts else None
+    used = "token" if middle is not None and middle < FEW_EVENTS else "order"
+    return (
+        dataclasses.replace(protocol, position=used),
+        {"used": used, "named": False, "median_events": middle, "records": len(counts)},
+    )
+
+
+def position_in_words(why: Mapping[str, Any]) -> str:
+    """Which position is used and why, in a line."""
+    used = _WORDS[why["used"]]
+    if why["named"]:
+        return f"{used}, as the protocol says"
+    if why["median_events"] is None:
+        return f"{used}, as no record could be counted"
+    limit = f"under {FEW_EVENTS}" if why["used"] == "token" else f"{FEW_EVENTS} or more"
+    middle = why["median_events"]
+    events = "1 event" if middle == 1 else f"{middle:,g} events"
+    return f"{used}, as the median record has {events} ({limit})"
+
+
+def _event_counts(cohort: Cohort) -> list[int]:
+    """Events of the sampled records; of coded events, of all patients once they are stored."""
+    if isinstance(cohort.records, StoredRecords):
+        data = cohort.records.data
+        return np.diff(data.store().offsets).tolist() if data.ready() else []
+    ids = list(cohort.records)
+    step = max(len(ids) / _SAMPLED, 1.0)
+    counts: list[int] = []
+    for i in range(min(len(ids), _SAMPLED)):
+        try:
+            counts.append(len(cohort.records[ids[int(i * step)]].events))
+        except DataError:
+            continue  # it is among cohort.skipped now
+    return counts
+
+
+_POSITION = ("order", "time", "token", "score", "candidates")
 """Fields of each located gold: its positions, its score and its number of equal candidates."""
 Progress = Callable[[int, int], None]
 Counts = tuple[int, int, int | None]
@@ -36,7 +97,7 @@ def check_cohort(
     evidence was not found. A cohort with labels adds ``labels``: by task n, positive, and by split
     the labels (``splits``) and the positive ones (``positives``). Evidence is located by
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
-    (:func:`core.loaders.locator.locator_errors`), ``validate`` what of FHIR resources does not
+    (:func:`core.loaders.gold.locator_errors`), ``validate`` what of FHIR resources does not
     follow the standard (``invalid``; :func:`core.loaders.fhir.invalid_resources`).
     ``progress`` is called with (done, planned) while coded events are read. ``counts``:
     :func:`count_records` of this cohort, where it is known.
@@ -66,7 +127,7 @@ def check_cohort(
         "warnings": list(cohort.warnings),
         "positions": [
             {"record": i.record_id, "instruction": i.id}
-            | {name: getattr(g, name) for name in POSITION}
+            | {name: getattr(g, name) for name in _POSITION}
             for i, g in located
         ],
     }

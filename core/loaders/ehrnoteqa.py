@@ -34,8 +34,7 @@ from core.loaders.files import (
     read_text,
     shown,
 )
-from core.loaders.questions import Questions
-from core.loaders.records import LazyRecords, PatientEntries, entry
+from core.loaders.records import LazyRecords, PatientEntries, Questions, entry
 from core.parsing import read_json
 
 NOTES = ("discharge.csv.gz", "discharge.csv")

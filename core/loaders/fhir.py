@@ -34,8 +34,15 @@ from core.loaders.fhir_events import (
     reference,
 )
 from core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
-from core.loaders.questions import Questions, read_question_tables, tables_in
-from core.loaders.records import Entry, LazyRecords, build_record, entry
+from core.loaders.records import (
+    Entry,
+    LazyRecords,
+    Questions,
+    build_record,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from core.parsing import read_json
 from core.types import Cohort, Record, Skip
 

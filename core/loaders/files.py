@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
-DEEPEST_XML = 200
+_DEEPEST_XML = 200
 """Levels of elements that an XML document may have."""
 
 _REASONS = {
@@ -38,7 +38,7 @@ _REASONS = {
     errno.ENODEV: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.EFBIG: ("is too large to be read", "split it"),
 }
-LARGEST_FILE = 4 << 30
+_LARGEST_FILE = 4 << 30
 """Bytes of a file that is read as a whole or line by line."""
 LARGEST_TABLE = 64 << 30
 """Bytes of a table that DuckDB reads in bounded memory."""
@@ -97,7 +97,7 @@ def shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-def check_file(path: Path, largest: int = LARGEST_FILE) -> os.stat_result:
+def check_file(path: Path, largest: int = _LARGEST_FILE) -> os.stat_result:
     """A file's state; raises OSError where it is no regular file of the cohort, or too large.
 
     Nothing is opened: opening a pipe would wait for its writer.
@@ -196,10 +196,10 @@ def read_xml(path: Path, name: str) -> Element:
         reason = "holds a DOCTYPE, entities or an encoding that is refused"
         raise DataError(name, None, reason, "save it as plain UTF-8 XML") from None
     level = [root]
-    for _ in range(DEEPEST_XML):
+    for _ in range(_DEEPEST_XML):
         level = [child for element in level for child in element]
     if level:
-        raise DataError(name, None, f"has more than {DEEPEST_XML} levels", "export the file again")
+        raise DataError(name, None, f"has more than {_DEEPEST_XML} levels", "export the file again")
     return root
 
 
@@ -282,11 +282,11 @@ def _is_row(line: str, delimiter: str, width: int) -> bool:
     return len(rows) == 1 and len(rows[0]) == width and not any(c[:1].isspace() for c in rows[0])
 
 
-MOST_COLUMNS = 5_000
+_MOST_COLUMNS = 5_000
 """Columns of a table; those of the formats that are read have some tens."""
 MOST_CSV_COLUMNS = 64
 """Columns of a CSV that DuckDB reads: it copies a short row for each column that the row lacks."""
-LONGEST_CELL = 2**31 - 1
+_LONGEST_CELL = 2**31 - 1
 """The csv module's default limit, 128 KiB, is shorter than a long note."""
 
 
@@ -309,8 +309,8 @@ class Row:
 
 def accept_long_cells() -> None:
     """Let the csv module, whose limit holds for the process, read cells of any length."""
-    if csv.field_size_limit() < LONGEST_CELL:
-        csv.field_size_limit(LONGEST_CELL)
+    if csv.field_size_limit() < _LONGEST_CELL:
+        csv.field_size_limit(_LONGEST_CELL)
 
 
 def read_table(
@@ -369,7 +369,7 @@ def check_columns(
     required: Sequence[str],
     name: str,
     line: int | None = 1,
-    most: int = MOST_COLUMNS,
+    most: int = _MOST_COLUMNS,
 ) -> None:
     """Raise DataError naming the columns that are missing or there twice, or for too many."""
     missing = [column for column in required if column not in header]

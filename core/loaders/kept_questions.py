@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 from core.errors import DataError, InputError
 from core.loaders.files import accept_long_cells
 from core.loaders.gold import LazyGold
-from core.loaders.questions import GoldSource, opaque_id, task_type_of
+from core.loaders.records import GoldSource, opaque_id, task_type_of
 from core.parsing import read_json
 from core.storage.jsonl import read_lines
 from core.text.prompt import NOT_DOCUMENTED
@@ -90,10 +90,10 @@ def kept_questions(folder: Path) -> dict[str, KeptQuestion]:
     Lines that no version of Midchart writes are passed over. Raises DataError where the file
     cannot be read.
     """
-    return replayed(folder / QUESTIONS_FILE, _apply_question)
+    return _replayed(folder / QUESTIONS_FILE, _apply_question)
 
 
-def replayed(
+def _replayed(
     file: Path, apply: Callable[[dict[str, Record], Mapping[str, Any]], None]
 ) -> dict[str, Record]:
     """The records, by id, after ``apply`` of every line of an append-only file.
@@ -171,7 +171,7 @@ def with_kept_questions(cohort: Cohort, folder: Path) -> Cohort:
 
 SETS_FILE = "midchart.question_sets"
 MOST_QUESTIONS = 500
-LONGEST_FILE = 1 << 20
+_LONGEST_FILE = 1 << 20
 """Bytes of a file of questions."""
 LONGEST_NAME = 80
 
@@ -193,7 +193,7 @@ def question_sets(folder: Path) -> dict[str, QuestionSet]:
     Lines that no version of Midchart writes are passed over. Raises DataError where the file
     cannot be read.
     """
-    return replayed(folder / SETS_FILE, _apply_set)
+    return _replayed(folder / SETS_FILE, _apply_set)
 
 
 def _apply_set(sets: dict[str, QuestionSet], line: Mapping[str, Any]) -> None:
@@ -236,8 +236,8 @@ def read_questions(content: bytes | str) -> tuple[str, ...]:
     ``questions`` is such a list. A table is separated by tabs or commas. Of other text every line
     is a question, blank lines and those that begin with ``#`` left out. Raises InputError.
     """
-    if len(content) > LONGEST_FILE:
-        raise InputError(f"a file of questions has at most {LONGEST_FILE >> 20} MiB")
+    if len(content) > _LONGEST_FILE:
+        raise InputError(f"a file of questions has at most {_LONGEST_FILE >> 20} MiB")
     if isinstance(content, bytes):
         try:
             content = content.decode("utf-8-sig")

@@ -31,7 +31,7 @@ from core.types import Cohort, LabelCount, Record
 SMALL = 300 << 20
 """Bytes of events that are read without being asked for: about a second."""
 Progress = Callable[[int, int], None]
-ReadLabels = Callable[[LoadLog], LabelRows]
+_ReadLabels = Callable[[LoadLog], LabelRows]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class EventFiles:
     root: Path
     source: RawTable
     splits: Callable[[LoadLog], Mapping[int, str]]
-    tasks: Mapping[str, ReadLabels]
+    tasks: Mapping[str, _ReadLabels]
     names: Callable[[LoadLog], Mapping[str, str]]
 
 
@@ -372,7 +372,7 @@ FINDINGS = (
 )  # fmt: skip
 
 
-def with_findings(tasks: Mapping[str, ReadLabels]) -> dict[str, ReadLabels]:
+def with_findings(tasks: Mapping[str, _ReadLabels]) -> dict[str, _ReadLabels]:
     """``tasks`` with one task per finding in place of ``chexpert``, whose file is read once."""
     others = dict(tasks)
     read = others.pop(CHEXPERT, None)

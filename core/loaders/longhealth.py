@@ -22,8 +22,7 @@ from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, read_text
-from core.loaders.questions import MOST_PIECES, Questions
-from core.loaders.records import PatientEntries, entry
+from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
 from core.parsing import read_json
 from core.text import content_words
 from core.text.options import correct_option

@@ -13,8 +13,7 @@ from pathlib import Path
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import read_table
-from core.loaders.questions import MOST_PIECES, Questions
-from core.loaders.records import PatientEntries, entry
+from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
 from core.text.splitting import split
 from core.types import Span
 

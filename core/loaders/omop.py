@@ -29,8 +29,16 @@ from core.loaders.files import (
     checked_tables,
     parse_time,
 )
-from core.loaders.questions import Questions, read_question_tables, tables_in
-from core.loaders.records import Entry, LazyRecords, ReadRecord, build_record, entry
+from core.loaders.records import (
+    Entry,
+    LazyRecords,
+    Questions,
+    ReadRecord,
+    build_record,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from core.sequences.duck import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
 from core.storage.query import literal

@@ -1,16 +1,28 @@
-"""Opening a cohort of any known format: the first loader that accepts the path reads it."""
+"""A cohort of any known format: opened, hashed by its files, and its data-use tag changed.
+
+The first loader that accepts a path reads it. The hash is that by which a run knows that it still
+has the cohort it began with. The reason for a change of the tag enters the audit log before the
+manifest changes.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from hashlib import blake2b
 from pathlib import Path
 
-from core.errors import DataError
+from core.egress import audit
+from core.errors import DataError, InputError, UnknownName
 from core.interfaces import Loader
 from core.loaders import LOADERS
 from core.loaders.base import CohortLoader
-from core.loaders.files import data_error, refuse_linked_folders
-from core.loaders.kept_questions import with_kept_questions
-from core.types import Cohort
+from core.loaders.files import data_error, read_text, refuse_linked_folders, write_atomic
+from core.loaders.kept_questions import SETS_FILE, with_kept_questions
+from core.loaders.manifest import FIELDS, FILE, write_manifest
+from core.parsing import read_toml
+from core.provenance import add_file
+from core.types import Cohort, Manifest
 
 
 def find_loader(path: str | Path) -> Loader:
@@ -61,3 +73,73 @@ def cohort_folder(path: str | Path) -> Path:
     if isinstance(loader, CohortLoader):
         return loader.root(place)
     return place if place.is_dir() else place.parent
+
+
+_NOT_CONTENT = frozenset({"midchart.toml", SETS_FILE})
+"""The data-use tag is written on first import, and is a part of the plan by itself; so are the
+questions of a set."""
+
+
+def content_digest(data: str | Path) -> str:
+    """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out.
+
+    Raises DataError where a file cannot be read.
+    """
+    root = Path(data)
+    total = blake2b(digest_size=20)
+    files = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+    for path in files:
+        name = path.name if root.is_file() else path.relative_to(root).as_posix()
+        if path.name in _NOT_CONTENT or any(part.startswith(".") for part in name.split("/")):
+            continue
+        try:
+            add_file(total, name, path)
+        except OSError as error:
+            raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    return total.hexdigest()
+
+
+def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:
+    """Set a field of the tag of the cohort at ``data``; returns the new tag.
+
+    Raises UnknownName for a field other than those of the tag, InputError without a reason,
+    DataError where the manifest cannot be read or written. Only the field's line changes.
+    """
+    if field not in FIELDS:
+        raise UnknownName("field of the data-use tag", field, FIELDS)
+    path = Path(data)
+    manifest = open_cohort(path).manifest
+    before = getattr(manifest, field)
+    file = cohort_folder(path) / FILE
+    text = _read_toml(file) if file.exists() else None  # may raise, so before the audit entry
+    audit.tag_changed(
+        cohort=manifest.name,
+        folder=file.parent,
+        field=field,
+        before=before,
+        after=value,
+        reason=reason,
+    )
+    if text is None:
+        write_manifest(file.parent, dataclasses.replace(manifest, **{field: value}))
+    else:
+        write_atomic(file, _replace_field(text, field, value))
+    after = open_cohort(path).manifest
+    if getattr(after, field) is not value:
+        raise InputError(f"{file} was written but does not apply to {path}; check both")
+    return after
+
+
+def _read_toml(file: Path) -> str:
+    text = read_text(file, FILE)
+    read_toml(text, str(file))
+    return text
+
+
+def _replace_field(text: str, field: str, value: bool) -> str:
+    """The manifest's text with one field set; a missing field is added before any table."""
+    line = f"{field} = {str(value).lower()}"
+    table = re.search(r"(?m)^[ \t]*\[", text)
+    top, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
+    changed, n = re.subn(rf"(?m)^[ \t]*{field}[ \t]*=[ \t]*(?:true|false)", line, top, count=1)
+    return (changed if n else f"{line}\n{top}") + rest

@@ -17,8 +17,14 @@ from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import LoadLog, Row, parse_time, read_table, read_text, shown
-from core.loaders.questions import Questions, read_question_tables, tables_in
-from core.loaders.records import LazyRecords, PatientEntries, entry
+from core.loaders.records import (
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from core.parsing import read_json
 
 NEEDED = ("patient_id", "text")

@@ -19,8 +19,7 @@ from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
 from core.loaders.files import read_text
-from core.loaders.questions import MOST_PIECES, Questions, opaque_id
-from core.loaders.records import PatientEntries, entry
+from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
 from core.parsing import read_json
 from core.text.prompt import NOT_DOCUMENTED
 from core.types import Span

@@ -4,11 +4,19 @@ A base model of 268 million weights (4-bit GGUF, converted once to bfloat16), wh
 no task and by nobody of this project. Its prompt is a completion: record, question, "Answer:"; the
 answer ends with its line. The weights are under Gemma's terms (ai.google.dev/gemma/terms), and a
 third party packaged them: nothing of it is part of this program or a default.
+
+Reading GGUF takes a minute, so it is converted once, to the folder of a model: config, tokenizer,
+and bfloat16 weights. Tensors are dequantised by the package ``gguf``, one after another; names are
+those of llama.cpp for Gemma 3, whose norms are stored plus one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import importlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,12 +24,95 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from core import weights
-from core.errors import SpecError
+from core.errors import MissingModel, SpecError
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Choose, Qwen, QwenOptions, Texts
 from core.text.prompt import NOT_DOCUMENTED, Frame, body, quoted
 from core.types import Answer, Prompt
+
+_NAME = "model.gguf"
+_NAMES = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+
+
+def convert(parts: Iterable[Path], sha256: str, folder: Path) -> None:
+    """Write the model of a GGUF file, given in ``parts``, into ``folder``.
+
+    Raises MissingModel where the file's SHA-256 is another.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        work, output = Path(place), Path(place) / "model"
+        _join(parts, sha256, work / _NAME)
+        output.mkdir()
+        _write_weights(work / _NAME, output)
+        _write_config(work, output)
+        try:
+            output.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process has just written the same
+                raise
+
+
+def _join(parts: Iterable[Path], sha256: str, file: Path) -> None:
+    digest = hashlib.sha256()
+    with file.open("wb") as out:
+        for part in parts:
+            data = part.read_bytes()
+            digest.update(data)
+            out.write(data)
+        os.fsync(out.fileno())
+    if digest.hexdigest() != sha256:
+        raise MissingModel(
+            f"the GGUF file of the installed packages is not the known one: its SHA-256 begins "
+            f"{digest.hexdigest()[:12]}, that of the known one {sha256[:12]}"
+        )
+
+
+def _write_weights(file: Path, folder: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    gguf: Any = importlib.import_module("gguf")
+    weights: dict[str, torch.Tensor] = {}
+    for tensor in gguf.GGUFReader(file).tensors:
+        values = torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))
+        name = str(tensor.name).removesuffix(".weight")
+        if "norm" in name:
+            values = values - 1
+        weights[_transformers_name(name)] = values.to(torch.bfloat16).contiguous()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _transformers_name(name: str) -> str:
+    *layer, part = name.split(".")
+    prefix = f"model.layers.{layer[1]}." if layer else "model."
+    return f"{prefix}{_NAMES[part]}.weight"
+
+
+def _write_config(work: Path, folder: Path) -> None:
+    transformers: Any = importlib.import_module("transformers")
+    source = {"gguf_file": _NAME, "local_files_only": True}
+    transformers.AutoConfig.from_pretrained(str(work), **source).save_pretrained(str(folder))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(work), **source)
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+
 
 FRAME = Frame("<bos>Patient record:\n", "\n\nQuestion: ", "\nAnswer:")
 
@@ -71,8 +162,6 @@ class Gemma(Qwen):
         """
         folder = weights.locate(model).folder
         if not folder.is_dir():
-            from core.readers.local.gguf import convert
-
             convert(weights.gguf_parts(model), weights.MODELS[model].sha256, folder)
         return folder
 

@@ -29,21 +29,21 @@ from core.errors import MissingModel, SpecError
 from core.options import Configurable, Count, Options, Whole
 from core.protocol import Protocol
 from core.readers import READERS
-from core.readers.local.constrained_decoding import Tree, tree
+from core.readers.local_batches import Tree, tree
 from core.text import one_line
 from core.text.options import LETTERS, option_text
 from core.types import Answer, Prompt
 
-DEFAULT = "Qwen2.5-7B-Instruct"
-TRAINED_LENGTH_ONLY = frozenset(
+_DEFAULT = "Qwen2.5-7B-Instruct"
+_TRAINED_LENGTH_ONLY = frozenset(
     (weights.GEMMA, *(f"Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B")))
 )
 """Models whose cards promise only their trained length; the others reach four times it."""
-STRETCH = 4
+_STRETCH = 4
 ENDS = ("<|im_end|>", "<|endoftext|>")
-CACHED_CHARACTERS = 2000
+_CACHED_CHARACTERS = 2000
 """Longest text whose token count is cached: lines recur, complete prompts do not."""
-KVPRESS = "pip install --no-deps -r docs/optional/kvpress.txt"
+_KVPRESS = "pip install --no-deps -r docs/optional/kvpress.txt"
 
 
 Choose = Literal["text", "letter", "likelihood"]
@@ -54,7 +54,7 @@ Texts = tuple[str, ...] | None
 class QwenOptions(Options):
     """Options of the reader ``qwen``."""
 
-    model: str = DEFAULT
+    model: str = _DEFAULT
     """A name of the catalogue, or of a folder in the models folder."""
     window: Whole = 0
     """Longest prompt and answer in the model's tokens; 0 is what the model's card promises."""
@@ -86,7 +86,7 @@ class Qwen(Configurable):
     name: ClassVar[str] = "qwen"
     title: ClassVar[str] = "Qwen2.5-Instruct (on this machine)"
     family = "reader"
-    needs: ClassVar[str] = DEFAULT
+    needs: ClassVar[str] = _DEFAULT
     options_model = QwenOptions
     model_type: ClassVar[str] = "qwen2"
     ends: ClassVar[tuple[str, ...]] = ENDS
@@ -102,7 +102,7 @@ class Qwen(Configurable):
         self.protocol, self.options, self.group = protocol, chosen, chosen.group
         self.folder = self.model_folder(chosen.model)
         self.trained = _config(self.folder)["max_position_embeddings"]
-        stretch = 1 if chosen.model in TRAINED_LENGTH_ONLY else STRETCH
+        stretch = 1 if chosen.model in _TRAINED_LENGTH_ONLY else _STRETCH
         self.window = chosen.window or self.trained * stretch
         self._tokenizer: Any = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self._tokenizer.no_padding()
@@ -130,9 +130,9 @@ class Qwen(Configurable):
             raise MissingModel(f"{folder}: tokenizer.json is not there")
         if chosen.kv and importlib.util.find_spec("kvpress") is None:
             raise MissingModel(
-                f"kv = {chosen.kv!r} needs the package kvpress; get it with: {KVPRESS}"
+                f"kv = {chosen.kv!r} needs the package kvpress; get it with: {_KVPRESS}"
             )
-        longest = STRETCH * config["max_position_embeddings"]
+        longest = _STRETCH * config["max_position_embeddings"]
         if chosen.window > longest:
             raise SpecError(
                 f"'window' of the reader {cls.name!r} is {chosen.window}; it goes from 0 to "
@@ -167,7 +167,7 @@ class Qwen(Configurable):
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
-        return self._count(text) if len(text) <= CACHED_CHARACTERS else self._length(text)
+        return self._count(text) if len(text) <= _CACHED_CHARACTERS else self._length(text)
 
     def read(self, prompt: Prompt) -> Answer:
         """The model's answer to ``prompt``."""
@@ -202,7 +202,7 @@ class Qwen(Configurable):
 
     def _likeliest(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's option of the largest log-likelihood per character."""
-        from core.readers.local.engine import shared_engine
+        from core.readers.local_engine import shared_engine
 
         engine = shared_engine(self.folder, self.options.dtype)
         for index, prompt in enumerate(prompts):
@@ -222,7 +222,7 @@ class Qwen(Configurable):
         self, prompts: Sequence[Prompt], allowed: Sequence[Texts]
     ) -> Iterator[tuple[int, Answer]]:
         """What the model writes, of ``allowed`` texts where there are some."""
-        from core.readers.local.engine import GenerationConfig, shared_engine
+        from core.readers.local_engine import GenerationConfig, shared_engine
 
         same: dict[tuple[str, Texts], list[int]] = {}
         for index, prompt in enumerate(prompts):

@@ -26,7 +26,7 @@ from core import config as settings
 from core.egress import audit
 from core.errors import DataError, InputError, MidchartError
 from core.identity import person
-from core.loaders.digest import content_digest
+from core.loaders.open import content_digest
 from core.parsing import read_document, user_path
 from core.protocol import parse
 from core.provenance import now

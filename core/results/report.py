@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataError, InputError, UnknownName
-from core.loaders.position import position_in_words
+from core.loaders.check import position_in_words
 from core.parsing import read_json, user_path
 from core.results.reviews import reviewers_of, reviews_of
 from core.runs.directory import RunDirectory, changed_rows, find_run
@@ -126,7 +126,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
     ``position``: which one of the evidence its bands go by, and why
-    (:func:`core.loaders.position.resolve_position`, and in ``words``); null where it has none.
+    (:func:`core.loaders.check.resolve_position`, and in ``words``); null where it has none.
     Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
     ``part`` of the patients that it counts (:func:`part_of`), and ``part`` of
     the report says how many they are.

@@ -27,7 +27,7 @@ from core.arms.map_reduce import FILL, FOLD, SUMMARISE
 from core.errors import DataError, EgressRefused, MidchartError
 from core.format import count
 from core.judges import JUDGES
-from core.loaders.position import position_in_words
+from core.loaders.check import position_in_words
 from core.parsing import read_json
 from core.protocol import Protocol
 from core.provenance import machine

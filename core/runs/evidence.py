@@ -16,7 +16,7 @@ from typing import Any
 from core.arms.bm25_family import index_of
 from core.arms.candidates import Candidates, candidates
 from core.embedding.pairs import Entailment
-from core.loaders.locator import SourceCheck, check_with_source, location_columns
+from core.loaders.gold import SourceCheck, check_with_source, location_columns
 from core.protocol import Protocol
 from core.provenance import digest, now
 from core.runs.job import Job, Row, Stopped, reason_of

@@ -12,9 +12,8 @@ from core.egress import Gate, audit, gate_of, read_address
 from core.errors import DataError
 from core.gate.cohort_training import split_of
 from core.judges import JUDGES
-from core.loaders.digest import content_digest
-from core.loaders.open import open_cohort
-from core.loaders.position import resolve_position
+from core.loaders.check import resolve_position
+from core.loaders.open import content_digest, open_cohort
 from core.parsing import user_path
 from core.provenance import versions
 from core.readers import READERS
@@ -185,7 +184,7 @@ def weights_used(what: Spec) -> dict[str, str]:
 
 def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
     """A spec with its resolved position of evidence, and the reason for it
-    (:func:`core.loaders.position.resolve_position`); None for a kind without evidence."""
+    (:func:`core.loaders.check.resolve_position`); None for a kind without evidence."""
     if not EXPERIMENTS.build(spec.kind).has_evidence:
         return spec, None
     protocol, why = resolve_position(spec.protocol, cohort)

@@ -234,7 +234,7 @@ LOCATION: Schema = {
     **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
 }
 """How the evidence of a row's question was located
-(:func:`core.loaders.locator.location_columns`)."""
+(:func:`core.loaders.gold.location_columns`)."""
 
 _COMMON: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),

@@ -216,6 +216,6 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
 
     The reason goes to the audit file first. Raises InputErrors, each one line.
     """
-    from core.loaders import data_use
+    from core.loaders import open
 
-    return data_use.set_data_use(open_data(data).path, field, value, reason)
+    return open.set_data_use(open_data(data).path, field, value, reason)

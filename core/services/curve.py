@@ -27,9 +27,8 @@ from core.experiments.curve.tables import (
     verdict,
 )
 from core.experiments.forecast.attention_maps import Attended, HeldOut, attended, held_out
-from core.loaders.gold import gold_under
-from core.loaders.locator import evidence_locations
-from core.loaders.position import position_in_words, resolve_position
+from core.loaders.check import position_in_words, resolve_position
+from core.loaders.gold import evidence_locations, gold_under
 from core.protocol import Protocol
 from core.results.tables import location_table
 from core.runs.directory import find_run
@@ -39,7 +38,7 @@ from core.stats.positions import BINS, bins_of
 from core.types import Cohort
 
 _AUTO = "auto"
-"""The position that the protocol goes by (:func:`core.loaders.position.resolve_position`)."""
+"""The position that the protocol goes by (:func:`core.loaders.check.resolve_position`)."""
 _CACHED = 2
 """Cohorts whose responses are cached as columns."""
 _cache: list[tuple[Protocol, Observed, dict[str, Any]]] = []
@@ -48,7 +47,7 @@ _lock = threading.RLock()
 
 def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict[str, Any]]:
     """A cohort's responses as columns, made once while the cohort is open; and which position the
-    protocol goes by (:func:`core.loaders.position.resolve_position`)."""
+    protocol goes by (:func:`core.loaders.check.resolve_position`)."""
     asked = protocol or Protocol()
     with _lock:
         for known, observed, why in _cache:

@@ -22,12 +22,10 @@ from typing import Any
 
 from core import config as settings
 from core.errors import DataError, MidchartError
-from core.loaders.check import Counts, check_cohort, count_records
+from core.loaders.check import Counts, check_cohort, count_records, resolve_position
 from core.loaders.files import write_atomic
-from core.loaders.gold import LazyGold
+from core.loaders.gold import LazyGold, evidence_locations
 from core.loaders.labelled import StoredRecords
-from core.loaders.locator import evidence_locations
-from core.loaders.position import resolve_position
 from core.protocol import Protocol
 from core.provenance import code_digest
 from core.results.tables import location_table

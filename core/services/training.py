@@ -16,8 +16,7 @@ from core.parsing import user_path
 from core.protocol import Protocol, parse
 from core.provenance import digest
 from core.services.cohorts import cohort_key, open_data
-from core.small_reader.memory import keep_memory
-from core.small_reader.recipe import Recipe, Step
+from core.small_reader.recipe import Recipe, Step, keep_memory
 from core.storage.files import writing
 from core.training import TimeLeft
 from core.types import Cohort
@@ -113,7 +112,7 @@ def train_reader(
     before the one that came with the program. The state is saved next to it; ``resume`` continues
     from there. ``steps``, ``seed``, ``threads`` change the recipe. ``progress`` is called with the
     latest steps, how many there are to be, and an estimate of the seconds left. The process keeps
-    the memory it took, for good (:func:`core.small_reader.memory.keep_memory`). Returns the folder,
+    the memory it took, for good (:func:`core.small_reader.recipe.keep_memory`). Returns the folder,
     the weights' SHA-256 and where the training ended. Raises InputError where a checkpoint exists
     and ``resume`` is not set, and what the trainer raises.
     """

@@ -1,4 +1,8 @@
-"""Training examples in tokens: the record once, then all its questions in parallel.
+"""Tokens and batches of training examples: the tokenizer, encoded examples, losses of a batch.
+
+An integer up to 999, a year, the decimals of a number (".35") and a part of a date ("-07") are one
+token each, so a value is copied in one or two steps; so is each word of a real drug's or test's
+name. It is saved as a fast tokenizer of the hub, with Qwen2's special tokens and ChatML template.
 
 Each question attends to the record and itself, at the positions it would have alone: one pass over
 the record serves all questions, and each is read exactly as the reader will be asked it.
@@ -6,10 +10,14 @@ the record serves all questions, and each is read exactly as the reader will be 
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import threading
 import weakref
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,23 +26,159 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.small_reader.tokens import Ids, answer_ids, ids
+from core.storage.files import replacing
 from core.synthetic.training_examples import TrainingExample
 
-EVIDENCE_LAYER = 2
+END, PAD = "<|im_end|>", "<|endoftext|>"
+BRACKET = "]"
+"""Ends a line's date."""
+_SPECIAL = (PAD, "<|im_start|>", END)
+_TEMPLATE = (
+    "{%- for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_PIECES = (
+    r"\n\[|(?<![\d.])(?:19|20)\d{2}(?!\d)|-\d{2}(?!\d)|\.\d{1,2}(?!\d)|\d{1,3}"
+    r"| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
+)
+"""Pre-tokenization; a space belongs to the word or mark after it, never to a number."""
+_DATE_PART = re.compile(r"(?:19|20)\d{2}|-\d{2}")
+_DIGITS = re.compile(r"\d+")
+
+_Ids = NDArray[np.int64]
+
+
+def _numbers() -> list[str]:
+    integers = [str(n) for n in range(1000)] + [f"{n:02d}" for n in range(10)]
+    years = [str(y) for y in range(1900, 2040)]
+    parts = [f"-{n:02d}" for n in range(100)]
+    decimals = [f".{n}" for n in range(10)] + [f".{n:02d}" for n in range(100)]
+    return [*integers, *years, *parts, *decimals]
+
+
+def _texts(examples: Iterable[TrainingExample]) -> Iterator[str]:
+    for example in examples:
+        for asked in example.asked:
+            yield _DIGITS.sub("", example.ending(asked.question) + " " + asked.answer)
+        yield _DIGITS.sub("", example.opening)
+
+
+def train_tokenizer(
+    examples: Iterable[TrainingExample], words: int, names: Iterable[str] = ()
+) -> Any:
+    """A ``tokenizers.Tokenizer`` with ``words`` subwords of the examples' texts, and a token for
+    each of ``names`` (words in lower case)."""
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
+
+    def pipeline(model: Any) -> Any:
+        pipeline_tokenizer = Tokenizer(model)
+        pipeline_tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.NFC(), normalizers.Lowercase()]
+        )
+        pipeline_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_PIECES), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        pipeline_tokenizer.decoder = decoders.ByteLevel()
+        return pipeline_tokenizer
+
+    learned = pipeline(models.BPE())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=words, initial_alphabet=alphabet, show_progress=False)
+    learned.train_from_iterator(_texts(examples), trainer)
+    parts = json.loads(learned.to_str())["model"]
+    vocabulary: dict[str, int] = dict(sorted(parts["vocab"].items(), key=lambda item: item[1]))
+    cut: Any = learned.pre_tokenizer
+    named = (cut.pre_tokenize_str(start + name)[0][0] for name in names for start in (" ", ""))
+    for word in (*_numbers(), *named):
+        vocabulary.setdefault(word, len(vocabulary))
+    merges = [tuple(merge) for merge in parts["merges"]]
+    # Tokens are looked up before merges, or numbers would need merges.
+    tokenizer = pipeline(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True))
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in _SPECIAL])
+    return tokenizer
+
+
+def rarity(tokenizer: Any, examples: Iterable[TrainingExample]) -> NDArray[np.float64]:
+    """Rarity of each token in lines and questions of examples [vocabulary], in standard deviations
+    over the tokens of the texts."""
+    texts_with = np.zeros(tokenizer.get_vocab_size())
+    total, texts = np.zeros_like(texts_with), 0
+    for example in examples:
+        for text in (*example.lines, *(f" {one.question}" for one in example.asked)):
+            tokens = ids(tokenizer, text)
+            np.add.at(total, tokens, 1.0)
+            texts_with[np.unique(tokens)] += 1
+            texts += 1
+    rare = -np.log((texts_with + 1) / (texts + 1))
+    share = total / total.sum()
+    mean = float((share * rare).sum())
+    spread = math.sqrt(float((share * (rare - mean) ** 2).sum()))
+    # Clipped, or tokens in no text would dominate.
+    return np.clip((rare - mean) / spread, -2.0, 2.0)
+
+
+def dates_of(tokenizer: Any) -> NDArray[np.bool_]:
+    """Which tokens are parts of a date at the start of a line [vocabulary]: a year, "-07"."""
+    is_date = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    for token, number in tokenizer.get_vocab().items():
+        is_date[number] = bool(_DATE_PART.fullmatch(token))
+    return is_date
+
+
+def save_tokenizer(tokenizer: Any, folder: Path, window: int) -> None:
+    """Save a tokenizer as the hub does: ``tokenizer.json`` and ``tokenizer_config.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "pad_token": PAD,
+        "additional_special_tokens": ["<|im_start|>", END],
+        "chat_template": _TEMPLATE,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": window,
+    }
+    with replacing(folder / "tokenizer.json") as fresh:
+        fresh.write_text(tokenizer.to_str(pretty=False), encoding="utf-8")
+    with replacing(folder / "tokenizer_config.json") as fresh:
+        fresh.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def ids(tokenizer: Any, text: str) -> _Ids:
+    """Token ids of ``text``, as the reader encodes a prompt."""
+    return np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+
+
+def answer_ids(tokenizer: Any, written: str) -> _Ids:
+    """The target output (:func:`core.text.prompt.written`) and the end token."""
+    return np.append(ids(tokenizer, written), tokenizer.token_to_id(END))
+
+
+_EVIDENCE_LAYER = 2
 """The layer whose first heads are guided to the line that answers."""
-LINE_START_LAYER = 1
+_LINE_START_LAYER = 1
 """The layer whose second and third heads are guided to the start of a token's line: its first word,
 and the end of its date."""
-EVIDENCE_HEADS, LINE_START_HEADS = 4, 2
+EVIDENCE_HEADS, _LINE_START_HEADS = 4, 2
 """Number of guided heads of each."""
-SAMPLED = 192
+_SAMPLED = 192
 """Most tokens of a record at which the line-start heads are evaluated."""
 DATE = 5
 """Tokens of a line up to the end of its date."""
 BEGINNING = DATE + 3
 """First tokens of an answer, which identify its line; the others follow from them."""
-ROWS = 4
+_ROWS = 4
 """Rows into which the questions are packed, so that fewer keys are masked."""
 
 
@@ -49,15 +193,15 @@ class Encoded:
     none), ``evidence`` [q] the line that answers (-1: none does).
     """
 
-    opening: Ids
-    tokens: Ids
-    block: Ids
-    place: Ids
-    asked: Ids
-    wanted: Ids
-    of: Ids
-    line: Ids
-    evidence: Ids
+    opening: _Ids
+    tokens: _Ids
+    block: _Ids
+    place: _Ids
+    asked: _Ids
+    wanted: _Ids
+    of: _Ids
+    line: _Ids
+    evidence: _Ids
 
     @property
     def size(self) -> int:
@@ -72,13 +216,13 @@ def encode(tokenizer: Any, example: TrainingExample, full_answers: int | None = 
     predicted: finding the line takes more training than continuing it.
     """
     opening, line = _opening(tokenizer, example)
-    both: list[tuple[Ids, Ids]] = []
+    both: list[tuple[_Ids, _Ids]] = []
     for number, one in enumerate(example.asked):
         answer = answer_ids(tokenizer, example.written(number))
         if full_answers is not None and number >= full_answers:
             answer = answer[: BEGINNING + 1]
         both.append((ids(tokenizer, example.ending(one.question)), answer))
-    rows: list[list[int]] = [[] for _ in range(min(ROWS, len(both)))]
+    rows: list[list[int]] = [[] for _ in range(min(_ROWS, len(both)))]
     long = [0] * len(rows)
     # The longest first, each to the row that is shortest.
     for number in sorted(range(len(both)), key=lambda i: -sum(map(len, both[i]))):
@@ -88,9 +232,9 @@ def encode(tokenizer: Any, example: TrainingExample, full_answers: int | None = 
     shape = (len(rows), max(long))
     tokens, block = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
     place = np.zeros(shape, np.int64)
-    asked: list[Ids] = []
-    wanted: list[Ids] = []
-    of: list[Ids] = []
+    asked: list[_Ids] = []
+    wanted: list[_Ids] = []
+    of: list[_Ids] = []
     for row, numbers in enumerate(rows):
         at = 0
         for number in numbers:
@@ -109,7 +253,7 @@ def encode(tokenizer: Any, example: TrainingExample, full_answers: int | None = 
     return Encoded(opening, tokens, block, place, *predicted, line, evidence)
 
 
-def _opening(tokenizer: Any, example: TrainingExample) -> tuple[Ids, Ids]:
+def _opening(tokenizer: Any, example: TrainingExample) -> tuple[_Ids, _Ids]:
     """The opening in tokens, and the line of each."""
     encoded = tokenizer.encode(example.opening, add_special_tokens=False)
     ends = np.cumsum([len(line) + 1 for line in example.lines])
@@ -136,7 +280,7 @@ class _AttentionInputs:
 
     def __init__(self, model: Any) -> None:
         self._here = threading.local()
-        for layer in (LINE_START_LAYER, EVIDENCE_LAYER):
+        for layer in (_LINE_START_LAYER, _EVIDENCE_LAYER):
             attention = model.model.layers[layer].self_attn
             attention.register_forward_pre_hook(self._cache_hook(layer), with_kwargs=True)
 
@@ -166,7 +310,7 @@ def predict(model: Any, example: Encoded) -> Predicted:
     inner = model.model
     _read(inner, torch.from_numpy(example.opening)[None], cache)
     line_start = _line_start_attention(
-        inner.layers[LINE_START_LAYER].self_attn, inputs.of(LINE_START_LAYER), cache, example
+        inner.layers[_LINE_START_LAYER].self_attn, inputs.of(_LINE_START_LAYER), cache, example
     )
     block = torch.from_numpy(example.block)
     (r, t), p = block.shape, len(example.opening)
@@ -184,10 +328,12 @@ def predict(model: Any, example: Encoded) -> Predicted:
         use_cache=True,
     ).last_hidden_state
     logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(example.asked)])
-    keys = cache.layers[EVIDENCE_LAYER].keys[0, :EVIDENCE_HEADS, :p]
-    attention = inner.layers[EVIDENCE_LAYER].self_attn
+    keys = cache.layers[_EVIDENCE_LAYER].keys[0, :EVIDENCE_HEADS, :p]
+    attention = inner.layers[_EVIDENCE_LAYER].self_attn
     return Predicted(
-        logits, _evidence_attention(attention, inputs.of(EVIDENCE_LAYER), keys, example), line_start
+        logits,
+        _evidence_attention(attention, inputs.of(_EVIDENCE_LAYER), keys, example),
+        line_start,
     )
 
 
@@ -243,9 +389,9 @@ def _line_start_attention(
     begins = np.flatnonzero(np.diff(example.line, prepend=-1))
     begin = begins[np.searchsorted(begins, where, "right") - 1]
     inside = np.flatnonzero((example.line >= 0) & (where - begin > DATE))
-    inside = inside[:: max(1, len(inside) // SAMPLED)]
-    heads = slice(1, 1 + LINE_START_HEADS)
-    keys = cache.layers[LINE_START_LAYER].keys[0, heads]
+    inside = inside[:: max(1, len(inside) // _SAMPLED)]
+    heads = slice(1, 1 + _LINE_START_HEADS)
+    keys = cache.layers[_LINE_START_LAYER].keys[0, heads]
     places = torch.from_numpy(inside)
     scores = _queries(attention, layer_inputs, places, heads) @ keys.transpose(1, 2)
     ahead = torch.from_numpy(where)[None] > places[:, None]

@@ -32,12 +32,12 @@ from core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
 from core.text.prompt import without_date as text_of
 from core.types import ContextLine, Gold, Instruction, Prompt, Selection, Span
 
-EVALUATION_SEED = 9_001
+_EVALUATION_SEED = 9_001
 """Examples of this seed are in no training (a recipe's seed is smaller)."""
-EVENTS = 300
+_EVENTS = 300
 SHORT = 25
 """Lines of the shorter contexts."""
-Meter = Callable[[int, int], None]
+_Meter = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def examples(reader: Small, plan: ExamplePlan, count: int, part: str) -> list[Ev
     asked: list[tuple[str, str, float | None]] = []
     for number in range(count):
         example = make_example(
-            np.random.default_rng([EVALUATION_SEED, number, plan.lines[1]]), plan
+            np.random.default_rng([_EVALUATION_SEED, number, plan.lines[1]]), plan
         )
         lines = tuple(ContextLine(str(i), line) for i, line in enumerate(example.lines))
         for i, one in enumerate(example.asked):
@@ -137,18 +137,18 @@ class Case:
         return replace(self.shown, kept=late)
 
 
-def cases(seed: int, patients: int, protocol: Protocol, meter: Meter | None = None) -> list[Case]:
+def cases(seed: int, patients: int, protocol: Protocol, meter: _Meter | None = None) -> list[Case]:
     """Questions about ``patients`` synthetic patients of a held-out cohort, in the application's
     contexts: the evidence and the latest events, and these without it."""
     keys: dict[str, tuple[str, tuple[str, ...]]] = {}
     for index in range(patients):
-        synthetic = make_one(index, EVENTS, seed)
+        synthetic = make_one(index, _EVENTS, seed)
         for number, asked in enumerate(synthetic.asked):
             id = instruction_id(seed, synthetic.patient.id, number)
             keys[id] = (asked.fact.kind, asked.fact.keys)
     selected: list[Case] = []
     with tempfile.TemporaryDirectory() as folder:
-        make_clinical(Path(folder), patients, EVENTS, seed, meter)
+        make_clinical(Path(folder), patients, _EVENTS, seed, meter)
         cohort = open_cohort(folder)
         gold = cohort.gold
 
@@ -258,7 +258,7 @@ def patients(
 
 _NAMED = tuple(kind for kind in READINGS if kind not in ("message", "echo"))
 """Kinds of facts stated about a name; a filler line is no fact."""
-PLANS = {
+_PLANS = {
     "training examples of 25 lines": (ExamplePlan(lines=(25, 25)), 20),
     "training examples of 25 lines, no distractors": (
         ExamplePlan(lines=(25, 25), distractors=0),
@@ -279,6 +279,6 @@ PLANS = {
 def evaluate(reader: Small, count: int, seed: int, protocol: Protocol) -> list[EvaluationRow]:
     """All rows: on training examples, and on ``count`` patients of cohort ``seed``."""
     rows = [
-        row for part, (plan, many) in PLANS.items() for row in examples(reader, plan, many, part)
+        row for part, (plan, many) in _PLANS.items() for row in examples(reader, plan, many, part)
     ]
     return [*rows, *patients(reader, cases(seed, count, protocol), protocol)[0]]

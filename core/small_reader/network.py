@@ -28,39 +28,39 @@ from core.errors import InputError
 from core.small_reader.recipe import Shape
 from core.training.repeatable import forked_rng
 
-ROTARY_BASE = 1_000_000.0
+_ROTARY_BASE = 1_000_000.0
 """As Qwen2.5's: with slow rotations most of a head's dimensions can compare over a long record."""
-QUERY_KEY_SCALE = 3.0
+_QUERY_KEY_SCALE = 3.0
 """Factor of queries and keys at initialisation over transformers' default."""
-EMBEDDING_STD = 0.1
+_EMBEDDING_STD = 0.1
 """Standard deviation of embeddings at initialisation."""
-SHARPNESS = 9.0
+_SHARPNESS = 9.0
 """Preference, in logits, of a head that looks back for its token over that token's neighbours."""
-PAIRS = 4
+_PAIRS = 4
 """Rotary pairs (the fastest) of such a head."""
-MATCH = 3.0
+_MATCH = 3.0
 """Squared strength of a head's comparison at initialisation."""
-RECENT_TURNS = (0.002, 0.09)
+_RECENT_TURNS = (0.002, 0.09)
 """Slowest and fastest rotation, in radians a token, of the rotary pairs of an averaging head."""
-RECENT_STRENGTH = 1.4
+_RECENT_STRENGTH = 1.4
 """Strength of each of these pairs: together they cover some twenty tokens."""
-RARITY_WEIGHT = 2.9
+_RARITY_WEIGHT = 2.9
 """Weight of a token's rarity in that average: a standard deviation is about two logits."""
-NEAREST_TURNS = (0.009, 0.04)
+_NEAREST_TURNS = (0.009, 0.04)
 """Rotations of the pairs of a head that prefers the nearest token of a kind; their strength, and
 that of the kind, in logits, are ``NEAR`` and ``KIND``."""
-NEAR, KIND = 8.0, 26.0
-RARITY_DIMENSIONS = 1
+_NEAR, _KIND = 8.0, 26.0
+_RARITY_DIMENSIONS = 1
 """Dimensions of the embedding that are initialised with a token's rarity."""
-DATE_SHARE = 0.4
+_DATE_SHARE = 0.4
 """Share of a date part's embedding in all dimensions of a token instead of a few."""
-AVERAGE_STRENGTH = 2.0
+_AVERAGE_STRENGTH = 2.0
 """Factor of an average, which is smaller than its terms."""
-RETRIEVED_STRENGTH = 2.0
+_RETRIEVED_STRENGTH = 2.0
 """Factor of a retrieved word or date, which has fewer dimensions than a copied token."""
-RECENT_DIMENSIONS = 10
+_RECENT_DIMENSIONS = 10
 """Dimensions of recent tokens in the comparison of a head that continues a line."""
-HEADS = 7
+_HEADS = 7
 """Heads, and parts of the width, that such an initialisation needs."""
 
 
@@ -103,7 +103,7 @@ def make_network(
         num_attention_heads=shape.heads,
         num_key_value_heads=shape.heads,
         max_position_embeddings=shape.window,
-        rope_parameters={"rope_type": "default", "rope_theta": ROTARY_BASE},
+        rope_parameters={"rope_type": "default", "rope_theta": _ROTARY_BASE},
         tie_word_embeddings=True,
         bos_token_id=pad,
         eos_token_id=end,
@@ -114,8 +114,8 @@ def make_network(
         with torch.no_grad():
             for layer in model.model.layers:
                 # The default is for wide networks: here all scores would be near 0.
-                layer.self_attn.q_proj.weight *= QUERY_KEY_SCALE
-                layer.self_attn.k_proj.weight *= QUERY_KEY_SCALE
+                layer.self_attn.q_proj.weight *= _QUERY_KEY_SCALE
+                layer.self_attn.k_proj.weight *= _QUERY_KEY_SCALE
             if known is not None:
                 _initialise_copying(model, shape, known)
     return model
@@ -127,20 +127,20 @@ class _Directions:
     date."""
 
     def __init__(self, shape: Shape) -> None:
-        if shape.heads != HEADS or shape.width % (4 * HEADS) or shape.layers < 3:
+        if shape.heads != _HEADS or shape.width % (4 * _HEADS) or shape.layers < 3:
             raise InputError(
-                f"a network initialised for copying has {HEADS} heads, 3 layers or more and a "
-                f"width that {4 * HEADS} divides"
+                f"a network initialised for copying has {_HEADS} heads, 3 layers or more and a "
+                f"width that {4 * _HEADS} divides"
             )
-        w = self.wide = shape.width // HEADS
+        w = self.wide = shape.width // _HEADS
         axes = torch.eye(shape.width)
         self.before, self.recent, self.first, self.date = (
             axes[i * w : j * w] for i, j in ((2, 3), (3, 5), (5, 6), (6, 7))
         )
         # The token's first dimension is its rarity, not its identity.
-        size = 2 * w - RARITY_DIMENSIONS
+        size = 2 * w - _RARITY_DIMENSIONS
         self.token = torch.zeros(size, shape.width)
-        self.token[:, RARITY_DIMENSIONS : 2 * w] = torch.linalg.qr(torch.randn(size, size))[0]
+        self.token[:, _RARITY_DIMENSIONS : 2 * w] = torch.linalg.qr(torch.randn(size, size))[0]
 
 
 @torch.no_grad()
@@ -149,59 +149,59 @@ def _initialise_copying(model: Any, shape: Shape, known: VocabularyStatistics) -
     directions = _Directions(shape)
     w, half, quarter = directions.wide, directions.wide // 2, directions.wide // 4
     embedding = model.model.embed_tokens.weight
-    embedding.normal_(std=EMBEDDING_STD)
+    embedding.normal_(std=_EMBEDDING_STD)
     embedding[:, 2 * w :] = 0.0
-    embedding[:, 0] = EMBEDDING_STD * torch.from_numpy(known.rare).float()
+    embedding[:, 0] = _EMBEDDING_STD * torch.from_numpy(known.rare).float()
     seen = directions.token
     dates = torch.from_numpy(known.dates)
     # Few dimensions hold the tokens two and three back: parts of dates must differ in these.
     apart = torch.randn(int(dates.sum()), quarter)
     apart *= math.sqrt(len(seen)) / apart.norm(dim=1, keepdim=True)
-    embedding[dates, : 2 * w] *= DATE_SHARE
-    embedding[dates] += EMBEDDING_STD * math.sqrt(1 - DATE_SHARE**2) * apart @ seen[:quarter]
+    embedding[dates, : 2 * w] *= _DATE_SHARE
+    embedding[dates] += _EMBEDDING_STD * math.sqrt(1 - _DATE_SHARE**2) * apart @ seen[:quarter]
     first, second, third = (_Heads(model.model.layers[i].self_attn, w) for i in (0, 1, 2))
     # The preceding token gets more dimensions than the two before it.
     at = 0
     for head, tokens, rows in ((0, 1, half), (2, 2, quarter), (3, 3, quarter)):
         first.look_back(head, tokens)
-        first.carry(head, seen[:rows], directions.before[at : at + rows], EMBEDDING_STD)
+        first.carry(head, seen[:rows], directions.before[at : at + rows], _EMBEDDING_STD)
         at += rows
     for head, part, to in (
         (1, seen[-w:], directions.recent[:w]),
         (4, seen[:w], directions.recent[w:]),
     ):
         first.average(head)
-        first.carry(head, part, to, AVERAGE_STRENGTH * EMBEDDING_STD)
+        first.carry(head, part, to, _AVERAGE_STRENGTH * _EMBEDDING_STD)
     for head, part in ((0, seen[:w]), (5, seen[-w:])):
         second.compare(head, seen[:half], directions.before[:half])
-        second.carry(head, part, part, EMBEDDING_STD)
+        second.carry(head, part, part, _EMBEDDING_STD)
     bracket = embedding[known.bracket]
     second.nearest(1, directions.before[:half].T @ (seen[:half] @ bracket))
-    second.carry(1, seen[:w], directions.first, EMBEDDING_STD)
+    second.carry(1, seen[:w], directions.first, _EMBEDDING_STD)
     second.nearest(2, bracket)
-    second.carry(2, directions.before, directions.date, EMBEDDING_STD)
+    second.carry(2, directions.before, directions.date, _EMBEDDING_STD)
     for head, part in ((3, directions.recent[:w]), (4, directions.recent[w:])):
         second.nearest(head, embedding[known.turn])
-        second.carry(head, part, part, EMBEDDING_STD)
+        second.carry(head, part, part, _EMBEDDING_STD)
     days = torch.cat([seen[:half], seen[:quarter], seen[:quarter]])
     for head in range(4):
         part = directions.recent[head * half : (head + 1) * half]
         third.compare(head, part, part)
         what, to = (directions.date, days) if head >= 2 else (directions.first, seen[:w])
-        third.carry(head, what, to, RETRIEVED_STRENGTH * EMBEDDING_STD)
-    most = half - min(RECENT_DIMENSIONS, half - 1)
+        third.carry(head, what, to, _RETRIEVED_STRENGTH * _EMBEDDING_STD)
+    most = half - min(_RECENT_DIMENSIONS, half - 1)
     for head, part, read in ((4, seen[:w], 0), (5, seen[-w:], w)):
         words = directions.recent[read : read + half - most]
         third.compare(
             head, torch.cat([seen[:most], words]), torch.cat([directions.before[:most], words])
         )
-        third.carry(head, part, part, EMBEDDING_STD)
+        third.carry(head, part, part, _EMBEDDING_STD)
     third.compare(
         6,
         torch.cat([seen[:quarter], directions.before[:quarter]]),
         torch.cat([directions.before[:quarter], directions.before[half : half + quarter]]),
     )
-    third.carry(6, seen[:w], seen[:w], EMBEDDING_STD)
+    third.carry(6, seen[:w], seen[:w], _EMBEDDING_STD)
 
 
 class _Heads:
@@ -214,7 +214,7 @@ class _Heads:
 
     def __init__(self, attention: Any, wide: int) -> None:
         self.attention, self.wide = attention, wide
-        self.turns = [ROTARY_BASE ** (-2 * i / wide) for i in range(wide // 2)]
+        self.turns = [_ROTARY_BASE ** (-2 * i / wide) for i in range(wide // 2)]
 
     def _rows(self, head: int) -> slice:
         return slice(head * self.wide, (head + 1) * self.wide)
@@ -239,9 +239,9 @@ class _Heads:
         """Attend to the token ``tokens`` back."""
         self._quiet(head)
         # The loss at one token off, for a strength of one a pair.
-        lost = sum(1 - math.cos(turn) for turn in self.turns[:PAIRS])
-        for pair in range(PAIRS):
-            self._distance(head, pair, SHARPNESS / lost, tokens)
+        lost = sum(1 - math.cos(turn) for turn in self.turns[:_PAIRS])
+        for pair in range(_PAIRS):
+            self._distance(head, pair, _SHARPNESS / lost, tokens)
 
     def _between(self, slowest: float, fastest: float) -> list[int]:
         return [i for i, turn in enumerate(self.turns) if slowest <= turn <= fastest]
@@ -249,9 +249,9 @@ class _Heads:
     def average(self, head: int) -> None:
         """Attend to about the last twenty tokens, rare ones above all."""
         self._quiet(head)
-        for pair in self._between(*RECENT_TURNS):
-            self._distance(head, pair, RECENT_STRENGTH)
-        self._by_key(head, {0: RARITY_WEIGHT}, math.sqrt(RECENT_STRENGTH * math.sqrt(self.wide)))
+        for pair in self._between(*_RECENT_TURNS):
+            self._distance(head, pair, _RECENT_STRENGTH)
+        self._by_key(head, {0: _RARITY_WEIGHT}, math.sqrt(_RECENT_STRENGTH * math.sqrt(self.wide)))
 
     def _by_key(self, head: int, key: dict[int, float], query: float) -> None:
         """A constant query in the slowest pair, and a key of single dimensions."""
@@ -265,10 +265,10 @@ class _Heads:
     def nearest(self, head: int, kind: Tensor) -> None:
         """Attend to the nearest token whose state has the direction ``kind`` [width]."""
         self._quiet(head)
-        for pair in self._between(*NEAREST_TURNS):
-            self._distance(head, pair, NEAR)
+        for pair in self._between(*_NEAREST_TURNS):
+            self._distance(head, pair, _NEAR)
         row = head * self.wide + self.wide // 2 - 1
-        strength = math.sqrt(KIND * math.sqrt(self.wide))
+        strength = math.sqrt(_KIND * math.sqrt(self.wide))
         self.attention.q_proj.bias[row] = strength
         self.attention.q_proj.weight[row] = 0.0
         # One part has about a third of a state's norm.
@@ -287,7 +287,7 @@ class _Heads:
         ):
             projection.weight[rows] = 0.0
             for row, line in zip(at, what, strict=True):
-                projection.weight[head * w + row] = math.sqrt(MATCH) * line
+                projection.weight[head * w + row] = math.sqrt(_MATCH) * line
 
     def carry(self, head: int, what: Tensor, to: Tensor, strength: float) -> None:
         """Copy directions ``what`` [rows, width] of the attended state to directions ``to``."""
@@ -305,7 +305,7 @@ CHUNK = 320
 """Queries of a record that are processed at once."""
 
 
-def attend(
+def _attend(
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -397,4 +397,4 @@ def _after(query: Tensor, key: Tensor, value: Tensor, before: int, mask: Tensor 
     return output + rest @ value[:, :, before:]
 
 
-AttentionInterface.register(NAME, attend)
+AttentionInterface.register(NAME, _attend)

@@ -21,32 +21,35 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from core.small_reader.batches import beginnings, encode, predict, right_answers
-from core.small_reader.network import NAME, VocabularyStatistics, make_network
-from core.small_reader.recipe import Recipe, Shape, Step
-from core.small_reader.tokens import (
+from core.small_reader.batches import (
     BRACKET,
     END,
     PAD,
+    beginnings,
     dates_of,
+    encode,
+    predict,
     rarity,
+    right_answers,
     save_tokenizer,
     train_tokenizer,
 )
+from core.small_reader.network import NAME, VocabularyStatistics, make_network
+from core.small_reader.recipe import Recipe, Shape, Step
 from core.storage.files import replacing
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example, require
 from core.synthetic.training_wordings import READINGS, name_words
 from core.training import Progress, require_finite
 from core.training.trainer import Trainer
 
-BETAS = (0.9, 0.98)
+_BETAS = (0.9, 0.98)
 """Of AdamW, with a shorter memory than usual for a training of thousands of steps."""
-MOMENTUM = 0.95
+_MOMENTUM = 0.95
 """Of Muon."""
-PARTS = 2
+_PARTS = 2
 
 
-class Mixed:
+class _Mixed:
     """Muon for the matrices of ``model``, in ``PARTS`` parts that are computed in parallel, and
     AdamW for its other parameters, at one learning rate."""
 
@@ -55,18 +58,18 @@ class Mixed:
         matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
         taken = {id(p) for p in matrices}
         rest = [p for _, p in named if id(p) not in taken]
-        size = -(-len(matrices) // PARTS)
+        size = -(-len(matrices) // _PARTS)
         self.parts: list[torch.optim.Optimizer] = [
             torch.optim.Muon(
                 matrices[begin : begin + size],
                 lr=rate,
                 weight_decay=decay,
-                momentum=MOMENTUM,
+                momentum=_MOMENTUM,
                 adjust_lr_fn="match_rms_adamw",
             )
             for begin in range(0, len(matrices), size)
         ]
-        self.parts.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay, betas=BETAS))
+        self.parts.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay, betas=_BETAS))
 
     def step(self, rate: float, pool: Executor) -> None:
         """Update the weights from their gradients."""
@@ -143,7 +146,7 @@ class ReaderTrainer(Trainer[Any, Step]):
             bracket = self.tokenizer.token_to_id(BRACKET)
             known = VocabularyStatistics(rare, dates_of(self.tokenizer), bracket, end)
         network = make_network(self.shape, vocabulary, end, pad, recipe.seed, known)
-        optimizer = Mixed(network, recipe.rate, recipe.decay)
+        optimizer = _Mixed(network, recipe.rate, recipe.decay)
         super().__init__(network, recipe.steps, optimizer)
         self.lines, self.all_kinds, self.grown = recipe.lines[1], False, 0
         self.judged: deque[tuple[float, ...]] = deque(maxlen=recipe.judged)

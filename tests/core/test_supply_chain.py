@@ -99,7 +99,7 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
         *("core/embedding/pairs.py", "core/experiments/forecast/training.py"),
         *("core/experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),
-        *("core/sequences/store.py", "core/services/runs.py", "core/small_reader/tokens.py"),
+        *("core/sequences/store.py", "core/services/runs.py", "core/small_reader/batches.py"),
         *("core/services/summary.py", "core/synthetic/common.py"),
     }
     for path in sorted((ROOT / "core").rglob("*.py")):

@@ -1,6 +1,6 @@
 """The plain reading of one MedAlign record: a whole tree, one strptime a time, one idea a line.
 
-The fast path (``core.loaders.medalign_xml.read_record``) streams; both give the same Record. The
+The fast path (``core.loaders.medalign.read_record``) streams; both give the same Record. The
 tree comes from defusedxml, whose parser also tells the line on which an element begins.
 """
 
@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import DefusedXMLParser
 
-from core.loaders.medalign_xml import parse_code
+from core.loaders.medalign import parse_code
 from core.loaders.records import Entry, digest_of
 from core.types import Event, Record
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import AttentionModule, Shape
+from core.attention.base import AttentionModule, Shape
 
 NAMES = (
     "softmax", "differential", "gated_differential", "gated_softmax",

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from core.cli import table
-from core.loaders.digest import content_digest
-from core.loaders.open import open_cohort
+from core.loaders.open import content_digest, open_cohort
 from core.runs.cluster import batches
 from core.runs.experiment import EXPERIMENTS
 from core.runs.planner import plan

@@ -34,7 +34,7 @@ from core.experiments.curve.tables import (
     summary_row,
     verdict,
 )
-from core.loaders.locator import evidence_locations
+from core.loaders.gold import evidence_locations
 from core.options import Chosen, Known, Options, Several
 from core.protocol import Protocol
 from core.provenance import digest, now

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import AttentionModule, Kept, Keys, Shape
-from core.attention.parts.gate import CodeGate
+from core.attention.base import AttentionModule, Kept, Keys, Shape
+from core.attention.code_gate import CodeGate
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class VariantOptions(Options):
     @model_validator(mode="after")
     def _valid(self) -> VariantOptions:
         if self.model_fields_set - {"name"}:
-            from core.attention.parts.base import Shape
+            from core.attention.base import Shape
 
             factory = ATTENTIONS.get(self.name)
             gate_fields = sorted({"gate", "loss"} & self.model_fields_set)

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.attention.parts.gate import CodeGate, gate_loss
+from core.attention.code_gate import CodeGate, gate_loss
 from core.errors import DataError
 from core.experiments.forecast.examples import Examples, Part, Vocabulary
 from core.experiments.forecast.network import DRAWN_EVENTS, EncoderConfig, Network, event_counts

@@ -23,8 +23,8 @@ from core.gate.checkpoint import GateConfig, Head, Recipe, Split
 from core.gate.cohort_training import record_of, unread_note
 from core.gate.examples import Asked, hashing_of, pairs, positives
 from core.gate.scoring import Parts, Scorer
+from core.loaders.check import resolve_position
 from core.loaders.gold import gold_under
-from core.loaders.position import resolve_position
 from core.protocol import Protocol
 from core.text import content_words, sentences
 from core.text.evidence import gold_sentence_ids, is_middle

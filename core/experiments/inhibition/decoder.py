@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.attention import ATTENTIONS
+from core.attention.base import AttentionModule, Keys, Shape
 from core.attention.differential import Differential
-from core.attention.parts.base import AttentionModule, Keys, Shape
 from core.experiments.inhibition.records import LINE, QUESTION, Batch, input_of
 from core.experiments.inhibition.spec import DecoderConfig
 from core.gate.checkpoint import GateConfig

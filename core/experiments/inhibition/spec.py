@@ -234,7 +234,7 @@ class InhibitionOptions(Options):
     @model_validator(mode="after")
     def _valid(self) -> Self:
         """Construct each attention once; limit the lengths to the calendar."""
-        from core.attention.parts.base import Shape
+        from core.attention.base import Shape
 
         for one in self.variants:
             shape = Shape(1, self.decoder.dim // self.decoder.heads)

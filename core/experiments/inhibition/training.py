@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.attention.parts.gate import gate_loss
+from core.attention.code_gate import gate_loss
 from core.experiments.inhibition.decoder import Network, Output, slow_parameters
 from core.experiments.inhibition.records import (
     LINE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.attention.parts.gate import CodeGate, gate_loss
+from core.attention.code_gate import CodeGate, gate_loss
 from core.gate.checkpoint import GateConfig
 from tests.reference.gate import bag
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.attention import ATTENTIONS
-from core.attention.parts.base import Shape
+from core.attention.base import Shape
 from core.errors import UnknownName
 from tests.support.attentions import NAMES, VARIANTS, build_module, call, gradients, inputs
 

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.attention import ATTENTIONS
+from core.attention.base import Shape, heaviest, threshold_by_sort, threshold_by_steps
 from core.attention.differential import start_of
-from core.attention.parts.base import Shape
-from core.attention.parts.keep import heaviest
-from core.attention.parts.simplex import threshold_by_sort, threshold_by_steps
 from tests.reference import attention as plain
 from tests.support.attentions import VARIANTS, build_module, call, gradients, inputs
 
@@ -236,11 +234,11 @@ def test_newton_and_sort_give_the_same_threshold_and_a_sum_of_1(row, power):
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_threshold_converges_within_15_steps_for_any_row(power, monkeypatch):
     """Rows of one height, of every scale at once, and of noise: within 15 steps of Newton."""
-    from core.attention.parts import simplex
+    from core.attention import base
 
     scales = torch.arange(257.0).neg().div(16).exp2().neg()
     rows = torch.stack([torch.zeros(257), scales, torch.linspace(0, -4, 257)]).double()
     rows = rows - rows.amax(-1, keepdim=True)
     converged = threshold_by_steps(rows, power)
-    monkeypatch.setattr(simplex, "MOST_STEPS", 15)
+    monkeypatch.setattr(base, "MOST_STEPS", 15)
     torch.testing.assert_close(threshold_by_steps(rows, power), converged, rtol=0, atol=1e-14)

@@ -24,8 +24,7 @@ from core.cli import main
 from core.config import CLAUDE_HOST
 from core.egress import CLOSED, Gate, audit, gate_of, read_address, read_host
 from core.errors import EgressRefused, InputError, UnknownName
-from core.loaders.data_use import set_data_use
-from core.loaders.open import open_cohort
+from core.loaders.open import open_cohort, set_data_use
 from core.storage.jsonl import add_line, read_lines, verify_chain
 from core.types import Manifest
 from tests.support.run_helpers import write_cohort

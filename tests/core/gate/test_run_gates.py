@@ -14,8 +14,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.gate.checkpoint import save_gate
 from core.gate.cohort_training import default_gate_folder
 from core.gate.plus import save_plus
-from core.loaders.digest import content_digest
-from core.loaders.open import open_cohort
+from core.loaders.open import content_digest, open_cohort
 from core.protocol import Protocol
 from core.results.items import rows
 from core.runs import gate_checkpoints as pinned

@@ -20,7 +20,7 @@ from core.loaders.check import check_cohort
 from core.loaders.files import LoadLog, read_table
 from core.loaders.manifest import write_manifest
 from core.loaders.open import open_cohort
-from core.loaders.questions import opaque_id, split_evidence, task_type_of, truth
+from core.loaders.records import opaque_id, split_evidence, task_type_of, truth
 from core.text import event_text
 from core.types import Manifest
 

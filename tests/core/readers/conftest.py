@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.readers.local import engine
+from core.readers import local_engine
 from tests.support.tiny_models import TRAINED, make_qwen
 
 
@@ -25,4 +25,4 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield folder
     torch.set_num_threads(threads)
-    engine._engines.clear()
+    local_engine._engines.clear()

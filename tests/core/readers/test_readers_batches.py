@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.readers.local import batches
+from core.readers import local_batches
 
 prompts_of_ids = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 40), st.integers(0, 9)), max_size=12
@@ -21,7 +21,7 @@ def test_a_plan_holds_each_prompt_once_within_its_room(prefixes, answer, room, s
         )
         for opening, own_tokens, last in prefixes
     ]
-    groups = batches.plan(ids, answer, room, share)
+    groups = local_batches.plan(ids, answer, room, share)
     planned = [i for group in groups for batch in group.batches for i in batch]
     assert sorted(planned) == list(range(len(ids)))
     for group in groups:
@@ -32,7 +32,7 @@ def test_a_plan_holds_each_prompt_once_within_its_room(prefixes, answer, room, s
             assert (one[: group.shared] == members[0][: group.shared]).all()
         if group.shared:
             assert len(members) > 1
-            assert group.shared >= max(batches.LEAST_SHARED, max(map(len, members)) / 2)
+            assert group.shared >= max(local_batches.LEAST_SHARED, max(map(len, members)) / 2)
         for batch in group.batches:
             lengths = [len(ids[i]) for i in batch]
             assert lengths == sorted(lengths, reverse=True)

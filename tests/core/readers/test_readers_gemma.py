@@ -9,9 +9,8 @@ import pytest
 from core import weights
 from core.errors import MissingModel, SpecError
 from core.protocol import parse
-from core.readers import READERS
+from core.readers import READERS, gemma, local_engine
 from core.readers.gemma import Gemma
-from core.readers.local import engine, gguf
 from core.text.prompt import NOT_DOCUMENTED, build_prompt
 from core.types import ContextLine, Prompt, Selection
 from tests.reference import qwen as reference
@@ -28,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIDCHART_MODELS", str(models))
         yield models / weights.GEMMA
-    engine._engines.clear()
+    local_engine._engines.clear()
 
 
 def prompt(number: int) -> Prompt:
@@ -102,5 +101,5 @@ def test_a_file_of_another_hash_is_not_converted(tmp_path: Path) -> None:
     piece = tmp_path / "weights.part00"
     piece.write_bytes(b"GGUF")
     with pytest.raises(MissingModel, match="is not the known one"):
-        gguf.convert([piece], weights.MODELS[weights.GEMMA].sha256, tmp_path / "model")
+        gemma.convert([piece], weights.MODELS[weights.GEMMA].sha256, tmp_path / "model")
     assert not (tmp_path / "model").exists()

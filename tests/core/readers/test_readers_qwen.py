@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from core.errors import MidchartError
 from core.protocol import parse
-from core.readers.local import batches, engine
+from core.readers import local_batches, local_engine
 from core.readers.qwen import Qwen
 from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from core.types import Kept, Prompt, Selection, Sentence, Span
@@ -88,7 +88,7 @@ def test_a_shared_prefix_is_computed_once_without_changing_answers():
     prompts = [prompt(*one) for one in SAME_RECORD]
     answers = dict(reader().read_many(prompts))
     reused = sorted(answer.reused_tokens for answer in answers.values())
-    opening = batches.common(*(np.array(reader()._ids(p.text)) for p in prompts[:2]))
+    opening = local_batches.common(*(np.array(reader()._ids(p.text)) for p in prompts[:2]))
     assert reused == [0, opening, opening, opening, opening]
     assert opening > 0.9 * prompts[0].tokens
     plain = dict(reader(share=False).read_many(prompts))
@@ -127,7 +127,7 @@ def test_a_prompt_beyond_the_window_fails_and_reports_it():
 def fewer_than(rows: int, tokens: int, monkeypatch) -> list[int]:
     """Let memory run out from so many rows or tokens of a prompt on; the sizes tried."""
     tried: list[int] = []
-    answer_batch = engine.answer_batch
+    answer_batch = local_engine.answer_batch
 
     def short_of_memory(model, prompts, *rest):
         tried.append(len(prompts))
@@ -135,7 +135,7 @@ def fewer_than(rows: int, tokens: int, monkeypatch) -> list[int]:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
         return answer_batch(model, prompts, *rest)
 
-    monkeypatch.setattr(engine, "answer_batch", short_of_memory)
+    monkeypatch.setattr(local_engine, "answer_batch", short_of_memory)
     return tried
 
 
@@ -143,7 +143,7 @@ def test_out_of_memory_halves_batches_without_changing_answers(monkeypatch):
     prompts = [prompt(*one) for one in MIXED]
     wanted = [reader().read(one).text for one in prompts]
     tried = fewer_than(3, 10**6, monkeypatch)
-    monkeypatch.setattr(engine.shared_engine(reader().folder, "float32"), "_limit", 0)
+    monkeypatch.setattr(local_engine.shared_engine(reader().folder, "float32"), "_limit", 0)
     assert texts(reader().read_many(prompts)) == wanted
     assert tried[:3] == [9, 5, 3]
     assert tried.count(9) == 1
@@ -174,7 +174,7 @@ def test_a_batch_is_as_large_as_free_memory_holds(monkeypatch):
         hidden_size=3584,
         intermediate_size=18944,
     )
-    engine_without_model = engine.Engine.__new__(engine.Engine)
+    engine_without_model = local_engine.Engine.__new__(local_engine.Engine)
     engine_without_model.gpu, engine_without_model.dtype, engine_without_model._limit = (
         True,
         torch.bfloat16,
@@ -182,8 +182,8 @@ def test_a_batch_is_as_large_as_free_memory_holds(monkeypatch):
     )
     engine_without_model.model = types.SimpleNamespace(config=config)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(engine, "_free", lambda device: 60 * 10**9)
-    config = engine.GenerationConfig(128, frozenset())
+    monkeypatch.setattr(local_engine, "_free", lambda device: 60 * 10**9)
+    config = local_engine.GenerationConfig(128, frozenset())
     assert (
         engine_without_model._batch_tokens(config, 4000)
         == (48 * 10**9 - 156_672 * 8192) // 57_344
@@ -199,7 +199,7 @@ def test_a_batch_is_as_large_as_free_memory_holds(monkeypatch):
     assert engine_without_model._batch_tokens(config, 4000) == 1000
     assert (
         engine_without_model._batch_tokens(
-            engine.GenerationConfig(128, frozenset(), batch_tokens=77), 4000
+            local_engine.GenerationConfig(128, frozenset(), batch_tokens=77), 4000
         )
         == 77
     )
@@ -209,10 +209,10 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     def broken(*call):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(engine, "answer_batch", broken)
+    monkeypatch.setattr(local_engine, "answer_batch", broken)
     with pytest.raises(RuntimeError, match="mat1"):
         list(reader().read_many([prompt(1)]))
-    assert engine.out_of_memory(
+    assert local_engine.out_of_memory(
         RuntimeError("[enforce] DefaultCPUAllocator: can't allocate memory")
     )
 
@@ -285,7 +285,7 @@ def test_kv_compression_is_applied_only_while_a_prompt_is_read(kv: str, monkeypa
     wanted = texts(reader().read_many(prompts))
     assert texts(reader(kv=kv, kv_ratio=0.25).read_many(prompts)) == wanted
     assert pressed == [0.25] * 4
-    model = engine.shared_engine(reader().folder, "float32").model
+    model = local_engine.shared_engine(reader().folder, "float32").model
     assert model.config._attn_implementation == "sdpa"
 
 

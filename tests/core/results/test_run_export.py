@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core.cli import main
 from core.egress import audit
 from core.errors import DataUseError, InputError
-from core.loaders.data_use import set_data_use
+from core.loaders.open import set_data_use
 from core.results import importing
 from core.results.export import MANIFEST, export_run, interval_columns, kept_columns, report_html
 from core.results.importing import import_run

@@ -13,7 +13,7 @@ from core import config as settings
 from core.cli import main
 from core.egress import Address, audit
 from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
-from core.loaders.data_use import set_data_use
+from core.loaders.open import set_data_use
 from core.results.items import item, rows
 from core.results.report import report
 from core.runs.directory import find_run, make_run, take_lock

@@ -18,7 +18,7 @@ import pytest
 from core import config as settings
 from core.cli import main
 from core.errors import WorkFailed
-from core.loaders.data_use import set_data_use
+from core.loaders.open import set_data_use
 from core.runs.process import cancel, children, resume, start, status, wait
 from tests.support.run_helpers import contents, members_place, spec, until, wait_until, write_cohort
 

@@ -12,8 +12,8 @@ import pytest
 
 from core import api
 from core.errors import InputError, UnknownName
-from core.loaders.digest import content_digest
 from core.loaders.kept_questions import MOST_QUESTIONS, SETS_FILE
+from core.loaders.open import content_digest
 from core.text import event_text
 from tests.support.run_helpers import finished_run
 

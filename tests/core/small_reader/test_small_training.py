@@ -17,14 +17,18 @@ from core.readers.qwen import Qwen
 from core.small_reader.batches import (
     BEGINNING,
     DATE,
+    END,
     EVIDENCE_HEADS,
+    PAD,
+    answer_ids,
     encode,
+    ids,
     predict,
     right_answers,
+    save_tokenizer,
 )
 from core.small_reader.network import NAME
 from core.small_reader.recipe import Recipe, Shape, Step
-from core.small_reader.tokens import END, PAD, answer_ids, ids, save_tokenizer
 from core.small_reader.training import ReaderTrainer, ship
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, seeded_example
 from core.synthetic.training_wordings import name_words

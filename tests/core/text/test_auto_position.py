@@ -11,8 +11,8 @@ import pytest
 
 from core import api
 from core.experiments.curve.rows import _pieces
+from core.loaders.check import FEW_EVENTS, resolve_position
 from core.loaders.open import open_cohort
-from core.loaders.position import FEW_EVENTS, resolve_position
 from core.protocol import Protocol, parse
 from core.results.items import rows
 from core.results.report import report

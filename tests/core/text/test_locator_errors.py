@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from core.loaders.check import check_cohort
-from core.loaders.locator import locator_errors
+from core.loaders.gold import locator_errors
 from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse
 from core.results.report import report

@@ -17,7 +17,7 @@ from core.gate.checkpoint import FOCAL_GAMMA, GateConfig
 from core.gate.ngrams import bags
 from core.gate.training import GateModel
 
-GREATEST_WEIGHT = 20.0
+_GREATEST_WEIGHT = 20.0
 """Upper limit of the focal loss's weight of positives (paper, equation (focal))."""
 
 
@@ -99,7 +99,7 @@ def gate_loss(logits: Tensor, labels: Tensor, kind: Literal["bce", "focal"]) -> 
     if kind == "bce":
         return each.mean()
     positives = labels.sum()
-    weight = ((len(labels) - positives) / positives.clamp_min(1)).clamp_max(GREATEST_WEIGHT)
+    weight = ((len(labels) - positives) / positives.clamp_min(1)).clamp_max(_GREATEST_WEIGHT)
     # each is −log p_t, so e^−each is p_t
     focal = (1 - torch.exp(-each)) ** FOCAL_GAMMA * each
     return (torch.where(labels > 0, weight, 1.0) * focal).mean()

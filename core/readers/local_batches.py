@@ -1,15 +1,20 @@
-"""Batching of prompts: those of similar length, and those with a common prefix.
+"""Batches of prompts of similar length or with a common prefix, and answers from a list of texts.
 
 Pure planning over token ids, longest first, deterministic. Prompts that share a long prefix (the
 same record under ``full``, with different questions) form a group whose prefix is read once; all
 others are batched by length. ``batch_tokens`` bounds the padded tokens of a batch, answers
 included, which determine the size of its key-value cache.
+
+Constrained decoding: an answer must be one of a list of texts. Greedy decoding under a constraint
+(Willard & Louf 2023, arXiv 2307.09702, for grammars; here for a list): at each step the most
+probable token that continues an allowed text. Where only one text remains, its rest is appended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,3 +96,32 @@ def _cut(
             batches.append([])
         batches[-1].append(i)
     return tuple(tuple(batch) for batch in batches)
+
+
+Tree = dict[int, Any]
+"""A token's successors, by token, each with its own."""
+
+
+def tree(texts: Iterable[Sequence[int]]) -> Tree:
+    """The texts as a tree; each ends with a token that no text continues."""
+    root: Tree = {}
+    for text in texts:
+        at = root
+        for token in text:
+            at = at.setdefault(token, {})
+    return root
+
+
+def most_probable(logits: Any, at: Tree) -> int:
+    """The token of largest logit [vocabulary] that continues a text; ties go to the lowest."""
+    tokens = sorted(at)
+    return tokens[int(logits[tokens].argmax())]
+
+
+def rest(at: Tree) -> list[int]:
+    """The following tokens while there is only one continuation."""
+    generated: list[int] = []
+    while len(at) == 1:
+        token, at = next(iter(at.items()))
+        generated.append(token)
+    return generated
