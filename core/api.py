@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.config import without_sign_in
     from core.egress.audit import lines as audit_lines
     from core.egress.audit import verify as verify_audit
-    from core.experiments.answers.agreement import review_agreement
+    from core.experiments.answers.tables import review_agreement
     from core.experiments.curve.tables import published_curve, published_summary
     from core.experiments.needles.tables import needle_items
     from core.experiments.replication.comparison import (
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
         faults_alone,
         readers_of,
         replication,
+        step_specs,
         waterfall,
     )
     from core.experiments.replication.paper import TABLES as PAPER_TABLES
     from core.experiments.replication.paper import findings, other_runs, paper_comparison
-    from core.experiments.replication.steps import step_specs
     from core.format import duration, p_number, p_value, percent, points
     from core.identity import ROLES, Person, account, acting_as
     from core.identity import person as acting_person

@@ -60,9 +60,8 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
 
 def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from core.experiments.forecast.network import EncoderConfig
     from core.experiments.forecast.spec import Recipe
-    from core.experiments.forecast.training import ForecastTrainer
+    from core.experiments.forecast.training import EncoderConfig, ForecastTrainer
 
     size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)

@@ -2,7 +2,7 @@
 
 A reviewer's verdict on a card is the verdict on every row with its words. An arm entry and reader
 has one row a question, so within a cell of a table each card is one row; a table over all arms
-counts cards (:mod:`core.experiments.answers.agreement`).
+counts cards (:mod:`core.experiments.answers.tables`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The encoder the plain way: every row of every layer, explicit maps, nothing dropped before.
 
-It takes the weights of an :class:`core.experiments.forecast.network.Encoder` and no code of it;
+It takes the weights of an :class:`core.experiments.forecast.training.Encoder` and no code of it;
 without dropout.
 """
 

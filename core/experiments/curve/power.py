@@ -1,6 +1,6 @@
 """Simulated power and false-positive rate of a curve's tests: the tables of ``docs/power.md``.
 
-``python -m core.experiments.curve`` prints them in some minutes, the same on every machine.
+``python -m core.experiments.curve.power`` prints them in some minutes, the same on every machine.
 """
 
 from __future__ import annotations
@@ -217,7 +217,9 @@ def chance_cells(likeness: float, datasets: int, rng: np.random.Generator) -> li
 
 def main() -> None:
     """Print the tables; progress goes to standard error."""
-    parser = argparse.ArgumentParser(prog="python -m core.experiments.curve", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m core.experiments.curve.power", description=__doc__
+    )
     parser.add_argument("--datasets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=42)
     call = parser.parse_args()
@@ -239,3 +241,7 @@ def main() -> None:
             rates = power(design, accuracy, difference, likeness, call.datasets, rng)
             rows.append(power_cells(rates))
         print(markdown(title, header, rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()

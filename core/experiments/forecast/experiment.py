@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from core.errors import UnknownName
 from core.experiments.forecast import tables as forecast_tables
-from core.experiments.forecast.baselines import fit
 from core.experiments.forecast.evaluation import (
     calibration_rows,
     evaluation_row,
@@ -27,7 +26,7 @@ from core.experiments.forecast.evaluation import (
     stages,
     write_predictions,
 )
-from core.experiments.forecast.examples import Examples, examples, shuffled
+from core.experiments.forecast.examples import Examples, examples, fit, shuffled
 from core.experiments.forecast.spec import Epoch, ForecastOptions, Recipe, collapsed, most_of
 from core.experiments.forecast.tables import MODELS
 from core.format import duration
@@ -166,8 +165,7 @@ class ForecastJobs(TrainingJobs[Item]):
         checkpoint: Path,
         later: Sequence[Item],
     ) -> Row:
-        from core.experiments.forecast.network import EncoderConfig
-        from core.experiments.forecast.training import ForecastTrainer, save_model
+        from core.experiments.forecast.training import EncoderConfig, ForecastTrainer, save_model
         from core.training.distributed import train_distributed
 
         assert item.seed is not None

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from core.attention import ATTENTIONS
 from core.errors import SpecError
-from core.experiments.forecast.baselines import BASELINES
+from core.experiments.forecast.examples import BASELINES
 from core.options import Count, Different, Known, Options, Several, Whole
 from core.sequences.store import SPLITS
 

@@ -81,8 +81,13 @@ class InhibitionJobs(TrainingJobs[Item]):
         }
 
     def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
-        from core.experiments.inhibition.decoder import own_parameters, strengths
-        from core.experiments.inhibition.training import DecoderTrainer, evaluate, gate_quality
+        from core.experiments.inhibition.training import (
+            DecoderTrainer,
+            evaluate,
+            gate_quality,
+            own_parameters,
+            strengths,
+        )
 
         recipe = recipe_of(self.options, one.variant, one.placement, one.seed)
         config, device = decoder_of(self.options, one.variant), self.options["device"] or None

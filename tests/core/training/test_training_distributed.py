@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from core.errors import WorkFailed
-from core.experiments.forecast.network import EncoderConfig
 from core.experiments.forecast.spec import Epoch, Recipe
-from core.experiments.forecast.training import ForecastTrainer
+from core.experiments.forecast.training import EncoderConfig, ForecastTrainer
 from core.training.distributed import train_distributed
 from tests.support.forecasts import LENGTH, make_examples
 

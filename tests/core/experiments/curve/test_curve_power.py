@@ -1,7 +1,7 @@
 """The curve's tests put to the test: false alarms at their level, planted effects found.
 
 Small simulations from fixed seeds, held against exact binomial bounds; docs/power.md has the
-large ones (``python -m core.experiments.curve``).
+large ones (``python -m core.experiments.curve.power``).
 """
 
 from __future__ import annotations

@@ -12,18 +12,24 @@ import torch
 
 from core.attention import ATTENTIONS
 from core.errors import DataError
-from core.experiments.forecast.baselines import BASELINES, counts, fit
 from core.experiments.forecast.evaluation import calibration_rows, pr_points, roc_points, sparsity
 from core.experiments.forecast.examples import (
+    BASELINES,
     UNKNOWN,
     Examples,
     Part,
     chosen_rows,
+    counts,
+    fit,
     learn_vocabulary,
 )
-from core.experiments.forecast.network import EncoderConfig
 from core.experiments.forecast.spec import Recipe, collapsed
-from core.experiments.forecast.training import ForecastTrainer, load_model, save_model
+from core.experiments.forecast.training import (
+    EncoderConfig,
+    ForecastTrainer,
+    load_model,
+    save_model,
+)
 from core.sequences.labels import Labels
 from core.stats.auroc import ranking_areas
 from core.training import Aborted

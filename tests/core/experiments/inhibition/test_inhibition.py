@@ -8,13 +8,6 @@ import pytest
 import torch
 
 from core.errors import DataError
-from core.experiments.inhibition.decoder import (
-    Decoder,
-    LineGate,
-    Network,
-    gate_of_keys,
-    own_parameters,
-)
 from core.experiments.inhibition.records import (
     DATE0,
     DATES,
@@ -33,8 +26,18 @@ from core.experiments.inhibition.records import (
     tokens_of,
 )
 from core.experiments.inhibition.spec import DecoderConfig, Measures, Recipe
-from core.experiments.inhibition.training import DecoderTrainer, batch_of, evaluate, labels_of
-from core.stats.within import crossed_bootstrap
+from core.experiments.inhibition.training import (
+    Decoder,
+    DecoderTrainer,
+    LineGate,
+    Network,
+    batch_of,
+    evaluate,
+    gate_of_keys,
+    labels_of,
+    own_parameters,
+)
+from core.stats.crossed import crossed_bootstrap
 from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.experiments.needles.haystack import Haystack, Measured, NeedleRecord, insert
+from core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
 from core.protocol import Protocol
 from core.synthetic.needles import Needle, make_needles, needle_kinds
 from core.text import event_text, sentences

@@ -19,8 +19,8 @@ from core.cli import main
 from core.errors import UnknownName
 from core.experiments.gate import tables as gate_tables
 from core.experiments.replication import paper as figures
+from core.experiments.replication.comparison import ARMS, FAULTS, REPORTING, alone, steps
 from core.experiments.replication.paper import TABLES, paper_rows
-from core.experiments.replication.steps import ARMS, FAULTS, REPORTING, alone, steps
 from core.protocol import PRESETS, parse
 from core.results.tables import read_published
 from core.services import runs as run_services
