@@ -13,8 +13,7 @@ from typing import Any
 from core import config as settings
 from core.egress import audit
 from core.errors import DataError, InputError, UnknownName
-from core.experiments.replication.comparison import readers_of, replication
-from core.experiments.replication.steps import ARMS, step_specs
+from core.experiments.replication.comparison import ARMS, readers_of, replication, step_specs
 from core.parsing import read_json, user_path
 from core.results.export import MANIFEST, export_run, html_of, read_manifest
 from core.results.importing import import_run

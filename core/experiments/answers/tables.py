@@ -44,9 +44,8 @@ from core.runs.experiment import Table
 from core.runs.plan import Plan
 from core.runs.schemas import COUNTS, UNLOCATED
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
-from core.stats.clustered import cluster_totals
-from core.stats.intervals import Interval, square_and_add
-from core.stats.reported import agreement_floors, reported_interval, share_floor
+from core.stats.intervals import Interval, cluster_totals, square_and_add
+from core.stats.paired import agreement_floors, reported_interval, share_floor
 from core.storage.query import literal
 from core.storage.rows import Ask, RowStore
 
@@ -371,7 +370,7 @@ def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
 # card has the verdict of most of them, and none where they tie; "cannot judge", unparsed and failed
 # verdicts do not count. Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement are
 # reported together, each with an interval by resampling patients, none for fewer than 5
-# (core.stats.reported).
+# (core.stats.paired).
 
 
 CELLS = ("both_yes", "only_first", "only_second", "neither")

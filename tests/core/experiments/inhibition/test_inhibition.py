@@ -37,7 +37,7 @@ from core.experiments.inhibition.training import (
     labels_of,
     own_parameters,
 )
-from core.stats.crossed import crossed_bootstrap
+from core.stats.within import crossed_bootstrap
 from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}
