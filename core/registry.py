@@ -29,13 +29,11 @@ class Registry(Generic[T]):
     """Name → factory for one family.
 
     ``family`` is the word used in messages ("arm") and in the entry-point group
-    ("midchart.arms"); ``package`` the folder of its files ("core.arms"). Where each component is a
-    folder, ``module`` is the file in it that registers the component.
+    ("midchart.arms"); ``packages`` the folders of its files ("core.arms"), searched with all below.
     """
 
-    def __init__(self, family: str, package: str, module: str = "") -> None:
-        self.family, self.package = family, package
-        self._pattern = f"*/{module}.py" if module else "*.py"
+    def __init__(self, family: str, *packages: str) -> None:
+        self.family, self.packages = family, packages
         self._factories: dict[str, Callable[..., T]] = {}
 
     def register(self, name: str) -> Callable[[F], F]:
@@ -51,16 +49,17 @@ class Registry(Generic[T]):
 
     @cached_property
     def _modules(self) -> Mapping[str, str]:
-        """Name → module of the folder's components; a file with computed names is imported."""
+        """Name → module of the folders' components; a file with computed names is imported."""
         modules: dict[str, str] = {}
-        folder = Path(import_module(self.package).__path__[0])
-        for path in sorted(folder.glob(self._pattern)):
-            parts = path.relative_to(folder).with_suffix("").parts
-            module, text = ".".join((self.package, *parts)), path.read_text(encoding="utf-8")
-            names = _DECORATOR.findall(text)
-            modules |= dict.fromkeys(names, module)
-            if not names and ".register(" in text:
-                import_module(module)
+        for package in self.packages:
+            folder = Path(import_module(package).__path__[0])
+            for path in sorted(folder.rglob("*.py")):
+                parts = path.relative_to(folder).with_suffix("").parts
+                module, text = ".".join((package, *parts)), path.read_text(encoding="utf-8")
+                names = _DECORATOR.findall(text)
+                modules |= dict.fromkeys(names, module)
+                if not names and ".register(" in text:
+                    import_module(module)
         return modules
 
     @cached_property

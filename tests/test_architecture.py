@@ -172,16 +172,14 @@ def test_the_experiment_runs_from_the_package(
     assert "longer_than" in ward.core("run", "bad.toml", status=2)
 
 
-def test_the_experiment_runs_from_a_folder_of_the_tree(
+def test_the_experiment_runs_from_a_file_of_the_tree(
     record_lengths: dict[str, Any], tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
     shutil.copytree(ROOT / "core", tree / "core")
     shutil.copytree(ROOT / "docs", tree / "docs", ignore=shutil.ignore_patterns("*.png"))
-    folder = tree / "core" / "experiments" / "record_length"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "experiment.py").write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
+    file = tree / "core" / "experiments" / "record_length.py"
+    file.write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
     contributor = Contributor(tmp_path / "own", tree, without="midchart.experiments")
     assert lengths(contributor.report("record_length.toml")) == lengths(record_lengths)
 

@@ -14,7 +14,7 @@ from core.bench import BENCHES, compare, reference
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.experiments.forecast.training import Encoder
+    from core.training_experiments.forecast.training import Encoder
 
 BATCH, EVENTS, VOCABULARY = 64, 256, 2000
 MAP_BATCH = 16
@@ -35,7 +35,7 @@ def _batch() -> tuple[Tensor, Tensor, Tensor]:
 def _encoder(name: str) -> Encoder:
     import torch
 
-    from core.experiments.forecast.training import Encoder, EncoderConfig
+    from core.training_experiments.forecast.training import Encoder, EncoderConfig
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

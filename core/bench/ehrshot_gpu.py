@@ -21,7 +21,7 @@ from core.bench import BENCHES
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.experiments.forecast.examples import Examples
+    from core.training_experiments.forecast.examples import Examples
 
 LABELS = {"train": 70_501, "tuning": 56_224}
 """EHRSHOT's anemia."""
@@ -39,7 +39,7 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
     """Examples of drawn tokens, half of which fill the window; labels hang on a token's count."""
     import numpy as np
 
-    from core.experiments.forecast.examples import Examples, Part, Vocabulary
+    from core.training_experiments.forecast.examples import Examples, Part, Vocabulary
 
     rng = np.random.default_rng(0)
     parts: list[Part] = []
@@ -60,8 +60,8 @@ def drawn(train: int, tuning: int, events: int = EVENTS, vocabulary: int = VOCAB
 
 def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from core.experiments.forecast.spec import Recipe
-    from core.experiments.forecast.training import EncoderConfig, ForecastTrainer
+    from core.training_experiments.forecast.spec import Recipe
+    from core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 
     size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)

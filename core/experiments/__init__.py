@@ -1,1 +1,1 @@
-"""Experiments, one folder each; :data:`core.runs.experiment.EXPERIMENTS` scans this folder."""
+"""Experiments on records and questions: a file or a folder for each kind of run."""

@@ -1,6 +1,6 @@
 """A run's report: one document of tables, the same whatever the order in which rows came.
 
-Works on a run in progress too. The tables themselves are in ``core/experiments``.
+Works on a run in progress too. The tables themselves are those of its experiment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The interface of an experiment: its part of a spec, its work, its rows, its tables.
 
 The engine (:mod:`core.runs`) provides everything else of a run: folder, worker process, lock,
-resume, status, cancel, report. To add an experiment, add a folder with a file ``experiment.py`` to
-``core/experiments``, or a package with an entry point in the group ``midchart.experiments``;
-``docs/architecture.md`` has a complete example.
+resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (or to
+``core/training_experiments``, if it trains models), or a package with an entry point in the group
+``midchart.experiments``; ``docs/architecture.md`` has a complete example.
 """
 
 from __future__ import annotations
@@ -133,5 +133,7 @@ def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instructio
         )
 
 
-EXPERIMENTS: Registry[Experiment] = Registry("experiment", "core.experiments", "experiment")
+EXPERIMENTS: Registry[Experiment] = Registry(
+    "experiment", "core.experiments", "core.training_experiments"
+)
 """All experiments, by ``kind``; the engine knows them by this registry alone."""

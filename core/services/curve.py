@@ -26,7 +26,6 @@ from core.experiments.curve.tables import (
     summary_row,
     verdict,
 )
-from core.experiments.forecast.evaluation import Attended, HeldOut, attended, held_out
 from core.loaders.check import position_in_words, resolve_position
 from core.loaders.gold import evidence_locations, gold_under
 from core.protocol import Protocol
@@ -35,6 +34,7 @@ from core.runs.directory import find_run
 from core.services.cohorts import open_data
 from core.services.summary import known_summary
 from core.stats.positions import BINS, bins_of
+from core.training_experiments.forecast.evaluation import Attended, HeldOut, attended, held_out
 from core.types import Cohort
 
 _AUTO = "auto"
@@ -206,7 +206,7 @@ def _checked_bins(bins: int) -> None:
 
 def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
     """The held-out sequences of a run's task, by number; as
-    :func:`core.experiments.forecast.evaluation.held_out`."""
+    :func:`core.training_experiments.forecast.evaluation.held_out`."""
     folder = find_run(run)
     return held_out(folder, folder.plan(), task, seed)
 
@@ -214,8 +214,8 @@ def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
 def attention_map(run: str, task: str, index: int, seed: int) -> Attended:
     """What the models of a seed gave the events of one held-out sequence.
 
-    As :func:`core.experiments.forecast.evaluation.attended`, on the cohort that the run was
-    made of.
+    As :func:`core.training_experiments.forecast.evaluation.attended`, on the cohort that the run
+    was made of.
     """
     folder = find_run(run)
     plan = folder.plan()

@@ -96,8 +96,8 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
     own_files = {
         "core/parsing.py",
         *("core/arms/compressor.py", "core/arms/summaries.py", "core/embedding/embedder.py"),
-        *("core/embedding/pairs.py", "core/experiments/forecast/training.py"),
-        *("core/experiments/gate/experiment.py", "core/gate/checkpoint.py"),
+        *("core/embedding/pairs.py", "core/training_experiments/forecast/training.py"),
+        *("core/training_experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),
         *("core/sequences/store.py", "core/services/runs.py", "core/small_reader/batches.py"),
         *("core/services/summary.py", "core/synthetic/common.py"),

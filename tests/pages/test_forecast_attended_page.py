@@ -7,7 +7,12 @@ import pytest
 
 from core import api
 from core.errors import InputError
-from core.experiments.forecast.evaluation import Attended, HeldOut, ModelWeights, SequenceEvent
+from core.training_experiments.forecast.evaluation import (
+    Attended,
+    HeldOut,
+    ModelWeights,
+    SequenceEvent,
+)
 from pages.ui.forecast import attention
 from tests.support import forecast_report
 from tests.support.pages import open_page, plain_text

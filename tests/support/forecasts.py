@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.experiments.forecast.examples import Examples, Part, learn_vocabulary
+from core.training_experiments.forecast.examples import Examples, Part, learn_vocabulary
 
 LENGTH = 12
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from core.arms import ARMS
-from core.experiments.gate.evaluation import Evaluation
 from core.gate.checkpoint import Gate, load_gate
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.training_experiments.gate.evaluation import Evaluation
 from core.types import Cohort
 from tests.support import gate_cohort
 

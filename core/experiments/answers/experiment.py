@@ -16,7 +16,8 @@ from pydantic import Field
 
 from core.errors import SpecError
 from core.experiments.answers.tables import stage2
-from core.experiments.selection import tables as stage1
+from core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
+from core.experiments.selection import SelectionOptions, stage1_tables, stage1_warnings, stages
 from core.loaders.kept_questions import asked_of_all, checked_questions
 from core.options import Several, Text
 from core.results.reviews import review_tables, reviews_of, with_reviews
@@ -38,7 +39,7 @@ TASK = ("task", "repeats", "others")
 """Fields of LongHealth's tasks."""
 
 
-class AnswersOptions(stage1.SelectionOptions):
+class AnswersOptions(SelectionOptions):
     """The fields of kind ``answers``."""
 
     questions: Several[Text] = ()
@@ -70,7 +71,7 @@ class AnswersRun(Experiment):
     schemas: ClassVar[Mapping[str, Schema]] = {
         "answers": ANSWERS,
         "verdicts": VERDICTS,
-        **stage1.SCHEMAS,
+        **STAGE1_SCHEMAS,
     }
     main, shard = "answers", "record"
     compares = True
@@ -91,7 +92,7 @@ class AnswersRun(Experiment):
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
         verdicts = sum(judge.repeats for judge in spec.judge_entries)
-        each = len(spec.readers) * (1 + verdicts) + stage1.stages(spec.options)
+        each = len(spec.readers) * (1 + verdicts) + stages(spec.options)
         return len(instructions) * len(spec.arms) * each
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
@@ -111,14 +112,14 @@ class AnswersRun(Experiment):
         folder = RunDirectory(store.folder.parent)
         reviews = reviews_of(folder)
         return {
-            **stage1.tables(store, plan),
+            **stage1_tables(store, plan),
             **stage2(store, plan, with_reviews(plan, reviews), reviews.rows()),
             **_chance(plan),
             **review_tables(folder, reviews),
         }
 
     def warnings(self, plan: Plan) -> list[str]:
-        return stage1.warnings(plan)
+        return stage1_warnings(plan)
 
 
 def _chance(plan: Plan) -> dict[str, Table]:

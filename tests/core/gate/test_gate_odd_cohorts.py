@@ -15,7 +15,6 @@ from core import config as settings
 from core.cli import main
 from core.embedding.embedder import Embedder
 from core.errors import InputError
-from core.experiments.gate.evaluation import Evaluation
 from core.gate import cohort_training as training
 from core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
 from core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
@@ -29,6 +28,7 @@ from core.runs.spec import read_spec
 from core.runs.worker import do_run
 from core.services import training as services
 from core.training import Aborted
+from core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort
 
 

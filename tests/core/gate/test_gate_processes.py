@@ -14,13 +14,13 @@ import pytest
 
 from core.cli import main
 from core.errors import DataUseError
-from core.experiments.gate.evaluation import Evaluation
 from core.gate import cohort_training as gates
 from core.gate.checkpoint import CARD, load_gate
 from core.gate.cohort_training import split_pairs
 from core.gate.measures import auroc
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
+from core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort, gate_other
 from tests.support.run_helpers import ROOT, workspace_at
 

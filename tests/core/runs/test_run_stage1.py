@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from core.embedding.pairs import NLI, shared
-from core.experiments.selection.tables import recall
+from core.experiments.selection import recall
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
 from core.results.items import rows
@@ -158,7 +158,7 @@ def test_recall_at_each_threshold_is_counted_from_the_rows(run):
 def test_precision_intervals_are_those_of_resampled_questions():
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
-    from core.experiments.selection.tables import precision
+    from core.experiments.selection import precision
     from core.results.tables import LEXICAL, Stage1Facts
 
     facts = [

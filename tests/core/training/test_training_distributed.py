@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from core.errors import WorkFailed
-from core.experiments.forecast.spec import Epoch, Recipe
-from core.experiments.forecast.training import EncoderConfig, ForecastTrainer
 from core.training.distributed import train_distributed
+from core.training_experiments.forecast.spec import Epoch, Recipe
+from core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 from tests.support.forecasts import LENGTH, make_examples
 
 # 101 labels leave a last batch of one, of which one of two processes has none.

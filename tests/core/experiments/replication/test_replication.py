@@ -17,13 +17,13 @@ from core import api, weights
 from core import config as settings
 from core.cli import main
 from core.errors import UnknownName
-from core.experiments.gate import tables as gate_tables
 from core.experiments.replication import paper as figures
 from core.experiments.replication.comparison import ARMS, FAULTS, REPORTING, alone, steps
 from core.experiments.replication.paper import TABLES, paper_rows
 from core.protocol import PRESETS, parse
 from core.results.tables import read_published
 from core.services import runs as run_services
+from core.training_experiments.gate import tables as gate_tables
 from pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models

@@ -12,8 +12,16 @@ import torch
 
 from core.attention import ATTENTIONS
 from core.errors import DataError
-from core.experiments.forecast.evaluation import calibration_rows, pr_points, roc_points, sparsity
-from core.experiments.forecast.examples import (
+from core.sequences.labels import Labels
+from core.stats.auroc import ranking_areas
+from core.training import Aborted
+from core.training_experiments.forecast.evaluation import (
+    calibration_rows,
+    pr_points,
+    roc_points,
+    sparsity,
+)
+from core.training_experiments.forecast.examples import (
     BASELINES,
     UNKNOWN,
     Examples,
@@ -23,16 +31,13 @@ from core.experiments.forecast.examples import (
     fit,
     learn_vocabulary,
 )
-from core.experiments.forecast.spec import Recipe, collapsed
-from core.experiments.forecast.training import (
+from core.training_experiments.forecast.spec import Recipe, collapsed
+from core.training_experiments.forecast.training import (
     EncoderConfig,
     ForecastTrainer,
     load_model,
     save_model,
 )
-from core.sequences.labels import Labels
-from core.stats.auroc import ranking_areas
-from core.training import Aborted
 from tests.support.forecasts import LENGTH, make_examples
 
 SMALL = {"positions": LENGTH, "dim": 16, "heads": 2, "feedforward": 32, "head": 8}

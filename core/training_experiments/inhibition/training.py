@@ -24,7 +24,14 @@ from core.attention import ATTENTIONS
 from core.attention.base import AttentionModule, Keys, Shape
 from core.attention.code_gate import gate_loss
 from core.attention.differential import Differential
-from core.experiments.inhibition.records import (
+from core.gate.checkpoint import GateConfig
+from core.gate.ngrams import Hashing
+from core.gate.training import GateModel, linear_layers
+from core.stats.auroc import ranking_areas
+from core.training import require_finite
+from core.training.repeatable import forked_rng, one_thread
+from core.training.trainer import Trainer
+from core.training_experiments.inhibition.records import (
     LINE,
     QUESTION,
     Batch,
@@ -36,14 +43,7 @@ from core.experiments.inhibition.records import (
     needle_positions,
     place,
 )
-from core.experiments.inhibition.spec import Cell, DecoderConfig, Measures, Recipe, Stage
-from core.gate.checkpoint import GateConfig
-from core.gate.ngrams import Hashing
-from core.gate.training import GateModel, linear_layers
-from core.stats.auroc import ranking_areas
-from core.training import require_finite
-from core.training.repeatable import forked_rng, one_thread
-from core.training.trainer import Trainer
+from core.training_experiments.inhibition.spec import Cell, DecoderConfig, Measures, Recipe, Stage
 
 # The decoder: Qwen2's architecture, except for the attention. RMS norms before each part, rotary
 # positions, biases on queries, keys and values only, a SwiGLU, and tied embeddings. Weights have

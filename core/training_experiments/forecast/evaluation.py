@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import DataError, InputError, UnknownName
-from core.experiments.forecast.examples import UNKNOWN, Part
 from core.loaders.labelled import labelled
 from core.protocol import Protocol
 from core.results.tables import ends
@@ -34,6 +33,7 @@ from core.stats.auroc import (
 from core.stats.intervals import Interval, clustered_intervals
 from core.stats.paired import reported_interval, share_interval
 from core.storage.files import replacing
+from core.training_experiments.forecast.examples import UNKNOWN, Part
 from core.types import Cohort
 
 Floats = NDArray[np.float64]
@@ -380,7 +380,7 @@ def _predictions(folder: RunDirectory, item: str) -> dict[str, NDArray[Any]]:
 @lru_cache(maxsize=CACHED_MODELS)
 def _model(file: Path, modified: int) -> tuple[Any, Any]:
     """A model and its vocabulary; ``modified`` distinguishes versions of the file."""
-    from core.experiments.forecast.training import load_model
+    from core.training_experiments.forecast.training import load_model
 
     return load_model(file.parent, file.stem)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.attention import ATTENTIONS
-from core.experiments.forecast.training import Encoder, EncoderConfig
+from core.training_experiments.forecast.training import Encoder, EncoderConfig
 from tests.reference import encoder as plain
 from tests.support.attentions import NAMES
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from core.errors import DataError
-from core.experiments.inhibition.records import (
+from core.stats.within import crossed_bootstrap
+from core.training import Aborted
+from core.training_experiments.inhibition.records import (
     DATE0,
     DATES,
     ENTITIES,
@@ -25,8 +27,8 @@ from core.experiments.inhibition.records import (
     place,
     tokens_of,
 )
-from core.experiments.inhibition.spec import DecoderConfig, Measures, Recipe
-from core.experiments.inhibition.training import (
+from core.training_experiments.inhibition.spec import DecoderConfig, Measures, Recipe
+from core.training_experiments.inhibition.training import (
     Decoder,
     DecoderTrainer,
     LineGate,
@@ -37,8 +39,6 @@ from core.experiments.inhibition.training import (
     labels_of,
     own_parameters,
 )
-from core.stats.within import crossed_bootstrap
-from core.training import Aborted
 
 SHAPE = {"dim": 24, "heads": 3, "layers": 2, "feedforward": 40}
 VARIANTS = (

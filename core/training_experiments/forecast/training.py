@@ -25,8 +25,6 @@ from core.attention import ATTENTIONS
 from core.attention.base import AttentionModule, Kept, Keys, Shape
 from core.attention.code_gate import CodeGate, gate_loss
 from core.errors import DataError
-from core.experiments.forecast.examples import Examples, Part, Vocabulary
-from core.experiments.forecast.spec import Epoch, Recipe
 from core.stats.auroc import ranking_areas
 from core.storage.files import replacing
 from core.training import Progress, require_finite
@@ -34,6 +32,8 @@ from core.training.checkpoint import prefixed, under
 from core.training.distributed import ProcessGroup, single_process
 from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
 from core.training.trainer import Trainer
+from core.training_experiments.forecast.examples import Examples, Part, Vocabulary
+from core.training_experiments.forecast.spec import Epoch, Recipe
 
 # The network: one encoder, and a gate of its tokens where gated. Paper, Experiment 2: 2 layers, dim
 # 64, 4 heads, feed-forward 256, a CLS token, head 64 → 32 → 1. Norm, residual and dropout are the

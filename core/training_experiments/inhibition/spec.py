@@ -15,8 +15,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from core.attention import ATTENTIONS
 from core.errors import SpecError
-from core.experiments.inhibition.records import DATES, PLACEMENTS, VOCABULARY, Placement
 from core.options import Count, Different, Known, Options, Whole
+from core.training_experiments.inhibition.records import DATES, PLACEMENTS, VOCABULARY, Placement
 
 Labels = Literal["true", "shuffled"]
 Positive = Annotated[float, Field(gt=0)]

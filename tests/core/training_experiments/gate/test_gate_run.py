@@ -12,8 +12,6 @@ import pytest
 
 from core.arms import ARMS
 from core.errors import SpecError, UnknownName, WorkFailed
-from core.experiments.gate.evaluation import GROUPS, Answers, Evaluation, Recalled, variants
-from core.experiments.gate.tables import calibration_rows, evaluation_row
 from core.gate.checkpoint import Recipe, Split
 from core.gate.cohort_training import split_pairs, train_gate
 from core.gate.examples import hashing_of
@@ -30,6 +28,14 @@ from core.runs.worker import do_run
 from core.stats.paired import share_interval
 from core.text import sentences
 from core.text.evidence import gold_sentence_ids, lexical_hits
+from core.training_experiments.gate.evaluation import (
+    GROUPS,
+    Answers,
+    Evaluation,
+    Recalled,
+    variants,
+)
+from core.training_experiments.gate.tables import calibration_rows, evaluation_row
 from core.types import Budget, Cohort
 from tests.support import gate_cohort, run_helpers
 from tests.support.run_helpers import workspace_at

@@ -11,11 +11,6 @@ import pytest
 from safetensors import safe_open
 
 from core.errors import DataUseError, InputError
-from core.experiments.forecast.evaluation import prediction_files, read_columns, stages
-from core.experiments.forecast.examples import examples, shuffled
-from core.experiments.forecast.experiment import items
-from core.experiments.forecast.spec import most_of
-from core.experiments.forecast.tables import finding, in_words, summary
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
 from core.results.report import report, report_csv
@@ -27,6 +22,11 @@ from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
 from core.services.curve import attention_map
 from core.stats.auroc import ranking_areas
+from core.training_experiments.forecast.evaluation import prediction_files, read_columns, stages
+from core.training_experiments.forecast.examples import examples, shuffled
+from core.training_experiments.forecast.experiment import items
+from core.training_experiments.forecast.spec import most_of
+from core.training_experiments.forecast.tables import finding, in_words, summary
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
 

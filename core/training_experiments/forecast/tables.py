@@ -17,13 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.experiments.forecast.evaluation import (
-    area_intervals,
-    interval_ends,
-    prediction_files,
-    read_columns,
-)
-from core.experiments.forecast.spec import REFERENCE
 from core.format import count, decimals, interval, p_value, percent, signed
 from core.protocol import Protocol
 from core.results.tables import ends, nested, pick, read_published
@@ -39,6 +32,13 @@ from core.stats.auroc import (
 from core.stats.paired import holm_adjust
 from core.storage.query import Schema
 from core.storage.rows import RowStore
+from core.training_experiments.forecast.evaluation import (
+    area_intervals,
+    interval_ends,
+    prediction_files,
+    read_columns,
+)
+from core.training_experiments.forecast.spec import REFERENCE
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
 _AREAS = (

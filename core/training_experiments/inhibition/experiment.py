@@ -13,15 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.experiments.inhibition import tables as inhibition_tables
-from core.experiments.inhibition.spec import (
-    InhibitionOptions,
-    Stage,
-    decoder_of,
-    measures_of,
-    recipe_of,
-)
-from core.experiments.inhibition.tables import MODELS, attended_rows
 from core.format import duration
 from core.protocol import Protocol
 from core.provenance import digest
@@ -32,6 +23,15 @@ from core.runs.schemas import number
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.training import TimeLeft, history_rows
+from core.training_experiments.inhibition import tables as inhibition_tables
+from core.training_experiments.inhibition.spec import (
+    InhibitionOptions,
+    Stage,
+    decoder_of,
+    measures_of,
+    recipe_of,
+)
+from core.training_experiments.inhibition.tables import MODELS, attended_rows
 from core.types import Cohort, Instruction
 
 
@@ -81,7 +81,7 @@ class InhibitionJobs(TrainingJobs[Item]):
         }
 
     def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
-        from core.experiments.inhibition.training import (
+        from core.training_experiments.inhibition.training import (
             DecoderTrainer,
             evaluate,
             gate_quality,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 from core.gate.measures import Floats, expected_calibration_error, known, reliability, score_gap
 from core.results.tables import ends, nested, pick, read_published
 from core.runs.experiment import Table
@@ -21,6 +20,7 @@ from core.stats.auroc import clustered_auroc
 from core.stats.paired import share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
+from core.training_experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 
 SCORE_BINS = 20
 FAULT_ORDER = (NO_FAULT, *FAULTS, ALL_FAULTS)

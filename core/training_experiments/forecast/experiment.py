@@ -18,17 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UnknownName
-from core.experiments.forecast import tables as forecast_tables
-from core.experiments.forecast.evaluation import (
-    calibration_rows,
-    evaluation_row,
-    sparsity,
-    stages,
-    write_predictions,
-)
-from core.experiments.forecast.examples import Examples, examples, fit, shuffled
-from core.experiments.forecast.spec import Epoch, ForecastOptions, Recipe, collapsed, most_of
-from core.experiments.forecast.tables import MODELS
 from core.format import duration
 from core.loaders.labelled import labelled
 from core.loaders.manifest import refuse_untrainable
@@ -40,6 +29,23 @@ from core.runs.schemas import number
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.training import TimeLeft, history_rows
+from core.training_experiments.forecast import tables as forecast_tables
+from core.training_experiments.forecast.evaluation import (
+    calibration_rows,
+    evaluation_row,
+    sparsity,
+    stages,
+    write_predictions,
+)
+from core.training_experiments.forecast.examples import Examples, examples, fit, shuffled
+from core.training_experiments.forecast.spec import (
+    Epoch,
+    ForecastOptions,
+    Recipe,
+    collapsed,
+    most_of,
+)
+from core.training_experiments.forecast.tables import MODELS
 from core.types import Cohort, Instruction
 
 PERMITTED = "EHRSHOT's agreement permits it on your own machine: "
@@ -165,8 +171,12 @@ class ForecastJobs(TrainingJobs[Item]):
         checkpoint: Path,
         later: Sequence[Item],
     ) -> Row:
-        from core.experiments.forecast.training import EncoderConfig, ForecastTrainer, save_model
         from core.training.distributed import train_distributed
+        from core.training_experiments.forecast.training import (
+            EncoderConfig,
+            ForecastTrainer,
+            save_model,
+        )
 
         assert item.seed is not None
         options = self.options

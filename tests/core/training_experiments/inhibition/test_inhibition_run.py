@@ -10,8 +10,6 @@ import pytest
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName
-from core.experiments.inhibition.experiment import items
-from core.experiments.inhibition.training import DecoderTrainer
 from core.results.export import export_run, reproduce
 from core.results.importing import import_run
 from core.results.report import report
@@ -21,6 +19,8 @@ from core.runs.planner import plan
 from core.runs.process import status
 from core.runs.spec import parse_spec, read_spec
 from core.runs.worker import do_run
+from core.training_experiments.inhibition.experiment import items
+from core.training_experiments.inhibition.training import DecoderTrainer
 from tests.support.inhibition_rows import CONTROLS, GATED, make_rows, options
 from tests.support.run_helpers import continue_run, finished_run, workspace_at
 

@@ -16,14 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.experiments.inhibition.spec import (
-    PARTS,
-    REFERENCE,
-    Cell,
-    Measures,
-    controls_of,
-    measures_of,
-)
 from core.format import interval, percent, points, signed
 from core.protocol import Protocol
 from core.results.tables import ends, nested, pick
@@ -34,6 +26,14 @@ from core.stats.paired import paired_floor, share_floor
 from core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from core.storage.query import Schema
 from core.storage.rows import RowStore
+from core.training_experiments.inhibition.spec import (
+    PARTS,
+    REFERENCE,
+    Cell,
+    Measures,
+    controls_of,
+    measures_of,
+)
 from core.types import MIDDLE
 
 Floats = NDArray[np.float64]
@@ -64,8 +64,8 @@ variants; ``added_parameters``: those of the variant alone (λ, norms, the gate)
 ``training_accuracy``: of the last stage. ``strength``: learned λ of each layer of a variant that
 subtracts, mean over heads. ``cells``: correct or not, record by record, of the same records for
 every model. ``attended``: mean over heads of the answering token's attention to a part
-(:data:`core.experiments.inhibition.spec.PARTS`), by depth (mean over records) and by record (mean
-over depths); layers are counted from 1."""
+(:data:`core.training_experiments.inhibition.spec.PARTS`), by depth (mean over records) and by
+record (mean over depths); layers are counted from 1."""
 
 
 def attended_rows(cells: Sequence[Cell]) -> Table:

@@ -16,9 +16,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from core.errors import WorkFailed
-from core.experiments.gate import tables as gate_tables
-from core.experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants
-from core.experiments.gate.tables import VARIANTS, calibration_rows, evaluation_row, score_rows
 from core.gate.checkpoint import Epoch, Gate, Split
 from core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from core.gate.examples import hashing_of
@@ -34,6 +31,14 @@ from core.storage.files import replacing
 from core.storage.query import Schema
 from core.storage.rows import RowStore
 from core.training import history_rows
+from core.training_experiments.gate import tables as gate_tables
+from core.training_experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants
+from core.training_experiments.gate.tables import (
+    VARIANTS,
+    calibration_rows,
+    evaluation_row,
+    score_rows,
+)
 from core.types import Cohort, Instruction
 
 

@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from core.attention import ATTENTIONS
 from core.errors import SpecError
-from core.experiments.forecast.examples import BASELINES
 from core.options import Count, Different, Known, Options, Several, Whole
 from core.sequences.store import SPLITS
+from core.training_experiments.forecast.examples import BASELINES
 
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]

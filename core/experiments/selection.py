@@ -1,5 +1,7 @@
-"""Tables of selections (PROTOCOL, Stage 1), for runs of kinds ``selection`` and ``answers``: recall
-by band and k, precision, agreement of criteria, and what prompts cost and lost.
+"""Runs of kind ``selection``: every arm's selection for every question, without a reader.
+
+Its tables (PROTOCOL, Stage 1) are those of runs of kind ``answers`` too: recall by band and k,
+precision, agreement of criteria, and what prompts cost and lost.
 """
 
 from __future__ import annotations
@@ -7,13 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import chain, product
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from core.embedding.pairs import require
 from core.options import Count, Known, Options, Several, different
+from core.provenance import digest, now
 from core.results.tables import (
     ALL_BANDS,
     CHANCES,
@@ -25,6 +28,7 @@ from core.results.tables import (
     bands_of,
     ends,
     entry_columns,
+    failures,
     generator,
     intervals,
     known,
@@ -32,14 +36,19 @@ from core.results.tables import (
     stage1_facts,
     swept_by_k,
 )
-from core.runs.evidence import ABOUT
-from core.runs.experiment import EXPERIMENTS, Table
-from core.runs.plan import Plan
-from core.runs.schemas import SEMANTIC
+from core.runs.answering import select
+from core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
+from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
+from core.runs.job import Job, Row, reason_of
+from core.runs.plan import ArmConfig, Plan, Spec
+from core.runs.planner import by_patient, chosen, own_patients
+from core.runs.schemas import SELECTIONS, SEMANTIC, entry_text, item_of
 from core.stats.intervals import cluster_totals, clustered_intervals, ratio
 from core.stats.paired import reported_interval, share_floor, share_interval
 from core.storage.query import Schema
 from core.storage.rows import RowStore
+from core.text.prompt import limited, limits
+from core.types import Cohort, Instruction, Selection
 
 SCHEMAS: Mapping[str, Schema] = {"semantic": SEMANTIC}
 """The table of semantic hits, in addition to those of a kind."""
@@ -328,7 +337,7 @@ def stages(options: Mapping[str, Any]) -> int:
     return int(bool(options.get("semantic")))
 
 
-def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
+def stage1_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """The tables of Stage 1, by name (PROTOCOL, Stage 1)."""
     facts = stage1_facts(store, plan)
     recalled = recall(facts, plan)
@@ -344,9 +353,70 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     }
 
 
-def warnings(plan: Plan) -> list[str]:
+def stage1_warnings(plan: Plan) -> list[str]:
     """What to know before reading these tables."""
     about = plan.options.get("semantic", "")
     if not about:
         return ["semantic hits were not scored; a spec asks for them with: semantic = true"]
     return [f"semantic hits compare kept sentences with the reference {about}"]
+
+
+# The experiment.
+
+
+def _limited(job: Job, entry: ArmConfig, question: Question, selection: Selection) -> Row:
+    """Columns of a selection cut to the protocol's own limits; failed with its reason where they
+    leave no room for the question."""
+    try:
+        prompt = limited(question.instruction.question, selection, job.protocol)
+    except Exception as error:  # noqa: BLE001 - becomes the row's reason
+        return {"status": "failed", "reason": reason_of(error), "selection": None}
+    return question.prompted(prompt, selection, buffer_claims(job.protocol, entry.shown_k))
+
+
+@EXPERIMENTS.register("selection")
+class SelectionRun(Experiment):
+    """Arms × instructions (PROTOCOL, Stage 1)."""
+
+    name, title = "selection", "What each arm keeps"
+    lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
+    options_model = SelectionOptions
+    schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **SCHEMAS}
+    main, shard = "selections", "record"
+    compares = True
+
+    def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
+        need_instructions(spec, cohort, instructions)
+        return len(instructions) * len(spec.arms) * (1 + stages(spec.options))
+
+    def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
+        return list(by_patient(cohort, chosen(cohort, plan)))
+
+    def execute(self, job: Job) -> None:
+        there = job.there("selections")
+        has_limits = limits(job.protocol) or any(e.options.get("window") for e in job.plan.arms)
+        for instruction in chain.from_iterable(own_patients(job).values()):
+            todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
+            if not todo:
+                continue
+            question = question_of(job.cohort, instruction, job.protocol)
+            for entry in todo:
+                selection, row = select(job, entry, question)
+                if selection is not None and has_limits:
+                    row |= _limited(job, entry, question, selection)
+                lines = (selection.lines if selection else None) or ()
+                shown = [entry.sentence.id for entry in selection.kept] if selection else []
+                text = ",".join([*shown, *(line.text for line in lines)])
+                key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
+                row |= {"key": key, "item": item_of(entry, instruction.id), "time": now()}
+                job.append("selections", row)
+        score_semantic(job, "selections")
+
+    def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
+        return {**stage1_tables(store, plan), "failures": failures(store, plan)}
+
+    def warnings(self, plan: Plan) -> list[str]:
+        warnings = stage1_warnings(plan)
+        if plan.readers or plan.judges:
+            warnings.append("a run of kind selection calls no reader and no judge")
+        return warnings

@@ -1,0 +1,1 @@
+"""Experiments whose work items are models that they train; one folder each."""
