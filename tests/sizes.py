@@ -6,24 +6,17 @@ files; the import time is the shortest of five fresh processes, as other work on
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import FrameType
 
-from tests.support.run_helpers import ROOT, write_cohort
+from core import api
+from tests.support.run_helpers import ROOT, workspace_at, write_cohort
 
 REPEATS = 5
-SELECT = """
-import json, sys
-from core.cli import main
-status = main(sys.argv[1:])
-loaded = sorted(name for name in sys.modules if name == "core" or name.startswith("core."))
-print(json.dumps([status, loaded]), file=sys.stderr)
-"""
 
 
 def tracked(folder: str) -> list[Path]:
@@ -63,39 +56,39 @@ def import_seconds(module: str) -> float:
     return shortest(f"import {module}") - shortest("pass")
 
 
-def modules_of_select(arm: str) -> list[str]:
-    """Names of the core modules that ``select --arm ARM`` imports on a tiny cohort."""
-    with tempfile.TemporaryDirectory() as folder:
-        cohort = write_cohort(Path(folder) / "tiny", records=1)
-        call = ["select", str(cohort), "--record", "1", "--question", "dose", "--arm", arm]
-        env = os.environ | {"MIDCHART_CACHE": f"{folder}/cache", "MIDCHART_DATA": f"{folder}/data"}
-        done = subprocess.run(
-            [sys.executable, "-c", SELECT, *call, "--json"],
-            cwd=ROOT, env=env, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    status, loaded = json.loads(done.stderr.splitlines()[-1])
-    if status:
-        raise RuntimeError(f"select ended with status {status}")
-    return loaded
+def files_entered(arm: str) -> set[str]:
+    """Files of core of which ``api.select`` executes a function for a question by ``arm``.
 
+    Another question is asked before, of another record, so that no module is imported meanwhile.
+    """
+    entered: set[str] = set()
 
-def with_code(names: list[str]) -> list[str]:
-    """Of module names, those that are not only a package's ``__init__``."""
-    return [name for name in names if not (ROOT / name.replace(".", "/")).is_dir()]
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code.co_filename)
+
+    with tempfile.TemporaryDirectory() as folder, workspace_at(Path(folder)):
+        cohort = api.open_data(write_cohort(Path(folder) / "tiny", records=2))
+        protocol = api.Protocol()
+        for id, profile in (("1", None), ("2", note)):
+            asked = next(one for one in cohort.instructions if one.record_id == id)
+            record = cohort.records[id]
+            sys.setprofile(profile)
+            api.select(cohort, record, asked, arm, protocol)
+            sys.setprofile(None)
+    return {name for name in entered if name.startswith(f"{ROOT / 'core'}/")}
 
 
 def main() -> None:
     """Print one row a size: what, now, limit."""
     core, largest = tracked("core"), packages()
-    bm25 = modules_of_select("bm25")
     rows = [
         ("core, lines", f"{lines(core):,}", "35,000"),
         ("core, files", f"{len(core):,}", "250"),
         ("pages, lines", f"{lines(tracked('pages')):,}", "9,000"),
         ("tests, lines", f"{lines(tracked('tests')):,}", "18,000"),
         *((f"core/{name}, lines", f"{size:,}", "6,000") for name, size in largest[:5]),
-        ("select --arm bm25, modules", f"{len(with_code(bm25))}", "15"),
-        ("– with packages' `__init__`", f"{len(bm25)}", ""),
+        ("one question by BM25, files entered", f"{len(files_entered('bm25'))}", "15"),
         ("import core.api, s", f"{import_seconds('core.api'):.2f}", "0.4"),
     ]
     print("| what | now | limit |\n|---|---|---|")
