@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from core.experiments.replication.paper import TABLES as PAPER_TABLES
     from core.experiments.replication.paper import findings, other_runs, paper_comparison
-    from core.format import duration, p_number, p_value, percent, points
+    from core.format import duration, inert, p_number, p_value, percent, points
     from core.identity import ROLES, Person, account, acting_as
     from core.identity import person as acting_person
     from core.identity import resolve as resolve_person
@@ -183,12 +183,10 @@ if TYPE_CHECKING:
         withdraw_question,
         withdraw_question_set,
     )
-    from core.storage.csv import inert
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
     from core.text.evidence import band_of
-    from core.text.options import chosen_option, correct_option, option_text
-    from core.text.prompt import context_lines, was_cut
+    from core.text.prompt import chosen_option, context_lines, correct_option, option_text, was_cut
     from core.types import (
         BANDS,
         Answer,

@@ -1,20 +1,134 @@
-"""Base class of arms: candidates, top k, the recency buffer, the token budget and the order.
+"""What arms share: candidates, top k, the recency buffer, the token budget, the order; BM25.
 
 A new arm is one file with a subclass of :class:`ScoredArm` and, in most cases, one method,
 ``score``. Ties go to the earlier sentence, so a selection is the same in every process.
+
+Candidates are the sentences of a record up to the question's cutoff. Nothing after the cutoff
+reaches an arm, not even its statistics: BM25's document frequencies are those of the candidates
+alone. The candidates of a record are worked out once and kept.
+
+The BM25 arms are subclasses of :class:`BM25Arm` (PROTOCOL, Arms): rank_bm25's BM25Okapi over
+lower-cased ``\\w+`` words. As there, k sentences are kept even where fewer share a word with the
+question; those that score zero fill up from the record's start (rank_bm25 leaves their order to an
+unstable sort).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.candidates import Candidates, Positions, candidates, most_recent
+from core.bm25 import BM25Index
+from core.errors import UnknownName
 from core.protocol import Protocol
-from core.types import Budget, Instruction, Kept, KeptBy, Record, Selection
+from core.storage.lru import LRU
+from core.text import sentences, word_spans, words
+from core.types import (
+    Budget,
+    Explanation,
+    Instruction,
+    Kept,
+    KeptBy,
+    Record,
+    Selection,
+    Sentence,
+    Term,
+)
+
+Positions = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Sentences that an arm may select.
+
+    ``key`` names this very set by content, for keeping what is derived from it. ``positions``
+    [n] is each sentence's place among all sentences the cutoff allows (0, 1, 2, … unless an arm
+    leaves some out). ``withheld`` counts sentences of the record after the cutoff.
+    """
+
+    key: tuple[str, ...]
+    sentences: tuple[Sentence, ...]
+    positions: Positions
+    withheld: int = 0
+
+    def only(self, wanted: Sequence[bool], rule: str) -> Candidates:
+        """The candidates for which ``wanted`` [n] is true; ``rule`` names the choice in the key."""
+        chosen = np.flatnonzero(np.asarray(wanted, dtype=bool))
+        return Candidates(
+            (*self.key, rule),
+            tuple(self.sentences[i] for i in chosen),
+            self.positions[chosen],
+            self.withheld,
+        )
+
+
+_cache: LRU[Candidates] = LRU(32)
+
+
+def allowed(all_sentences: Sequence[Sentence], cutoff: datetime | None) -> list[Sentence]:
+    """The sentences that are not after ``cutoff``, in record order.
+
+    A dated sentence at the very moment of the cutoff is allowed. An undated one is allowed only
+    before the first that is dated after the cutoff: static facts are at the head of a record,
+    and what follows the cutoff cannot be shown to precede it.
+    """
+    if cutoff is None:
+        return list(all_sentences)
+    within_cutoff: list[Sentence] = []
+    passed = False
+    for sentence in all_sentences:
+        late = passed if sentence.time is None else sentence.time > cutoff
+        passed = passed or late
+        if not late:
+            within_cutoff.append(sentence)
+    return within_cutoff
+
+
+def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> Candidates:
+    """All sentences of ``record`` under ``protocol`` that are not after ``cutoff``."""
+    key = (
+        record.digest,
+        protocol.unit,
+        str(protocol.sentence_tokens),
+        protocol.interval_events,
+        cutoff.isoformat() if cutoff else "",
+    )
+
+    def make() -> Candidates:
+        everything = sentences(record, protocol)
+        before_cutoff = tuple(allowed(everything, cutoff))
+        withheld = len(everything) - len(before_cutoff)
+        # A cutoff that excludes nothing shares the index of no cutoff.
+        pool_key = key if withheld else (*key[:-1], "")
+        return Candidates(pool_key, before_cutoff, np.arange(len(before_cutoff)), withheld)
+
+    return _cache.get(key, make)
+
+
+def _most_recent(pool: Candidates, events: int) -> list[int]:
+    """Positions of all sentences of the ``events`` latest events with text.
+
+    Events are newest first, the sentences of one event in reading order.
+    """
+    groups: list[list[int]] = []
+    last: int | None = None
+    for position in range(len(pool.sentences) - 1, -1, -1):
+        event = pool.sentences[position].span.event
+        if event != last:
+            if len(groups) >= events:
+                break
+            groups.append([])
+            last = event
+        groups[-1].append(position)
+    return [position for group in groups for position in reversed(group)]
+
 
 Scores = NDArray[np.float64]
 Trace = tuple[tuple[str, str], ...]
@@ -150,5 +264,43 @@ class ScoredArm(ABC):
         in reading order. It is the same for every arm that has one, whatever its picks are."""
         if not self.buffered:
             return []
-        recent = most_recent(everything, budget.recency)
+        recent = _most_recent(everything, budget.recency)
         return _fitting(everything, recent, self.protocol.buffer_tokens(budget.tokens))
+
+
+_NOTE = "The BM25 part of each word of the question that the sentence holds; exact."
+
+_indexes: LRU[BM25Index] = LRU(32)
+
+
+def index_of(pool: Candidates) -> BM25Index:
+    """The BM25 index of a set of candidates, cached between questions."""
+    return _indexes.get(pool.key, lambda: BM25Index([words(s.text) for s in pool.sentences]))
+
+
+class BM25Arm(ScoredArm):
+    """The k sentences of highest BM25 score among the arm's pool."""
+
+    def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        return index_of(pool).scores(words(instruction.question))
+
+    def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
+        return (("picks that share no word", str(int(np.count_nonzero(scores == 0)))),)
+
+    def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
+        """The part of each word of the question in a sentence's score, in the question's order.
+
+        The parts are exactly those that the score adds up; a word asked twice occurs twice, one
+        that adds nothing is left out. Raises UnknownName for a sentence that the arm does not
+        rank (not of this record, after the cutoff, filtered out).
+        """
+        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
+        for i, sentence in enumerate(pool.sentences):
+            if sentence.id == sentence_id:
+                places: dict[str, list[tuple[int, int]]] = {}
+                for word, start, end in word_spans(sentence.text):
+                    places.setdefault(word, []).append((start, end))
+                parts = index_of(pool).explain(words(instruction.question), i)
+                terms = tuple(Term(word, part, tuple(places[word])) for word, part in parts)
+                return Explanation(terms, 0.0, _NOTE)
+        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.bm25_family import BM25Arm
+from core.arms.base import BM25Arm
 
 
 @ARMS.register("bm25")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 from core.arms import ARMS
-from core.arms.bm25_family import BM25Arm
-from core.arms.candidates import Candidates
+from core.arms.base import BM25Arm, Candidates
 from core.storage.lru import LRU
 
 SHORTEST = 5

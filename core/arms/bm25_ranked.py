@@ -7,7 +7,7 @@ this is the contrast it meant (PROTOCOL, Arms). Lines of the recency buffer alon
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.bm25_family import BM25Arm
+from core.arms.base import BM25Arm
 
 
 @ARMS.register("bm25_ranked")

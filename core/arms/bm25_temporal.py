@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.arms import ARMS
-from core.arms.bm25_family import BM25Arm
+from core.arms.base import BM25Arm
 from core.protocol import Protocol
 
 

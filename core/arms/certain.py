@@ -3,7 +3,7 @@
 Split conformal prediction with one threshold per position band (Mondrian categories, Vovk et al.
 2005): a sentence is kept where its rank is at most the threshold of its band; its rank is the
 geometric mean of those by BM25 and by MiniLM embeddings. Thresholds come from questions with
-located evidence of other patients (:mod:`core.arms.calibration`). For a new patient who is
+located evidence of other patients. For a new patient who is
 exchangeable with those, the evidence of a question is kept with probability at least 1 − alpha,
 wherever in the record it is.
 """
@@ -11,7 +11,8 @@ wherever in the record it is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,27 +22,31 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from core import config as settings
 from core.arms import ARMS
-from core.arms.base import Scores, Trace, top_k
-from core.arms.bm25_family import index_of
-from core.arms.candidates import Candidates, Positions
+from core.arms.base import Candidates, Positions, Scores, Trace, candidates, index_of, top_k
 from core.arms.semantic import DECIMALS, SemanticArm
 from core.embedding.embedder import Embedder
-from core.errors import InputError, MissingModel
+from core.errors import DataError, InputError, MissingModel
 from core.format import percent
+from core.loaders.gold import gold_under
+from core.loaders.open import content_digest
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
+from core.provenance import digest
 from core.stats.ranking import hierarchical_quantile, patients_needed, ranks
+from core.storage.files import replacing
+from core.storage.lock import exclusive
 from core.storage.lru import LRU
 from core.storage.vectors import Progress
 from core.text import words
-from core.text.evidence import band_of, is_middle
-from core.types import BANDS, Budget, Instruction, Record, Selection
+from core.text.evidence import band_of, gold_sentence_ids, is_middle
+from core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
 from core.weights import locate
 
-ALPHA = 0.1
+_ALPHA = 0.1
 """Largest probability of losing the evidence, unless the option ``alpha`` says otherwise."""
-PATIENTS = 19
+_PATIENTS = 19
 """Fewest patients of a band that has a separate threshold: then the probability of keeping the
 evidence is at most 1 / (19 + 1) = 5 points above 1 − alpha (scores without ties)."""
 FIELDS = ("unit", "sentence_tokens", "interval_events")
@@ -101,7 +106,7 @@ def token_positions(pool: Candidates) -> NDArray[np.float64]:
 class Thresholds:
     """What ``questions`` of other patients say at ``alpha``.
 
-    Bands are the six of the position curve where each has :data:`PATIENTS` patients, else middle
+    Bands are the six of the position curve where each has :data:`_PATIENTS` patients, else middle
     and edge, else one for all of the record.
     """
 
@@ -116,7 +121,7 @@ class Thresholds:
     @cached_property
     def by_band(self) -> tuple[str, Mapping[str, float]]:
         """Kind of band ("band", "middle or edge", "record") and largest rank kept in each."""
-        kind = next((kind for kind in CATEGORIES if self._enough(kind)), "record")
+        kind = next((kind for kind in _CATEGORIES if self._enough(kind)), "record")
         return kind, {
             name: self._quantile(questions, "rank", 1)
             for name, questions in self._groups(kind).items()
@@ -125,7 +130,7 @@ class Thresholds:
     def keeps(self, question: CalibrationQuestion) -> bool:
         """Whether the evidence of a question of another patient is kept."""
         kind, largest = self.by_band
-        return question["rank"] <= largest[CATEGORIES[kind][0](question["position"])]
+        return question["rank"] <= largest[_CATEGORIES[kind][0](question["position"])]
 
     @cached_property
     def least_best(self) -> float:
@@ -141,7 +146,7 @@ class Thresholds:
         return float(np.mean(np.array(without) >= self.least_best)) if without else None
 
     def _groups(self, kind: str) -> Mapping[str, list[CalibrationQuestion]]:
-        category, names = CATEGORIES[kind]
+        category, names = _CATEGORIES[kind]
         groups: dict[str, list[CalibrationQuestion]] = {name: [] for name in names}
         for question in self.questions:
             groups[category(question["position"])].append(question)
@@ -149,21 +154,21 @@ class Thresholds:
 
     def _enough(self, kind: str) -> bool:
         patients = [len({q["patient"] for q in group}) for group in self._groups(kind).values()]
-        return min(patients) >= max(PATIENTS, patients_needed(self.alpha))
+        return min(patients) >= max(_PATIENTS, patients_needed(self.alpha))
 
     def _quantile(self, questions: Sequence[CalibrationQuestion], name: str, sign: int) -> float:
         patients = [q["patient"] for q in questions]
         return hierarchical_quantile([sign * q[name] for q in questions], patients, self.alpha)
 
 
-CATEGORIES: Mapping[str, tuple[Callable[[float], str], Sequence[str]]] = {
+_CATEGORIES: Mapping[str, tuple[Callable[[float], str], Sequence[str]]] = {
     "band": (band_of, [name for name, _, _ in BANDS]),
     "middle or edge": (lambda p: "middle" if is_middle(p) else "edge", ["middle", "edge"]),
     "record": (lambda p: "record", ["record"]),
 }
 
 
-class RankedByBoth(SemanticArm):
+class _RankedByBoth(SemanticArm):
     """Sentences by the geometric mean of their ranks by BM25 and by MiniLM."""
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
@@ -175,7 +180,7 @@ class RankedByBoth(SemanticArm):
 
 
 @ARMS.register("certain")
-class Certain(RankedByBoth):
+class Certain(_RankedByBoth):
     """Every sentence whose rank is within the threshold of its band; ``k`` is ignored.
 
     ``calibration``: a file of ``python -m core calibrate``; where the program builds the arm and
@@ -190,7 +195,7 @@ class Certain(RankedByBoth):
         self,
         protocol: Protocol,
         calibration: str = "",
-        alpha: float = ALPHA,
+        alpha: float = _ALPHA,
         withdrawn: str = "",
         progress: Progress | None = None,
         embedder: Embedder | None = None,
@@ -214,7 +219,7 @@ class Certain(RankedByBoth):
                 )
 
     @classmethod
-    def check(cls, protocol: Protocol, calibration: str = "", alpha: float = ALPHA) -> None:
+    def check(cls, protocol: Protocol, calibration: str = "", alpha: float = _ALPHA) -> None:
         """Raise what the constructor raises for these options, before a default calibration."""
         cls._check_alpha(alpha)
         locate(cls.needs)
@@ -246,7 +251,7 @@ class Certain(RankedByBoth):
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         scores = self.score(pool, instruction)
         kind, largest = self.thresholds(pool).by_band
-        category, _ = CATEGORIES[kind]
+        category, _ = _CATEGORIES[kind]
         allowed = np.array([largest[category(place)] for place in token_positions(pool)])
         best = top_k(scores, len(scores))
         ranked = best[-scores[best] <= allowed[best]]
@@ -283,3 +288,175 @@ class Certain(RankedByBoth):
         elif selection.cut:
             promise = f"withdrawn: the token budget left out {selection.cut} sentences"
         return dataclasses.replace(selection, trace=(*selection.trace, ("guarantee", promise)))
+
+
+_UNLIKE = 0.01
+"""Patients differ from those of a calibration where the test's p is below this."""
+_TESTED = 200
+"""Most patients of a cohort whose best cosine is compared with a calibration's."""
+_SPLITS = 500
+"""Random halves of the patients for which coverage is computed."""
+_VERSION = "certain-1"
+"""Changed whenever a calibration would hold other numbers."""
+
+
+def calibrate(
+    cohort: Cohort,
+    protocol: Protocol,
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Write a calibration file from a cohort's questions with located evidence.
+
+    It holds numbers and hashes of records, no text. A record that cannot be read is left out.
+    Raises InputError where there is no question with located evidence, MissingModel without MiniLM,
+    OSError where ``path`` cannot be written.
+    """
+    arm = _RankedByBoth(protocol)
+    questions: list[CalibrationQuestion] = []
+    for done, (instruction, evidence, pool) in enumerate(_located(cohort, protocol)):
+        rank = -arm.score(pool, instruction)
+        cosine = arm.cosines(pool, instruction.question)
+        place = token_positions(pool)
+        band = band_of(place[evidence[0]])
+        near = [i for i in evidence if band_of(place[i]) == band]
+        others = np.delete(cosine, evidence)
+        questions.append(
+            {
+                "patient": pool.key[0],
+                "position": float(place[evidence[0]]),
+                "rank": float(rank[near].min()),
+                "best": float(cosine.max()),
+                "best_without": float(others.max()) if len(others) else None,
+            }
+        )
+        if progress is not None:
+            progress(done + 1, len(cohort.instructions))
+    if not questions:
+        raise InputError(
+            f"{cohort.path}: no question has located evidence; mark the evidence of questions on "
+            "page Patient first"
+        )
+    calibration: Calibration = {
+        "format": FORMAT,
+        "cohort": cohort.manifest.name,
+        "model": arm.embedder.id,
+        "protocol": {field: getattr(protocol, field) for field in FIELDS},
+        "questions": questions,
+    }
+    with replacing(path) as fresh:
+        fresh.write_text(json.dumps(calibration, indent=1), "utf-8")
+    return calibration
+
+
+def _located(
+    cohort: Cohort, protocol: Protocol
+) -> Iterator[tuple[Instruction, list[int], Candidates]]:
+    """Each question with located evidence: the places of its evidence sentences among its
+    candidates, in reading order."""
+    cohort = gold_under(cohort, protocol)
+    for instruction in cohort.instructions:
+        try:
+            gold = cohort.gold.get(instruction.id)
+            record = cohort.records[instruction.record_id] if gold and gold.spans else None
+        except DataError:
+            continue
+        if record is None or gold is None:
+            continue
+        pool = candidates(record, instruction.cutoff, protocol)
+        ids = gold_sentence_ids(pool.sentences, gold.spans)
+        places = [i for i, sentence in enumerate(pool.sentences) if sentence.id in ids]
+        if places:
+            yield instruction, places, pool
+
+
+def split_coverage(
+    calibration: Calibration, alpha: float = _ALPHA, splits: int = _SPLITS, seed: int = 42
+) -> dict[str, Any]:
+    """How often the evidence is kept where half of the patients calibrate and half are asked.
+
+    One question of each asked patient is drawn, so that the asked questions are independent.
+    ``coverage`` is the mean over ``splits`` random halves; ``low`` and ``high`` are the exact
+    binomial 95 % interval (Clopper and Pearson) of a share of the whole numbers nearest to the
+    mean. Null where half of the patients are too few for a threshold.
+    """
+    by_patient: dict[str, list[CalibrationQuestion]] = {}
+    for question in calibration["questions"]:
+        by_patient.setdefault(question["patient"], []).append(question)
+    patients = list(by_patient)
+    facts: dict[str, Any] = {
+        "questions": len(calibration["questions"]),
+        "patients": len(patients),
+        "alpha": alpha,
+        "splits": splits,
+        "coverage": None,
+    }
+    half, asked = len(patients) // 2, len(patients) - len(patients) // 2
+    if half < patients_needed(alpha):
+        return facts
+    from scipy.stats import binomtest
+
+    rng = np.random.default_rng(seed)
+    covered = 0
+    for _ in range(splits):
+        order = rng.permutation(len(patients))
+        calibrating = [q for i in order[:half] for q in by_patient[patients[i]]]
+        thresholds = Thresholds(calibrating, alpha)
+        for i in order[half:]:
+            questions = by_patient[patients[i]]
+            covered += thresholds.keeps(questions[rng.integers(len(questions))])
+    coverage = covered / (splits * asked)
+    interval = binomtest(round(coverage * asked), asked).proportion_ci(0.95, "exact")
+    return facts | {
+        "coverage": coverage,
+        "low": float(interval.low),
+        "high": float(interval.high),
+    }
+
+
+def own_calibration(cohort: Cohort, protocol: Protocol) -> Path:
+    """The calibration file of a cohort in the cache, made once for its files and protocol."""
+    values = repr([getattr(protocol, field) for field in (*FIELDS, "locate", "locate_threshold")])
+    name = digest(_VERSION, values, content_digest(Path(cohort.path)))[:16]
+    path = settings.cache_folder() / "calibrations" / f"{name}.json"
+    if not path.exists():
+        with exclusive(path.with_suffix(".lock")):
+            if not path.exists():
+                calibrate(cohort, protocol, path)
+    return path
+
+
+def withdrawn(cohort: Cohort, protocol: Protocol, path: Path) -> str:
+    """Why a calibration's guarantee does not hold for a cohort; "" where nothing speaks against it.
+
+    The best cosine of the first question of each patient is compared with the calibration's
+    (Kolmogorov and Smirnov's test for two samples), for up to :data:`_TESTED` patients who are not
+    among the calibration's.
+    """
+    calibration = read_calibration(path)
+    known: dict[str, float] = {}
+    for question in calibration["questions"]:
+        known.setdefault(question["patient"], question["best"])
+    arm, new = _RankedByBoth(protocol), dict[str, float]()
+    for instruction in cohort.instructions:
+        if len(new) == _TESTED:
+            break
+        try:
+            record = cohort.records[instruction.record_id]
+        except DataError:
+            continue
+        pool = candidates(record, instruction.cutoff, protocol)
+        if record.digest not in known and record.digest not in new and pool.sentences:
+            new[record.digest] = float(arm.cosines(pool, instruction.question).max())
+    if not new:
+        return ""
+    from scipy.stats import ks_2samp
+
+    compared: Any = ks_2samp(list(known.values()), list(new.values()))
+    p = float(compared.pvalue)
+    if p >= _UNLIKE:
+        return ""
+    return (
+        f"the best cosine of {len(new)} patients is unlike that of the {len(known)} of the "
+        f"calibration (Kolmogorov-Smirnov p = {p:.1g})"
+    )

@@ -11,9 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores, Trace, top_k
-from core.arms.bm25_family import index_of
-from core.arms.candidates import Candidates, Positions
+from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace, index_of, top_k
 from core.embedding.pairs import RELEVANCE, relevance, shared
 from core.protocol import Protocol
 from core.text import words

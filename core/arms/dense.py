@@ -6,8 +6,7 @@ PROTOCOL, Arms: all-MiniLM-L6-v2, cosine. Each sentence is embedded once ever (c
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.base import Scores
-from core.arms.candidates import Candidates
+from core.arms.base import Candidates, Scores
 from core.arms.semantic import SemanticArm
 from core.types import Instruction
 

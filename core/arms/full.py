@@ -14,8 +14,7 @@ import dataclasses
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores, Trace
-from core.arms.candidates import Candidates, Positions
+from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace
 from core.errors import InputError
 from core.protocol import Protocol
 from core.types import Budget, Instruction, Record, Selection

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import Scores
-from core.arms.bm25_family import index_of
-from core.arms.candidates import Candidates
+from core.arms.base import Candidates, Scores, index_of
 from core.arms.semantic import SemanticArm
 from core.stats.ranking import reciprocal_ranks
 from core.text import words

@@ -4,28 +4,112 @@ PROTOCOL, Arms. Nothing of the record is kept word for word, so no sentence coun
 what a summary holds of the evidence is not known. Summaries that the prompt cannot hold are
 folded into summaries of summaries until it can, whatever the record's length; under the
 published ``map_reduce = "flat"`` they are not, and the prompt loses its end at about 50 chunks.
+
+A summary does not depend on the question it will serve, so other questions on the record and a
+resumed run find it on disk. Its key is the reader's ``identity`` (what its answers depend on) and
+the prompt. A reader without an ``identity`` is called again by every process.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from hashlib import blake2b
 from itertools import pairwise
+from pathlib import Path
 from typing import ClassVar
 
+from core import config as settings
 from core.arms import ARMS
-from core.arms.candidates import Candidates, candidates
-from core.arms.summaries import Summaries, Summary
-from core.errors import InputError
-from core.interfaces import Reader
+from core.arms.base import Candidates, candidates
+from core.errors import InputError, WorkFailed
+from core.interfaces import Reader, read_each
 from core.protocol import Protocol
+from core.storage.files import replacing
 from core.text import count_tokens
 from core.text.prompt import body, build_prompt, day, frame_of, line_text
-from core.types import Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
+from core.types import Answer, Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
 
-CHUNK = 30
+_LOG = logging.getLogger("midchart.summaries")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A reader's summary, with its input and output tokens."""
+
+    text: str
+    prompt_tokens: int
+    output_tokens: int
+
+
+def _digest(*parts: str) -> str:
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class _Summaries:
+    """The summaries of one reader; ``asked`` counts the prompts that it read."""
+
+    def __init__(self, reader: Reader, protocol: Protocol) -> None:
+        self.reader, self.asked = reader, 0
+        self._known: dict[str, Summary] = {}
+        identity: str = getattr(reader, "identity", "")
+        self._folder: Path | None = None
+        if identity:
+            digest = _digest(reader.name, identity, str(protocol.answer_tokens))
+            self._folder = settings.cache_folder() / "summaries" / digest
+
+    def of(self, prompts: Sequence[Prompt]) -> list[Summary]:
+        """A summary for each prompt; equal prompts are asked once.
+
+        Raises WorkFailed where the reader fails; what it wrote before is kept.
+        """
+        keys = [_digest(prompt.text) for prompt in prompts]
+        missing = {
+            key: prompt
+            for key, prompt in zip(keys, prompts, strict=True)
+            if key not in self._known and not self._find(key)
+        }
+        reason = "the reader gave none"
+        todo = list(missing.items())
+        with closing(read_each(self.reader, [prompt for _, prompt in todo])) as answers:
+            for index, answer in answers:
+                self.asked += 1
+                if answer.status == "ok":
+                    self._keep(todo[index][0], answer, todo[index][1])
+                else:
+                    reason = answer.reason or "no reason was given"
+        lacking = sum(key not in self._known for key, _ in todo)
+        if lacking:
+            raise WorkFailed(f"{lacking} of {len(keys)} summaries failed: {reason}")
+        return [self._known[key] for key in keys]
+
+    def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
+        tokens = answer.prompt_tokens or prompt.tokens
+        self._known[key] = Summary(answer.text.strip(), tokens, answer.output_tokens)
+        if self._folder is not None:
+            with replacing(self._folder / f"{key}.json") as fresh:
+                fresh.write_text(json.dumps(asdict(self._known[key])), encoding="ascii")
+
+    def _find(self, key: str) -> bool:
+        """Whether the summary is on disk; if so, it is loaded."""
+        path = self._folder / f"{key}.json" if self._folder is not None else None
+        if path is None or not path.is_file():
+            return False
+        try:
+            self._known[key] = Summary(**json.loads(path.read_text(encoding="ascii")))
+        except (ValueError, TypeError):
+            _LOG.warning("%s is corrupt; the summary is requested again", path)
+            return False
+        return True
+
+
+_CHUNK = 30
 """Events of a chunk (PROTOCOL, Arms)."""
 FILL = 0.9
 """Target share of the prompt when folding: summaries differ in length; repeating costs more."""
@@ -75,7 +159,7 @@ class MapReduce:
     by_relevance: ClassVar[bool] = False
 
     def __init__(
-        self, protocol: Protocol, reader: Reader | None = None, events: int = CHUNK
+        self, protocol: Protocol, reader: Reader | None = None, events: int = _CHUNK
     ) -> None:
         self.check(protocol, events)
         if reader is None:
@@ -89,10 +173,10 @@ class MapReduce:
                 "of its own, so it cannot summarise"
             )
         self.protocol, self.reader, self.events = protocol, reader, events
-        self._summaries = Summaries(reader, protocol)
+        self._summaries = _Summaries(reader, protocol)
 
     @classmethod
-    def check(cls, protocol: Protocol, events: int = CHUNK) -> None:
+    def check(cls, protocol: Protocol, events: int = _CHUNK) -> None:
         """Raise InputError for an invalid size of chunk."""
         if type(events) is not int or events < 1:
             raise InputError(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import Scores
-from core.arms.candidates import Candidates, Positions
+from core.arms.base import Candidates, Positions, Scores
 from core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
 from core.embedding.embedder import cosines
 from core.types import Instruction

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores, top_k
+from core.arms.base import Candidates, Positions, ScoredArm, Scores, candidates, top_k
 from core.arms.bm25 import BM25
-from core.arms.candidates import Candidates, Positions, candidates
 from core.errors import InputError
 from core.protocol import Protocol
 from core.types import Budget, Instruction, Record, Selection, Span

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores, Trace
-from core.arms.candidates import Candidates, candidates
+from core.arms.base import Candidates, ScoredArm, Scores, Trace, candidates
 from core.errors import MissingModel, UnknownName
 from core.gate.checkpoint import CARD, Gate, load_gate
 from core.gate.examples import hashing_of

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.base import Scores, Trace
-from core.arms.candidates import Candidates, candidates
+from core.arms.base import Candidates, Scores, Trace, candidates
 from core.arms.semantic import SemanticArm
 from core.embedding.embedder import Embedder
 from core.errors import MissingModel, UnknownName

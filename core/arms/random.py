@@ -11,8 +11,7 @@ from hashlib import blake2b
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores
-from core.arms.candidates import Candidates
+from core.arms.base import Candidates, ScoredArm, Scores
 from core.types import Instruction
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, top_k
-from core.arms.candidates import candidates
+from core.arms.base import ScoredArm, candidates, top_k
 from core.errors import InputError, MidchartError
 from core.interfaces import Arm
 from core.protocol import Protocol

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import ScoredArm, Scores, Trace
-from core.arms.candidates import Candidates, Positions
+from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace
 from core.embedding.embedder import Embedder, cosines, shared
 from core.protocol import Protocol
 from core.storage.lru import LRU

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, Scores
-from core.arms.candidates import Candidates
+from core.arms.base import Candidates, ScoredArm, Scores
 from core.types import Instruction
 
 

@@ -40,7 +40,7 @@ class CallFailed(WorkFailed):
         self.billed, self.unreachable = billed, unreachable
 
 
-def retry_after(headers: Any) -> float | None:
+def _retry_after(headers: Any) -> float | None:
     """Seconds that a response's ``retry-after-ms`` or ``retry-after`` header asks to wait."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         text = headers.get(name)
@@ -110,7 +110,7 @@ def call_failure(error: BaseException, service: str) -> CallFailed:
         words = _STATUS.get(status, "has an error of its own" if status > 500 else "refuses")
         retryable = status in _RETRYABLE or (status >= 500 and status not in (501, 505))
         headers = getattr(getattr(error, "response", None), "headers", {})
-        wait_s = retry_after(headers) if retryable else None
+        wait_s = _retry_after(headers) if retryable else None
         return CallFailed(f"{service} {words} (status {status})", retryable, wait_s)
     names = {cls.__name__ for cls in type(error).__mro__}
     if names & {"APITimeoutError", "TimeoutException"} or isinstance(error, TimeoutError):
@@ -169,13 +169,13 @@ def _error_type(error: BaseException) -> str:
 
 A = TypeVar("A")
 B = TypeVar("B")
-UNREACHABLE_LIMIT = 3
+_UNREACHABLE_LIMIT = 3
 """Unreachable calls in a row after which further ones are not retried."""
-POLL_S = 1.0
+_POLL_S = 1.0
 """Seconds between two calls of ``poll`` while a result is awaited."""
 
 
-class Abandoned(WorkFailed):
+class _Abandoned(WorkFailed):
     """The caller was stopped before the call succeeded."""
 
 
@@ -226,7 +226,7 @@ class Caller:
                 if not failed.retryable:
                     raise
                 if failed.unreachable and (
-                    tried == retries or self._unreachable >= UNREACHABLE_LIMIT
+                    tried == retries or self._unreachable >= _UNREACHABLE_LIMIT
                 ):
                     self._unreachable += 1
                     raise CallFailed(str(failed), unreachable=True) from None
@@ -256,7 +256,7 @@ class Caller:
 
     def _pause(self, seconds: float) -> None:
         if self.stop.wait(max(seconds, 0.0)):
-            raise Abandoned("the run was stopped")
+            raise _Abandoned("the run was stopped")
 
 
 def map_concurrently(
@@ -304,7 +304,7 @@ def map_concurrently(
 def _next(ready: queue.SimpleQueue[B], poll: Callable[[], None]) -> B:
     while True:
         try:
-            return ready.get(timeout=POLL_S)
+            return ready.get(timeout=_POLL_S)
         except queue.Empty:
             poll()
 

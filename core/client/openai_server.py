@@ -3,16 +3,22 @@
 Decoding is greedy. A finished ChatML prompt goes to ``/v1/completions`` unchanged; a server without
 that path gets the same system and user text through ``/v1/chat/completions``. What a server sends
 is validated, never trusted.
+
+Tokens are counted with the model's tokenizer on this machine (``tokenizer.json`` in a folder of the
+models folder) exactly; otherwise an upper estimate for today's byte-pair tokenizers on clinical
+text, so that a prompt that is estimated to fit does fit.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal
 
+from core import config as settings
 from core.client.calls import (
     CallFailed,
     broken_response,
@@ -23,18 +29,18 @@ from core.client.calls import (
 )
 from core.config import Secret
 from core.egress import Permit
-from core.errors import InputError
+from core.errors import InputError, MissingModel
 from core.text.prompt import HEAD, TAIL
 
-Endpoint = Literal["completions", "chat"]
-TOP = 20
+_Endpoint = Literal["completions", "chat"]
+_TOP = 20
 """Most probable tokens that a server is asked for: as many as OpenAI's own API reports."""
 _USER = "<|im_start|>user\n"
 _SYSTEM = "<|im_start|>system\n"
 _END = "<|im_end|>"
 
 
-class NoSuchPath(CallFailed):
+class _NoSuchPath(CallFailed):
     """The server does not know the path, or the model: both answer 404."""
 
 
@@ -45,7 +51,7 @@ class Reply:
     text: str
     prompt_tokens: int
     output_tokens: int
-    path: Endpoint
+    path: _Endpoint
 
 
 class OpenAIServer:
@@ -59,7 +65,7 @@ class OpenAIServer:
     ) -> None:
         self.permit, self.model, self.timeout_s = permit, model, timeout_s
         self.service = f"the server at {permit.address.host}"
-        self.path: Endpoint = "chat" if path == "chat" else "completions"
+        self.path: _Endpoint = "chat" if path == "chat" else "completions"
         self._fixed = path != "auto"
         self._key = key
         self._lock = threading.Lock()
@@ -96,10 +102,10 @@ class OpenAIServer:
             try:
                 create = self._open().completions.create
                 return self._ask(create, "completions", prompt=prompt, max_tokens=tokens)[0]
-            except NoSuchPath:
+            except _NoSuchPath:
                 if self._fixed:
                     raise
-        reply = self.chat(chat_messages(prompt), tokens)
+        reply = self.chat(_chat_messages(prompt), tokens)
         self.path = "chat"
         return reply
 
@@ -107,7 +113,7 @@ class OpenAIServer:
         """The most probable of ``letters`` as the first token of an answer; raises CallFailed."""
         try:
             reply, probable = self._first_tokens(prompt)
-        except NoSuchPath:
+        except _NoSuchPath:
             if self._fixed:
                 raise
             self.path = "chat"
@@ -127,13 +133,13 @@ class OpenAIServer:
         """A reply of one token, and the most probable tokens in its place."""
         client = self._open()
         if self.path == "chat":
-            create, request = client.chat.completions.create, {"messages": chat_messages(prompt)}
-            more: dict[str, Any] = {"max_tokens": 1, "logprobs": True, "top_logprobs": TOP}
+            create, request = client.chat.completions.create, {"messages": _chat_messages(prompt)}
+            more: dict[str, Any] = {"max_tokens": 1, "logprobs": True, "top_logprobs": _TOP}
             reply, response = self._ask(create, "chat", **request, **more)
             return reply, _first_chat_token(response)
         create = client.completions.create
         reply, response = self._ask(
-            create, "completions", prompt=prompt, max_tokens=1, logprobs=TOP
+            create, "completions", prompt=prompt, max_tokens=1, logprobs=_TOP
         )
         return reply, _first_completion_token(response)
 
@@ -168,7 +174,9 @@ class OpenAIServer:
         create = self._open().chat.completions.create
         return self._ask(create, "chat", messages=messages, max_tokens=tokens)[0]
 
-    def _ask(self, create: Callable[..., Any], path: Endpoint, **request: Any) -> tuple[Reply, Any]:
+    def _ask(
+        self, create: Callable[..., Any], path: _Endpoint, **request: Any
+    ) -> tuple[Reply, Any]:
         """A reply and the response it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
@@ -179,15 +187,15 @@ class OpenAIServer:
             if self._penalty:
                 try:
                     response = create(**request, extra_body={"repetition_penalty": 1.0})
-                    return read_response(response, self.service, path), response
+                    return _read_response(response, self.service, path), response
                 except Exception as error:
                     if not _rejects_penalty(error):
                         raise
                     self._penalty = False
             response = create(**request)
-            return read_response(response, self.service, path), response
+            return _read_response(response, self.service, path), response
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise openai_failure(error, self.service) from None
+            raise _openai_failure(error, self.service) from None
 
     def window(self) -> int:
         """The longest prompt and answer of the model in tokens, as the server reports it.
@@ -197,7 +205,7 @@ class OpenAIServer:
         try:
             models: Any = getattr(self._open().models.list(), "data", None)
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise openai_failure(error, self.service) from None
+            raise _openai_failure(error, self.service) from None
         if not isinstance(models, list):
             raise broken_response(self.service)
         for model in models:
@@ -230,7 +238,7 @@ def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
     return {t: v for t, v in pairs if isinstance(t, str) and isinstance(v, int | float)}
 
 
-def chat_messages(prompt: str) -> list[dict[str, str]]:
+def _chat_messages(prompt: str) -> list[dict[str, str]]:
     """The system and user text of a finished ChatML prompt.
 
     Raises CallFailed for a prompt that was cut on the right: a chat server would close its frame.
@@ -245,7 +253,7 @@ def chat_messages(prompt: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def read_response(response: Any, service: str, path: Endpoint) -> Reply:
+def _read_response(response: Any, service: str, path: _Endpoint) -> Reply:
     """A completion or chat completion; raises CallFailed for any other form."""
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
@@ -260,12 +268,12 @@ def read_response(response: Any, service: str, path: Endpoint) -> Reply:
     return Reply(text, read, written, path)
 
 
-def openai_failure(error: Exception, service: str) -> CallFailed:
+def _openai_failure(error: Exception, service: str) -> CallFailed:
     """An error of the client as a CallFailed; its body is inspected and never passed on."""
     failed = call_failure(error, service)
     status = getattr(error, "status_code", None)
     if status in (404, 405, 501):
-        return NoSuchPath(str(failed))
+        return _NoSuchPath(str(failed))
     body = error_body(error)
     too_long = ("context length", "context_length", "too long", "maximum length", "max_model")
     if status == 400 and any(phrase in body for phrase in too_long):
@@ -276,3 +284,44 @@ def openai_failure(error: Exception, service: str) -> CallFailed:
 def _rejects_penalty(error: Exception) -> bool:
     status = getattr(error, "status_code", 0)
     return status in (400, 422) and "repetition_penalty" in error_body(error)
+
+
+_PIECE = re.compile(r"[A-Za-z]+|\s+|[^A-Za-z\s]")
+LETTERS = 3
+"""Letters of a token of a rare word; common words are one token whatever their length."""
+
+
+def cautious(text: str) -> int:
+    """An upper estimate of the tokens of ``text``.
+
+    Digits and punctuation marks count one, a run of letters one for each three, line breaks and
+    runs of spaces one, any other character its bytes in UTF-8 (the maximum of a tokenizer with
+    byte fallback).
+    """
+    total = 0
+    for piece in _PIECE.findall(text):
+        if piece.isspace():
+            total += max(piece.count("\n"), int(len(piece) > 1))
+        elif piece.isascii() and piece.isalpha():
+            total += -(-len(piece) // LETTERS)
+        else:
+            total += len(piece.encode("utf-8", "replace"))
+    return total
+
+
+def counter(tokenizer: str) -> Callable[[str], int]:
+    """The token count of the tokenizer of that name, or :func:`cautious` for an empty name.
+
+    Raises InputError for a name that is not a folder's, MissingModel where it is not installed.
+    """
+    if not tokenizer:
+        return cautious
+    if tokenizer in (".", "..") or "/" in tokenizer or "\\" in tokenizer:
+        raise InputError("'tokenizer' names a folder of the models folder, not a path")
+    file = settings.models_folder() / tokenizer / "tokenizer.json"
+    if not file.is_file():
+        raise MissingModel(f"there is no tokenizer at {file}; put the model's tokenizer.json there")
+    from tokenizers import Tokenizer
+
+    built = Tokenizer.from_file(str(file))
+    return lambda text: len(built.encode(text, add_special_tokens=False).ids)

@@ -45,8 +45,7 @@ from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.schemas import SELECTIONS, SEMANTIC, entry_text, item_of
 from core.stats.intervals import cluster_totals, clustered_intervals, ratio
 from core.stats.paired import reported_interval, share_floor, share_interval
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.text.prompt import limited, limits
 from core.types import Cohort, Instruction, Selection
 

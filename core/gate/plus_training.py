@@ -28,8 +28,7 @@ from core.gate.plus import (
     RecordWords,
 )
 from core.training import require_finite
-from core.training.repeatable import epoch_order, forked_rng
-from core.training.trainer import Trainer
+from core.training.trainer import Trainer, epoch_order, forked_rng
 
 
 class PlusModel(nn.Module):

@@ -31,8 +31,7 @@ from core.gate.examples import Pairs
 from core.gate.measures import auroc
 from core.gate.ngrams import bags
 from core.training import require_finite
-from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
-from core.training.trainer import Trainer
+from core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
 
 class GateModel(nn.Module):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from core.judges import JUDGES
 from core.judges.rules import is_refusal, no_answer
 from core.protocol import Protocol
-from core.text.options import LETTERS, chosen_option, correct_option
+from core.text.prompt import LETTERS, chosen_option, correct_option
 from core.types import Answer, Gold, Instruction, Verdict
 
 

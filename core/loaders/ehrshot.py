@@ -34,10 +34,9 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from core.sequences.build import RawTable
-from core.sequences.duck import sql_files
-from core.sequences.labels import LabelRows
-from core.storage.query import literal
+from core.sequences.build import RawTable, sql_files
+from core.sequences.store import LabelRows
+from core.storage.rows import literal
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"

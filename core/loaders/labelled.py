@@ -22,10 +22,8 @@ from core import config as settings
 from core.errors import DataError, UnknownName
 from core.loaders.files import LoadLog, data_error, read_unchanged
 from core.loaders.records import Entry, build_record
-from core.sequences.build import RawTable, build_store, store_folder
-from core.sequences.duck import connect, describe_error
-from core.sequences.labels import LabelRows, Labels, match_labels, split_codes
-from core.sequences.store import NO_TIME, EventStore
+from core.sequences.build import RawTable, build_store, connect, describe_error, store_folder
+from core.sequences.store import NO_TIME, EventStore, LabelRows, Labels, match_labels, split_codes
 from core.types import Cohort, LabelCount, Record
 
 SMALL = 300 << 20

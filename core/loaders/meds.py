@@ -29,10 +29,8 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from core.sequences.build import RawTable
-from core.sequences.duck import columns, describe_error, sql_files
-from core.sequences.labels import LabelRows
-from core.sequences.store import SPLITS
+from core.sequences.build import RawTable, columns, describe_error, sql_files
+from core.sequences.store import SPLITS, LabelRows
 
 Types = dict[str, str]
 """Column → DuckDB type."""

@@ -39,9 +39,9 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from core.sequences.duck import connect, describe_error, sql_files
+from core.sequences.build import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
-from core.storage.query import literal
+from core.storage.rows import literal
 from core.types import Record
 
 MOST_ZIP_FILES = 10_000

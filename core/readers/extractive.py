@@ -20,8 +20,7 @@ from core.errors import InputError
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
-from core.text.options import option_text
-from core.text.prompt import HEAD, MIDDLE, NOT_DOCUMENTED, TAIL
+from core.text.prompt import HEAD, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
 from core.types import Answer, Prompt
 from core.weights import MINILM
 

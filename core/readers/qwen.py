@@ -31,7 +31,7 @@ from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.local_batches import Tree, tree
 from core.text import one_line
-from core.text.options import LETTERS, option_text
+from core.text.prompt import LETTERS, option_text
 from core.types import Answer, Prompt
 
 _DEFAULT = "Qwen2.5-7B-Instruct"

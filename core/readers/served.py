@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.client.calls import Caller, CallFailed, RetryPolicy, map_concurrently
-from core.client.openai_server import OpenAIServer, Reply
-from core.client.token_estimate import counter
+from core.client.openai_server import OpenAIServer, Reply, counter
 from core.egress import CLOSED, Gate, read_address
 from core.errors import InputError, MidchartError
 from core.options import Configurable, Count, Options, Whole
@@ -25,7 +24,7 @@ from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.qwen import Choose
 from core.text import one_line
-from core.text.options import LETTERS, option_text
+from core.text.prompt import LETTERS, option_text
 from core.types import Answer, Prompt
 
 KEY = "MIDCHART_SERVED_KEY"
@@ -58,7 +57,7 @@ class ServedOptions(Options):
     letter of an option by the server's log-probabilities; "likelihood": the option whose text has
     the largest log-likelihood per character after the prompt (needs the path completions)."""
     tokenizer: str = ""
-    """Folder of a tokenizer in the models folder (:mod:`core.client.token_estimate`)."""
+    """Folder of a tokenizer in the models folder (:mod:`core.client.openai_server`)."""
 
 
 @READERS.register("served")

@@ -40,7 +40,7 @@ from core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_
 from core.runs.status import state_of
 from core.storage.files import use_ordinary_mode
 from core.storage.jsonl import add_line, read_lines
-from core.storage.query import Schema, query
+from core.storage.rows import Schema, query
 
 # A run's report as one self-contained HTML file without scripts.
 

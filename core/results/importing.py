@@ -46,9 +46,8 @@ from core.runs.schemas import (
     conditions,
 )
 from core.storage.archives import UntrustedZip
-from core.storage.damage import check_rows
 from core.storage.files import sync_folder, writing
-from core.storage.query import Schema, query, quoted
+from core.storage.rows import Schema, check_rows, query, quoted
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"

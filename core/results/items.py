@@ -14,8 +14,7 @@ from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
 from core.runs.status import status
-from core.storage.query import literal
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, literal
 from core.types import Cohort
 
 Row = dict[str, Any]

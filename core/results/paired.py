@@ -32,8 +32,7 @@ from core.stats.paired import (
     reported_interval,
     smallest_difference,
 )
-from core.storage.query import literal
-from core.storage.rows import Ask
+from core.storage.rows import Ask, literal
 
 POWER, ALPHA = 0.8, 0.05
 Floats = NDArray[np.float64]

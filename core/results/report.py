@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataError, InputError, UnknownName
+from core.format import write_sheet
 from core.loaders.check import position_in_words
 from core.parsing import read_json, user_path
 from core.results.reviews import reviewers_of, reviews_of
@@ -21,11 +22,8 @@ from core.runs.experiment import EXPERIMENTS, Table
 from core.runs.gate_checkpoints import seen_patients
 from core.runs.plan import BUFFER_ALONE, Plan
 from core.runs.status import status
-from core.storage.csv import write_sheet
-from core.storage.damage import damage_warnings
 from core.storage.files import use_ordinary_mode
-from core.storage.query import literal
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, damage_warnings, literal
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
 # on. This holds for every arm; patients that a gate has seen (core.runs.gate_checkpoints) are

@@ -27,8 +27,7 @@ from core.runs.plan import ArmConfig, Plan
 from core.runs.schemas import LOCATION, UNLOCATED
 from core.stats.intervals import Interval, bootstrap_proportion, clustered_wilson, wilson_interval
 from core.stats.paired import reported_interval
-from core.storage.query import Schema, literal
-from core.storage.rows import Ask, RowStore, snapshot
+from core.storage.rows import Ask, RowStore, Schema, literal, snapshot
 from core.types import BANDS, Outcome
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")

@@ -33,7 +33,7 @@ from core.runs.job import Job, Stopped, reason_of
 from core.runs.plan import Plan
 from core.runs.planner import chosen, destinations, open_source, permit
 from core.storage.files import protect_new_files
-from core.storage.query import Schema, literal
+from core.storage.rows import Schema, literal
 
 # Where a run is done, as the command line says it: "" is here, by the run's own worker. "ray"
 # starts a Ray that serves this run alone, listens on loopback and uses all of this machine.

@@ -13,8 +13,7 @@ from itertools import chain, groupby
 from operator import and_, attrgetter
 from typing import Any
 
-from core.arms.bm25_family import index_of
-from core.arms.candidates import Candidates, candidates
+from core.arms.base import Candidates, candidates, index_of
 from core.embedding.pairs import Entailment
 from core.loaders.gold import SourceCheck, check_with_source, location_columns
 from core.protocol import Protocol

@@ -17,8 +17,7 @@ from core.protocol import Protocol
 from core.registry import Registry
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.types import Cohort, Instruction
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def arm_options(
     if name in DEFAULT_GATES and not filled.get("gate"):
         filled["gate"] = str(DEFAULT_GATES[name](protocol))
     if name == "certain" and cohort is not None:
-        from core.arms.calibration import own_calibration, withdrawn
+        from core.arms.certain import own_calibration, withdrawn
 
         if not filled.get("calibration"):
             filled["calibration"] = str(own_calibration(cohort, protocol))

@@ -26,7 +26,7 @@ from core.registry import Registry
 from core.runs.gate_checkpoints import PINNED, arm_options, pin
 from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
 from core.runs.schemas import blank
-from core.storage.query import Schema
+from core.storage.rows import Schema
 from core.types import Cohort, Instruction, Span
 
 T = TypeVar("T")

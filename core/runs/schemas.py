@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from core.judges.rules import FAILURE_KINDS
 from core.provenance import digest
 from core.runs.plan import ArmConfig, Plan
-from core.storage.query import Schema, literal
+from core.storage.rows import Schema, literal
 from core.types import BANDS, Outcome, Selection
 
 LONGEST_NAME = 1_000

@@ -23,11 +23,9 @@ from core.parsing import read_document
 from core.runs.directory import RESTORE, RunDirectory, find_run, run_ids, waiting, write_json
 from core.runs.experiment import EXPERIMENTS
 from core.runs.schemas import EVENT, IMPORTED
-from core.storage.damage import damage_warnings
 from core.storage.files import writing
 from core.storage.lock import is_locked
-from core.storage.query import literal
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, damage_warnings, literal
 
 AT_WORK = ("running", "cancelling")
 ACTIVE = (*AT_WORK, "queued")

@@ -28,10 +28,9 @@ from core.runs.planner import (
     preflight,
 )
 from core.runs.process import GPU, tick, wanted
-from core.storage.damage import damage_warnings
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock
-from core.storage.rows import LineWriter
+from core.storage.rows import LineWriter, damage_warnings
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""

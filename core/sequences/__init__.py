@@ -3,5 +3,5 @@
 Tens of millions of coded events do not go through :class:`core.types.Record`; they are read once
 into sorted columns (:mod:`core.sequences.build`), opened as memory maps
 (:mod:`core.sequences.store`), and cut into the last events before each label at once
-(:mod:`core.sequences.gather`).
+(:mod:`core.sequences.store`).
 """

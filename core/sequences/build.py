@@ -25,18 +25,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError
-from core.sequences.duck import connect, describe_error
 from core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from core.storage.lock import exclusive
-from core.storage.query import literal
+from core.storage.rows import literal, quoted
+
+
+def connect(
+    file: Path | None = None, memory: str = "1GB", spill: Path | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A database in ``file`` (in memory where None) that takes at most ``memory``."""
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "memory_limit": memory,
+        "preserve_insertion_order": True,
+    }
+    if spill is not None:
+        config["temp_directory"] = str(spill)
+    return duckdb.connect(":memory:" if file is None else str(file), config=config)
+
+
+def columns(sql: str) -> dict[str, NDArray[Any]]:
+    """The rows of a query as arrays by column; masked where null."""
+    base = connect()
+    try:
+        return {name: np.ma.asarray(c) for name, c in base.execute(sql).fetchnumpy().items()}
+    finally:
+        base.close()
+
+
+def describe_error(error: duckdb.Error) -> str:
+    """The class of a DuckDB error, without its text, which may quote rows."""
+    kind = type(error).__name__.removesuffix("Exception")
+    return f"DuckDB could not read it ({kind} error)"
+
+
+def sql_files(files: Sequence[Path]) -> str:
+    """Paths as an SQL list that DuckDB takes for these files, not for patterns."""
+    return "[" + ", ".join(map(quoted, files)) + "]"
+
 
 GROUP = 2_000_000
 """Rows ordered at a time; a patient with more is a group."""
-HEAD = 1 << 16
-STEPS = 1000
+_HEAD = 1 << 16
+_STEPS = 1000
 """Progress is reported in thousandths."""
 Progress = Callable[[int, int], None]
-Problem = tuple[str, int | None, str]
+_Problem = tuple[str, int | None, str]
 """File, line and reason of something left out."""
 
 
@@ -66,9 +101,9 @@ def store_folder(cache: Path, source: RawTable) -> Path:
         stat = file.stat()
         key.update(f"{file.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
         with file.open("rb") as opened:
-            key.update(opened.read(HEAD))
-            opened.seek(max(0, stat.st_size - HEAD))
-            key.update(opened.read(HEAD))
+            key.update(opened.read(_HEAD))
+            opened.seek(max(0, stat.st_size - _HEAD))
+            key.update(opened.read(_HEAD))
     return cache / "events" / key.hexdigest()
 
 
@@ -128,7 +163,7 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
         while not done.wait(0.5):
             with suppress(duckdb.Error):  # no query is running
                 share = float(base.query_progress())
-                progress(max(0, min(STEPS // 2, int(share / 200 * STEPS))), STEPS)
+                progress(max(0, min(_STEPS // 2, int(share / 200 * _STEPS))), _STEPS)
 
     # DuckDB measures progress only with a progress bar, which need not be printed.
     for setting in ("enable_progress_bar=true", "enable_progress_bar_print=false"):
@@ -143,7 +178,7 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
         watcher.join()
 
 
-def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[Problem]:
+def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[_Problem]:
     """Deletes invalid rows; counts them by reason, with the position of the first."""
     reasons = [
         ("p IS NULL", "have no patient id that is a whole number"),
@@ -152,7 +187,7 @@ def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[Problem
     ]
     if source.time_needed:
         reasons.append(("t IS NULL", "have no time"))
-    problems: list[Problem] = []
+    problems: list[_Problem] = []
     malformed: list[int] = []
     if source.csv:
         query = "SELECT DISTINCT line FROM reject_errors ORDER BY line"
@@ -233,20 +268,20 @@ def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> 
         low, high = int(offsets[begin]), int(offsets[end])
         for name, array in arrays.items():
             array[low:high] = rows[name]
-        cube += position_counts(
+        cube += _position_counts(
             np.asarray(rows["code"]),
             np.asarray(rows["time"]),
             offsets[begin : end + 1] - low,
             codes,
         )
-        progress(STEPS // 2 + STEPS // 2 * high // total, STEPS)
+        progress(_STEPS // 2 + _STEPS // 2 * high // total, _STEPS)
     for array in arrays.values():
         if isinstance(array, np.memmap):
             array.flush()
     for name, array in (("patients", patients), ("offsets", offsets), ("cube", cube)):
         np.save(fresh / f"{name}.npy", array)
     if not total:
-        progress(STEPS, STEPS)
+        progress(_STEPS, _STEPS)
 
 
 def _columns(fresh: Path, total: int) -> dict[str, Any]:
@@ -272,7 +307,7 @@ def _deciles(
     return np.minimum(digits - 1, digits * part // np.maximum(total, 1))
 
 
-def position_counts(
+def _position_counts(
     code: NDArray[np.int32], time: NDArray[np.int64], offsets: NDArray[np.int64], codes: int
 ) -> NDArray[np.int64]:
     """Counts by decile and code, int64 [2, 10, codes + 1]: plane 0 by order, plane 1 by time.

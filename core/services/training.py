@@ -74,7 +74,7 @@ def make_calibration(
     ``out`` is the file to write; it holds numbers and hashes of records, no text. Raises InputError
     where no question has located evidence, or where the file cannot be written.
     """
-    from core.arms.calibration import calibrate, split_coverage
+    from core.arms.certain import calibrate, split_coverage
 
     cohort = open_data(data)
     path = user_path(out)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import InputError, UnknownName
+from core.format import inert
 from core.identity import person
 from core.judges.rules import is_refusal
 from core.loaders.gold import gold_under
@@ -40,10 +41,8 @@ from core.runs.plan import Plan
 from core.runs.status import status
 from core.services.cohorts import open_data
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
-from core.storage.csv import inert
 from core.storage.jsonl import add_line
-from core.storage.query import literal
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, literal
 from core.text import event_text, sentences
 from core.text.evidence import gold_sentence_ids
 from core.text.prompt import NOT_DOCUMENTED

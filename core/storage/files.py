@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import InputError
 
-PRIVATE_UMASK = 0o077
+_PRIVATE_UMASK = 0o077
 _ordinary_umask: list[int] = []
 """The umask that this process was started with, once it has been replaced."""
 
@@ -23,7 +23,7 @@ _ordinary_umask: list[int] = []
 def protect_new_files() -> None:
     """Make new files of this process, and of those it starts, readable by their owner alone."""
     if not _ordinary_umask:
-        _ordinary_umask.append(os.umask(PRIVATE_UMASK))
+        _ordinary_umask.append(os.umask(_PRIVATE_UMASK))
 
 
 def use_ordinary_mode(path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-PATIENCE_S = 1.0
+_PATIENCE_S = 1.0
 """Seconds for which taking a lock is retried: :func:`is_locked` holds it for microseconds, a
 worker that has just finished while it writes its last lines."""
 POLL_S = 0.01
@@ -29,7 +29,7 @@ class Lock:
         self.fd = fd
 
     @classmethod
-    def take(cls, path: Path, patience_s: float = PATIENCE_S) -> Lock | None:
+    def take(cls, path: Path, patience_s: float = _PATIENCE_S) -> Lock | None:
         """Take the lock on ``path``, created if missing; None while another process holds it."""
         lock = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         deadline = time.monotonic() + patience_s

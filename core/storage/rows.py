@@ -1,36 +1,428 @@
-"""A folder of tables that one process appends to: the :class:`core.interfaces.Store` of a run."""
+"""A folder of tables that one process appends to, its queries, and its damaged lines.
+
+The folder is the :class:`core.interfaces.Store` of a run. Its files are queried through DuckDB, in
+memory: without a database file, readers and writers do not block each other.
+
+A table's columns are declared, never guessed from its first rows. A line that is not whole JSON
+comes out of DuckDB as a row of nulls; it is left out by its missing key. One such line, the last,
+is what a writer at work or a killed one leaves; more of them are damage.
+
+Damaged lines of a table's JSON Lines file are known by the table's declared columns, and moved. The
+damaged lines of ``answers.jsonl`` go to ``answers.damaged.jsonl`` in its folder, which is only
+appended to: ``line`` (from 1, in the file as it was), ``reason``, and the bytes as ``text``, or as
+``base64`` where they are not UTF-8. Their items are then absent from the table.
+"""
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
+import re
+import threading
 import time
+from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Optional, TypeVar
 
-from core.errors import UnknownName, WorkFailed
-from core.storage.damage import Conditions, check_rows, refuse_damage, set_aside
+import duckdb
+
+from core.errors import DataError, UnknownName, WorkFailed
+from core.format import count as spelled
+from core.parsing import valid_unicode
 from core.storage.files import sync_folder
-from core.storage.jsonl import encode
-from core.storage.query import (
-    Schema,
-    attempted,
-    cursor,
-    json_source,
-    literal,
-    query,
-    quoted,
-    rows_of,
-    source,
-)
+from core.storage.jsonl import encode, read_lines
+
+T = TypeVar("T")
+Schema = Mapping[str, str]
+"""Column → DuckDB type; every schema has a ``key``."""
+
+_LONGEST_LINE = 256 << 20
+_ATTEMPTS = 5
+_lock = threading.Lock()
+_connections: list[duckdb.DuckDBPyConnection] = []
+
+
+def cursor() -> duckdb.DuckDBPyConnection:
+    """A cursor of this process's one in-memory database; extensions are never fetched."""
+    with _lock:
+        if not _connections:
+            _connections.append(
+                duckdb.connect(
+                    ":memory:",
+                    config={
+                        "autoinstall_known_extensions": False,
+                        "autoload_known_extensions": False,
+                        # A file that was compacted, reopened and compacted again keeps its name.
+                        "enable_external_file_cache": False,
+                    },
+                )
+            )
+        return _connections[0].cursor()
+
+
+@atexit.register
+def close() -> None:
+    """Close the database; the next question opens another.
+
+    Left to the interpreter's end, the binding prints pages about leaks on standard error.
+    """
+    with _lock:
+        while _connections:
+            _connections.pop().close()
+
+
+def literal(text: str | Path) -> str:
+    """A text or path as an SQL string."""
+    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
+    return "'" + valid_unicode(str(text)).replace("'", "''").replace("\0", "\ufffd") + "'"
+
+
+def quoted(path: Path) -> str:
+    """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
+    return literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
+
+
+def _struct(schema: Schema) -> str:
+    return "{" + ", ".join(f"'{name}': '{type}'" for name, type in schema.items()) + "}"
+
+
+def _json_lines(path: Path, schema: Schema) -> str:
+    """SQL that reads the lines of a JSONL file; one that is no row gives nulls."""
+    longest = min(max(path.stat().st_size, 16 << 20), _LONGEST_LINE)
+    return (
+        f"read_json({quoted(path)}, columns={_struct(schema)}, "
+        f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest})"
+    )
+
+
+def _json_source(path: Path, schema: Schema) -> str:
+    """SQL that reads the whole rows of a JSONL file."""
+    return f"(SELECT * FROM {_json_lines(path, schema)} WHERE key IS NOT NULL)"
+
+
+def source(folder: Path, table: str, schema: Schema) -> str:
+    """SQL of a table from its current file: Parquet, JSONL or none.
+
+    The order of the checks matters: a finished run's rows move from JSONL to Parquet at any
+    moment, so where neither exists Parquet is checked once more.
+    """
+    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
+    if parquet.exists():
+        return _parquet_source(parquet, schema)
+    try:
+        return _json_source(journal, schema)
+    except FileNotFoundError:
+        return _parquet_source(parquet, schema) if parquet.exists() else f"({_no_rows(schema)})"
+
+
+def _no_rows(schema: Schema) -> str:
+    columns = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    return f"SELECT {columns} WHERE false"
+
+
+def _parquet_source(path: Path, schema: Schema) -> str:
+    """SQL that reads a Parquet file: a column that is newer than the file as nulls; one of another
+    type is cast, or refused."""
+    cast = ", ".join(f"{name}::{type} AS {name}" for name, type in schema.items())
+    return (
+        f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME "
+        f"SELECT * FROM read_parquet({quoted(path)})))"
+    )
+
+
+_RESTORE_ROWS = "restore the file, or do the run again"
+ROWS = "the run's rows"
+
+
+def query(
+    sql: Callable[[], str], parameters: Sequence[Any] = (), name: str = ROWS
+) -> list[dict[str, Any]]:
+    """Rows of a question as dictionaries; raises DataError, by ``name``, where the files cannot be
+    read.
+
+    ``sql`` is called for the text, again when a file moved between the look and the read.
+    """
+
+    def read() -> list[dict[str, Any]]:
+        with cursor() as connection:
+            return rows_of(connection.execute(sql(), list(parameters)))
+
+    return _attempted(read, name)
+
+
+def rows_of(done: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The rows of an executed question as dictionaries."""
+    names = [column[0] for column in done.description or []]
+    return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+
+
+def _attempted(read: Callable[[], T], name: str = ROWS) -> T:
+    """The result of ``read``, tried again where a file moved meanwhile.
+
+    Raises DataError for DuckDB's error, without its text, which may quote rows.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return read()
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.IOException) and attempt < _ATTEMPTS - 1:
+                continue
+            kind = type(error).__name__.removesuffix("Exception")
+            reason = f"cannot be read ({kind} error)"
+            raise DataError(name, None, reason, _RESTORE_ROWS) from None
+    raise AssertionError("unreachable")
+
+
+_SUFFIX = ".damaged.jsonl"
+_INTEGER = 1 << 63
+_MOST_NAMED = 20
+
+
+def _column_type(tokens: list[str]) -> Any:
+    """The pydantic type of the DuckDB type at the start of ``tokens``, which are consumed."""
+    from pydantic import Field, create_model
+
+    name = tokens.pop(0)
+    if name == "STRUCT":
+        fields: dict[str, Any] = {}
+        while tokens.pop(0) != ")":  # "(" or ","
+            field = tokens.pop(0)
+            fields[f"field_{field}"] = (_column_type(tokens), Field(None, alias=field))
+            if tokens[0] == ")":
+                tokens.pop(0)
+                break
+        column: Any = create_model("Struct", **fields)
+    else:
+        column = {
+            "VARCHAR": str,
+            "BIGINT": Annotated[int, Field(ge=-_INTEGER, lt=_INTEGER)],
+            "DOUBLE": Annotated[float, Field(allow_inf_nan=False)],
+            "BOOLEAN": bool,
+        }[name]
+    while tokens and tokens[0] == "[]":
+        tokens.pop(0)
+        column = list[Optional[column]]  # noqa: UP045 - the type is a value here
+    return Optional[column]  # noqa: UP045
+
+
+def row_check(schema: Schema) -> Callable[[bytes], tuple[Mapping[str, Any], str]]:
+    """A function: line → (its key and status, why it is damaged or "").
+
+    A column that is absent reads as null, as in files of an earlier version.
+    """
+    from pydantic import ConfigDict, Field, ValidationError, create_model
+
+    columns: dict[str, Any] = {}
+    for name, type in schema.items():
+        tokens = re.findall(r"\w+|\[\]|[(),]", type)
+        columns[f"column_{name}"] = (_column_type(tokens), Field(None, alias=name))
+    columns["column_key"] = (Annotated[str, Field(min_length=1)], Field(alias="key"))
+    columns["column_status"] = (Literal["ok", "failed"], Field(alias="status"))
+    row: Any = create_model("Row", __config__=ConfigDict(strict=True), **columns)
+
+    def check(line: bytes) -> tuple[Mapping[str, Any], str]:
+        if len(line) > _LONGEST_LINE:
+            return {}, f"is longer than {_LONGEST_LINE:,} bytes"
+        try:
+            read = row.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            if first["type"] == "json_invalid":
+                return {}, "is not JSON"
+            if not first["loc"]:
+                return {}, "is not an object"
+            return {}, f"{first['loc'][0]} is missing or has a wrong type"
+        return {"key": read.column_key, "status": read.column_status}, ""
+
+    return check
+
+
+_Conditions = Mapping[str, str]
+"""Column → the SQL condition of each of its values."""
+
+
+def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
+    """Raise DataError for a table's file, Parquet or JSON Lines, with a row against a condition or
+    with a key twice: run, file, row or line, column, remedy.
+
+    A file is read once in its present state. Lines that are no row at all are left out, as all
+    readers leave them out.
+    """
+    try:
+        now = path.stat()
+    except FileNotFoundError:
+        return  # moved from JSON Lines to Parquet meanwhile, or not there yet
+    state = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    _check_rows(path, state, tuple(schema.items()), tuple(conditions.items()))
+
+
+@lru_cache(maxsize=1024)
+def _check_rows(
+    path: Path,
+    state: tuple[int, int, int, int],
+    columns: tuple[tuple[str, str], ...],
+    conditions: tuple[tuple[str, str], ...],
+) -> None:
+    schema, tests = dict(columns), dict(conditions)
+    compacted = path.suffix == ".parquet"
+    rows = _parquet_source(path, schema) if compacted else _json_lines(path, schema)
+    failing = {name: f"NOT coalesce({test}, false)" for name, test in tests.items()}
+    counts = [f"count(*) FILTER ({test}) AS {name}" for name, test in failing.items()]
+    sql = f"SELECT {', '.join([*counts, 'count(*) - count(DISTINCT key) AS twice'])} FROM {rows}"
+    where = "" if compacted else " WHERE key IS NOT NULL"
+    (failures,) = query(lambda: sql + where, name=_run_and_file(path))
+    remedy = (
+        _RESTORE_ROWS if compacted else "resume the run: it moves damaged lines to another file"
+    )
+    for name, count in failures.items():
+        if not count:
+            continue
+        first = None
+        if name in tests:
+            numbered = f"SELECT row_number() OVER () AS number, * FROM {rows}"
+            place = f"SELECT min(number) AS first FROM ({numbered}) WHERE {failing[name]}"
+            first = query(lambda sql=place: sql + where.replace("WHERE", "AND"))[0]["first"]
+        reason = (
+            f"column {name} has {spelled(count, 'value')} that no run writes"
+            if name in tests
+            else f"column key repeats {spelled(count, 'value')}"
+        )
+        raise DataError(_run_and_file(path), first, reason, remedy)
+
+
+def _run_and_file(path: Path) -> str:
+    return f"run {path.parent.parent.name}: {path.parent.name}/{path.name}"
+
+
+def _against_conditions(path: Path, schema: Schema, conditions: _Conditions) -> set[str]:
+    """Keys of the rows of a JSON Lines file that a condition excludes."""
+    if not conditions:
+        return set()
+    every = " AND ".join(f"({test})" for test in conditions.values())
+    where = f"WHERE NOT coalesce({every}, false)"
+    rows = query(lambda: f"SELECT key FROM {_json_source(path, schema)} {where}")
+    return {row["key"] for row in rows}
+
+
+def _damaged_and_failed(
+    path: Path, schema: Schema, conditions: _Conditions
+) -> tuple[dict[int, str], set[int]]:
+    """The damaged lines of a table's file with their reasons, and the lines of failed rows."""
+    check = row_check(schema)
+    excluded = _against_conditions(path, schema, conditions)
+    keys: set[str] = set()
+    damaged: dict[int, str] = {}
+    failed: set[int] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            row, reason = check(line)
+            if not reason and row["key"] in keys:
+                reason = "repeats the key of an earlier line"
+            elif not reason and row["key"] in excluded:
+                reason = "holds a value that no run writes"
+            if reason:
+                damaged[number] = reason
+                continue
+            keys.add(row["key"])
+            if row["status"] == "failed":
+                failed.add(number)
+    return damaged, failed
+
+
+def _refuse_damage(path: Path, schema: Schema, conditions: _Conditions) -> None:
+    """Raise WorkFailed where a table's file has damaged lines."""
+    damaged, _ = _damaged_and_failed(path, schema, conditions)
+    if damaged:
+        count = f"{len(damaged)} damaged {'line' if len(damaged) == 1 else 'lines'}"
+        raise WorkFailed(
+            f"{path}: {count}; resume the run: it moves them to a separate file and does their "
+            "items again"
+        )
+
+
+def set_aside(path: Path, schema: Schema, conditions: _Conditions) -> int:
+    """Rewrite a table's file without its damaged lines, which are moved to another file, and
+    without failed rows, by atomic rename; returns how many lines are damaged.
+
+    A row whose key an earlier row has is damaged too. The other lines stay byte for byte. Only
+    under the run's lock, without a half-written last line and with no writer open.
+    """
+    if not path.exists():
+        return 0
+    damaged, failed = _damaged_and_failed(path, schema, conditions)
+    if not damaged and not failed:
+        return 0
+    if damaged:
+        _write_aside(path, damaged)
+    fresh = path.with_name(path.name + ".tmp")
+    with path.open("rb") as file, fresh.open("wb") as out:
+        for number, line in enumerate(file, 1):
+            if number not in damaged and number not in failed:
+                out.write(line)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+    return len(damaged)
+
+
+def _write_aside(path: Path, damaged: Mapping[int, str]) -> None:
+    """Append the damaged lines to their file in ``path``'s folder, each once, and sync."""
+    aside = path.with_name(path.stem + _SUFFIX)
+    known = {json.dumps(entry, sort_keys=True) for entry in read_lines(aside)}
+    with path.open("rb") as file, aside.open("a+b") as out:
+        if out.seek(0, os.SEEK_END):
+            out.seek(-1, os.SEEK_END)
+            if out.read(1) != b"\n":  # a killed writer's partial line
+                out.write(b"\n")
+        for number, line in enumerate(file, 1):
+            if number not in damaged:
+                continue
+            entry: dict[str, Any] = {"line": number, "reason": damaged[number]}
+            content = line.removesuffix(b"\n")
+            try:
+                entry["text"] = content.decode()
+            except UnicodeDecodeError:
+                entry["base64"] = b64encode(content).decode("ascii")
+            if json.dumps(entry, sort_keys=True) not in known:
+                out.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    sync_folder(path.parent)
+
+
+def damage_warnings(folder: Path) -> list[str]:
+    """A sentence on each table in ``folder`` that lost damaged lines to such a file."""
+    warnings: list[str] = []
+    for aside in sorted(folder.glob(f"*{_SUFFIX}")):
+        entries = [e for e in read_lines(aside) if isinstance(e.get("line"), int)]
+        if not entries:
+            continue
+        numbers = sorted({entry["line"] for entry in entries})
+        named = ", ".join(map(str, numbers[:_MOST_NAMED]))
+        if len(numbers) > _MOST_NAMED:
+            named += f" and {len(numbers) - _MOST_NAMED} more"
+        reasons = Counter(str(entry.get("reason", "")) for entry in entries)
+        why = "; ".join(f"{n} {reason}" for reason, n in reasons.most_common(3))
+        table = aside.name.removesuffix(_SUFFIX)
+        warnings.append(
+            f"{table}.jsonl had damaged lines ({why}): line {named}; they are kept in "
+            f"items/{aside.name}, and a resume does their items again"
+        )
+    return warnings
+
 
 # Append-only JSON lines: one row, one line, one write.
 
 
 SYNC_EVERY_S = 1.0
 """At most so much work is lost to a power cut; a killed process loses none."""
-CHUNK = 1 << 20
+_CHUNK = 1 << 20
 
 
 def repair(path: Path) -> int:
@@ -40,7 +432,7 @@ def repair(path: Path) -> int:
     with path.open("r+b") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
-            start = max(0, end - CHUNK)
+            start = max(0, end - _CHUNK)
             file.seek(start)
             newline = file.read(end - start).rfind(b"\n")
             if newline >= 0:
@@ -94,7 +486,7 @@ class LineWriter:
 # From JSON Lines to Parquet when a run is finished, and back when it is resumed.
 
 
-def compact(folder: Path, table: str, schema: Schema, conditions: Conditions) -> None:
+def compact(folder: Path, table: str, schema: Schema, conditions: _Conditions) -> None:
     """Move a table from JSONL to Parquet. Only under the run's lock, with no writer open.
 
     Raises WorkFailed where the JSONL holds damaged lines: a resume moves them to another file.
@@ -104,12 +496,12 @@ def compact(folder: Path, table: str, schema: Schema, conditions: Conditions) ->
         if not journal.exists():
             return
         repair(journal)
-        refuse_damage(journal, schema, conditions)
+        _refuse_damage(journal, schema, conditions)
         fresh = parquet.with_name(parquet.name + ".tmp")
         fresh.unlink(missing_ok=True)
         with cursor() as connection:
             connection.execute(
-                f"COPY {json_source(journal, schema)} TO {literal(fresh)} "
+                f"COPY {_json_source(journal, schema)} TO {literal(fresh)} "
                 "(FORMAT parquet, COMPRESSION zstd)"
             )
         with fresh.open("rb") as file:
@@ -154,7 +546,7 @@ class RowStore:
         self,
         folder: Path,
         schemas: Mapping[str, Schema],
-        conditions: Callable[[Schema], Conditions] = lambda schema: {},
+        conditions: Callable[[Schema], _Conditions] = lambda schema: {},
     ) -> None:
         self.folder, self.schemas, self.conditions = folder, schemas, conditions
         self.counted = "true"
@@ -207,7 +599,7 @@ class RowStore:
     def reopen(self) -> None:
         """Ready every table for appending: back to JSONL, without failed rows and damaged lines.
 
-        Damaged lines are moved to another file (:mod:`core.storage.damage`).
+        Damaged lines are moved to another file (:mod:`core.storage.rows`).
         """
         if not self.folder.exists():
             self.folder.mkdir()
@@ -256,5 +648,5 @@ def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
             for statement in statements():
                 connection.execute(statement)
 
-        attempted(make)
+        _attempted(make)
         yield lambda sql: rows_of(connection.execute(sql))

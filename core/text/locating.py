@@ -29,14 +29,14 @@ from core.storage.lru import LRU
 from core.text import count_tokens, cut_note, event_text, words
 from core.types import Record, Span
 
-SHARE_WEIGHT, RATIO_WEIGHT = 0.6, 0.4
-SNIPPET_HEAD, TEXT_HEAD = 200, 500
+_SHARE_WEIGHT, _RATIO_WEIGHT = 0.6, 0.4
+_SNIPPET_HEAD, _TEXT_HEAD = 200, 500
 """Characters of snippet and text that difflib compares (PROTOCOL, Units and positions)."""
-WINDOW = 1.5
+_WINDOW = 1.5
 """Longest window around evidence that is not quoted verbatim, in lengths of the evidence."""
-NOT_QUOTED = 0.95
+_NOT_QUOTED = 0.95
 """Factor of the score "window" where the snippet is not in the event verbatim."""
-NUMBER_WEIGHT = 3
+_NUMBER_WEIGHT = 3
 """Weight of a number in the score "window": values distinguish similar sentences."""
 ALGORITHM = "locate-4"
 """Version of :func:`locate`'s results, part of the key of caches on disk."""
@@ -162,7 +162,7 @@ class _Windows:
             share = _held(self.terms[i], wanted, width) / total
             if share < best:
                 continue
-            score = share if quoted.search(self.texts[i]) else NOT_QUOTED * share
+            score = share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
             if score > best or (score == best and not events):
                 events, best = [i], score
             elif score == best:
@@ -177,11 +177,11 @@ class _Paper:
         self.texts = list(texts)
         postings: dict[str, list[int]] = {}
         self.counts = np.zeros((len(texts), _BINS), dtype=np.int32)
-        self.lengths = np.array([min(len(t), TEXT_HEAD) for t in texts], dtype=np.float64)
+        self.lengths = np.array([min(len(t), _TEXT_HEAD) for t in texts], dtype=np.float64)
         for i, text in enumerate(texts):
             for word in _distinct_words(text):
                 postings.setdefault(word, []).append(i)
-            self.counts[i] = _character_counts(text[:TEXT_HEAD])
+            self.counts[i] = _character_counts(text[:_TEXT_HEAD])
         self.postings = {word: np.array(where) for word, where in postings.items()}
 
     def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
@@ -192,14 +192,14 @@ class _Paper:
         """
         if not snippet.strip() or not self.texts:
             return None
-        head = snippet[:SNIPPET_HEAD]
+        head = snippet[:_SNIPPET_HEAD]
         wanted = set(words(snippet))
         overlap = np.zeros(len(self.texts))
         for word in wanted & self.postings.keys():
             overlap[self.postings[word]] += 1
         share = overlap / max(len(wanted), 1)
         common = np.minimum(self.counts, _character_counts(head)).sum(axis=1)
-        bound = SHARE_WEIGHT * share + RATIO_WEIGHT * (2.0 * common / (self.lengths + len(head)))
+        bound = _SHARE_WEIGHT * share + _RATIO_WEIGHT * (2.0 * common / (self.lengths + len(head)))
         events: list[int] = []
         best = threshold
         for i in np.argsort(-bound, kind="stable").tolist():
@@ -220,12 +220,12 @@ def terms(text: str) -> list[str]:
 
 def weights(terms: Iterable[str]) -> dict[str, int]:
     """The distinct terms and what each counts: 3 where it has a digit, else 1."""
-    return {term: NUMBER_WEIGHT if _DIGIT.search(term) else 1 for term in terms}
+    return {term: _NUMBER_WEIGHT if _DIGIT.search(term) else 1 for term in terms}
 
 
 def _width(count: int) -> int:
     """Longest window for a snippet of ``count`` terms: 1.5 times as many, rounded up."""
-    return -int(-WINDOW * count // 1)
+    return -int(-_WINDOW * count // 1)
 
 
 def _held(event_terms: Sequence[str], wanted: Mapping[str, int], width: int) -> int:
@@ -264,8 +264,8 @@ def _character_counts(text: str) -> NDArray[np.int64]:
 
 
 def _paper_score(share: float, head: str, text: str) -> float:
-    ratio = SequenceMatcher(None, head, text[:TEXT_HEAD]).ratio()
-    return SHARE_WEIGHT * share + RATIO_WEIGHT * ratio
+    ratio = SequenceMatcher(None, head, text[:_TEXT_HEAD]).ratio()
+    return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
 
 
 def _folded(snippet: str) -> str:
@@ -307,7 +307,7 @@ def span_in(text: str, snippet: str, exact_case: bool = False) -> tuple[int, int
     wanted = set(words(snippet))
     held = [wanted.intersection(words(text[a:b])) for a, b in pieces]
     sizes = [count_tokens(text[a:b]) for a, b in pieces]
-    limit = WINDOW * count_tokens(snippet)
+    limit = _WINDOW * count_tokens(snippet)
     best, chosen = (-1, 0), (0, 0)
     for first in range(len(pieces)):
         if not held[first] and best[0] > 0:

@@ -6,6 +6,9 @@ that begins with its date, and so is the question and each of its options: nothi
 look like a part of the prompt. The published faults (build first, cut on the right; clip the full
 record's context) are switches of the protocol and record what they cut (PROTOCOL, Stage 2:
 reading).
+
+Options of a multiple-choice question are listed after it; :func:`chosen_option` says which one an
+answer chooses.
 """
 
 from __future__ import annotations
@@ -18,10 +21,57 @@ from datetime import datetime
 
 from core.errors import InputError
 from core.protocol import Protocol
-from core.text import count_tokens, one_line
-from core.text.control_tokens import neutralise
-from core.text.options import listed
+from core.text import count_tokens, neutralise, one_line
 from core.types import ContextLine, Prompt, Selection, Sentence, Span
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST = len(LETTERS)
+ANSWER_FORMAT = (
+    'Answer with "The correct answer is", the letter of the correct option, a colon and its text.'
+)
+"""What a prompt asks for, as the authors of LongHealth do (arXiv 2401.14490)."""
+_STATED = re.compile(r"correct answer is:?\s*\(?([A-Z])\)?\s*(?:[:.]|$)", re.IGNORECASE)
+_OPENING = re.compile(r"\W*(?:(?i:answer|option)\W+)?([A-Z])(?=\s*(?:[:.)\]]|$))")
+
+
+def option_text(options: Sequence[str], index: int) -> str:
+    """An option as prompts and answers write it: "B: both lungs"."""
+    return f"{LETTERS[index]}: {one_line(options[index])}"
+
+
+def listed(options: Sequence[str]) -> list[str]:
+    """All options, a line each, and what an answer is to look like; none without options."""
+    lines = [option_text(options, index) for index in range(len(options))]
+    return [*lines, ANSWER_FORMAT] if lines else []
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".")
+
+
+def chosen_option(text: str, options: Sequence[str]) -> int | None:
+    """Index of the option that an answer chooses, None where it chooses none.
+
+    The letter after "The correct answer is", else the letter by which the answer opens, else the
+    option whose text it is.
+    """
+    for stated in (_STATED.search(text), _OPENING.match(text)):
+        if stated and (index := LETTERS.index(stated[1].upper())) < len(options):
+            return index
+    equal = [i for i, option in enumerate(options) if _folded(option) == _folded(text)]
+    return equal[0] if len(equal) == 1 else None
+
+
+def correct_option(answer: str, options: Sequence[str]) -> int | None:
+    """Index of the correct option: the one whose text the reference is, else the last one that
+    contains it (LongHealth's own rule); None where there is none."""
+    folded = _folded(answer)
+    if not folded:
+        return None
+    equal = [i for i, option in enumerate(options) if _folded(option) == folded]
+    containing = [i for i, option in enumerate(options) if folded in _folded(option)]
+    return (equal[:1] or containing[-1:] or [None])[0]
+
 
 HEAD = (
     "<|im_start|>system\nYou are a clinical assistant.<|im_end|>\n<|im_start|>user\n"
@@ -32,7 +82,7 @@ TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 NOT_DOCUMENTED = "Not documented."
 """What a reader that quotes says where no line answers; every judge counts it a refusal."""
 
-CountTokens = Callable[[str], int]
+_CountTokens = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +94,7 @@ class Frame:
     tail: str
 
 
-STARTS = ("<bos>",)
+_STARTS = ("<bos>",)
 """Control tokens that only the beginning of a prompt may be."""
 CHATML = Frame(HEAD, MIDDLE, TAIL)
 
@@ -54,7 +104,7 @@ def frame_of(reader: object) -> Frame:
     return getattr(reader, "frame", CHATML)
 
 
-REFILLS = 2
+_REFILLS = 2
 """How often lines that were cut are tried again in what the first cut left free."""
 
 
@@ -169,7 +219,7 @@ def build_prompt(
     selection: Selection,
     protocol: Protocol,
     window: int,
-    count: CountTokens,
+    count: _CountTokens,
     frame: Frame = CHATML,
     options: Sequence[str] = (),
 ) -> Prompt:
@@ -213,7 +263,7 @@ def build_prompt(
 def _asked_first(frame: Frame, asked: str) -> Frame:
     """A frame with the question before the heading of the context too."""
     before, gap, heading = frame.head.rpartition("\n\n")
-    start = "" if gap else next((one for one in STARTS if heading.startswith(one)), "")
+    start = "" if gap else next((one for one in _STARTS if heading.startswith(one)), "")
     question = frame.middle.lstrip("\n") + asked
     head = f"{before}{gap}{start}{question}\n\n{heading.removeprefix(start)}"
     return replace(frame, head=head)
@@ -242,7 +292,7 @@ def _budgeted(
     selection: Selection,
     protocol: Protocol,
     window: int,
-    count: CountTokens,
+    count: _CountTokens,
     frame: Frame,
 ) -> Prompt:
     """The context is cut to what the question leaves of the window."""
@@ -281,7 +331,7 @@ def _budgeted(
             [i for i in order if i in fitting],
         )
         prompt, excess = put_together(fitting)
-    for _ in range(REFILLS):
+    for _ in range(_REFILLS):
         more = _fit(costs, sum(costs[i] for i in fitting) - excess, order)
         if len(more) <= len(fitting):
             break
@@ -327,7 +377,7 @@ def _cut_right(
     question: str,
     lines: Sequence[ContextLine],
     limit: int,
-    count: CountTokens,
+    count: _CountTokens,
     frame: Frame,
     selection: Selection,
 ) -> Prompt:

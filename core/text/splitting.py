@@ -11,7 +11,7 @@ from enum import Enum
 # Where sentences end within joined lines: not in a number, an abbreviation or brackets.
 
 
-LONGEST_BRACKET = 400
+_LONGEST_BRACKET = 400
 """Characters between a pair of brackets within which no sentence ends."""
 
 
@@ -52,7 +52,7 @@ _WORD = re.compile(r"[^\W\d_]{1,30}")
 _ENUMERATOR = re.compile(r"\(?(\d{1,2})[.)]\s")
 
 
-def abbreviated(tail: str) -> bool:
+def _abbreviated(tail: str) -> bool:
     """Whether a text ends in an abbreviation's full stop."""
     word = tail[:-1].rsplit(None, 1)[-1:] if tail.endswith(".") else []
     return bool(word) and _is_abbreviation(word[0].lstrip("([\"'").lower())
@@ -72,7 +72,7 @@ def _brackets(text: str, start: int, end: int) -> tuple[list[int], list[int]]:
             opened[")" if mark == "(" else "]"].append(match.start())
         elif opened[mark]:
             first = opened[mark].pop()
-            if match.start() - first <= LONGEST_BRACKET:
+            if match.start() - first <= _LONGEST_BRACKET:
                 pairs.append((first, match.start()))
     pairs.sort()
     firsts: list[int] = []
@@ -184,15 +184,15 @@ def _ends(text: str, begin: int, dot: int, stop: int, end: int) -> bool:
     return not (last_word.isdigit() and after.isdigit())
 
 
-LINE_HEAD = 400
+_LINE_HEAD = 400
 """Characters of a line that its kind is read from; longer lines were not broken at a width."""
-LEAST_WIDTH = 40
+_LEAST_WIDTH = 40
 """Narrowest column, in characters, that text is taken to have been wrapped to."""
-LEAST_BROKEN, LEAST_SHARE = 3, 0.5
+_LEAST_BROKEN, _LEAST_SHARE = 3, 0.5
 """Lines that must end at one width, and their share of the open lines, for a note to be wrapped."""
 
 
-class Kind(Enum):
+class _Kind(Enum):
     """What a line is by its layout."""
 
     PROSE = "prose"
@@ -203,7 +203,7 @@ class Kind(Enum):
     RULE = "rule"
 
 
-_ALONE = (Kind.ROW, Kind.RULE)
+_ALONE = (_Kind.ROW, _Kind.RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Line:
     end: int
     indent: int
     apart: bool
-    kind: Kind
+    kind: _Kind
 
     @property
     def length(self) -> int:
@@ -248,7 +248,7 @@ _BEFORE_NUMBERS = _set("on over about around approximately after before since ag
 """Words after which none ends where a number follows."""
 
 
-def read_lines(text: str) -> list[Line]:
+def _read_lines(text: str) -> list[Line]:
     """The visible lines of a note, each with its kind."""
     parsed: list[Line] = []
     at, apart, capitals, seen = 0, False, 0, 0
@@ -256,9 +256,9 @@ def read_lines(text: str) -> list[Line]:
         body = raw.strip()
         if body:
             start = at + len(raw) - len(raw.lstrip())
-            kind = _kind(body[:LINE_HEAD], len(body) > LINE_HEAD)
+            kind = _kind(body[:_LINE_HEAD], len(body) > _LINE_HEAD)
             parsed.append(Line(start, start + len(body), start - at, apart, kind))
-            head = body[:LINE_HEAD]
+            head = body[:_LINE_HEAD]
             seen += 1
             capitals += head.isupper()
             apart = False
@@ -272,41 +272,41 @@ def read_lines(text: str) -> list[Line]:
 
 def _not_for_capitals(text: str, line: Line) -> Line:
     body = text[line.start : line.end]
-    if line.kind is not Kind.HEADING or not body.isupper() or body.endswith((":", "*")):
+    if line.kind is not _Kind.HEADING or not body.isupper() or body.endswith((":", "*")):
         return line
-    return Line(line.start, line.end, line.indent, line.apart, Kind.PROSE)
+    return Line(line.start, line.end, line.indent, line.apart, _Kind.PROSE)
 
 
-def _kind(body: str, goes_on: bool) -> Kind:
+def _kind(body: str, goes_on: bool) -> _Kind:
     """What a line is, by its first characters (without outer white space)."""
     if not any(map(str.isalnum, body)):
-        return Kind.PROSE if goes_on else Kind.RULE
+        return _Kind.PROSE if goes_on else _Kind.RULE
     marker = _BULLET.match(body) or _NUMBER.match(body)
     inner = body[marker.end() :].lstrip() if marker else body
     if _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
-        return Kind.ROW
+        return _Kind.ROW
     if marker:
-        return Kind.ITEM
+        return _Kind.ITEM
     if goes_on:
-        return Kind.PROSE
+        return _Kind.PROSE
     if body[0] == "#" or _BOLD.match(body):
-        return Kind.HEADING
+        return _Kind.HEADING
     if body.rstrip("*_ ").endswith(":") and not (
         body[0].islower() or _WITHIN.search(body) or body.count("(") > body.count(")")
     ):
-        return Kind.HEADING
+        return _Kind.HEADING
     if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
-        return Kind.HEADING
-    return Kind.RESULT if _RESULT.match(body) else Kind.PROSE
+        return _Kind.HEADING
+    return _Kind.RESULT if _RESULT.match(body) else _Kind.PROSE
 
 
-class Widths:
+class _Widths:
     """Which neighbouring lines of a section are one text, by the width at which it was wrapped."""
 
     def __init__(self, text: str, lines: Sequence[Line]) -> None:
         self.text, self.lines = text, lines
         self.cased = any(
-            _LOWER_LETTER.search(text, line.start, min(line.end, line.start + LINE_HEAD))
+            _LOWER_LETTER.search(text, line.start, min(line.end, line.start + _LINE_HEAD))
             for line in lines
         )
         self.width = self._common()
@@ -316,19 +316,19 @@ class Widths:
         """Narrowest and widest column at which line ``at`` ends because the next word of the
         following line did not fit."""
         line, after = self.lines[at], self.lines[at + 1]
-        stop = min(after.end, after.start + LINE_HEAD)
+        stop = min(after.end, after.start + _LINE_HEAD)
         word = self.text[after.start : stop].split(None, 1)[0]
         return line.length, line.length + len(word)
 
     def _may_go_on(self, at: int) -> bool:
         """Whether nothing in the layout forbids that line ``at`` continues in the next one."""
         line, after = self.lines[at], self.lines[at + 1]
-        flat = (Kind.PROSE, Kind.ITEM, Kind.HEADING, Kind.RESULT)
+        flat = (_Kind.PROSE, _Kind.ITEM, _Kind.HEADING, _Kind.RESULT)
         return (
             not after.apart
-            and line.end - line.start <= LINE_HEAD
+            and line.end - line.start <= _LINE_HEAD
             and line.kind in flat
-            and after.kind in (Kind.PROSE, Kind.RESULT, Kind.HEADING)
+            and after.kind in (_Kind.PROSE, _Kind.RESULT, _Kind.HEADING)
         )
 
     def _tail(self, at: int) -> str:
@@ -344,20 +344,20 @@ class Widths:
         opened: list[int] = []
         lower = 0
         for at in range(len(self.lines) - 1):
-            if not self._may_go_on(at) or self.lines[at].kind is Kind.HEADING:
+            if not self._may_go_on(at) or self.lines[at].kind is _Kind.HEADING:
                 continue
             if _END.search(self._tail(at)):
                 continue
             narrow, wide = self._room(at)
             opened.append(narrow)
             lower += self._lower(at + 1)
-            for width in range(max(narrow, LEAST_WIDTH), wide + 1):
+            for width in range(max(narrow, _LEAST_WIDTH), wide + 1):
                 votes[width] = votes.get(width, 0) + 1
         if not votes or (self.cased and lower * 4 < len(opened)):
             return 0
         best = max(votes, key=lambda width: (votes[width], -width))
         near = sum(length * 2 > best for length in opened)
-        enough = votes[best] >= LEAST_BROKEN and votes[best] >= LEAST_SHARE * near
+        enough = votes[best] >= _LEAST_BROKEN and votes[best] >= _LEAST_SHARE * near
         return best if enough else 0
 
     def _paragraphs(self) -> set[int]:
@@ -371,7 +371,7 @@ class Widths:
             if len(inner) > 1:
                 rooms = [self._room(i) for i in inner]
                 low, high = max(r[0] for r in rooms), min(r[1] for r in rooms)
-                agree = low <= high and high >= LEAST_WIDTH
+                agree = low <= high and high >= _LEAST_WIDTH
                 lower = sum(self._lower(i + 1) for i in inner)
                 if agree and (not self.cased or lower * 3 >= len(inner)):
                     wrapped.update(inner)
@@ -386,12 +386,12 @@ class Widths:
     def joined(self, at: int) -> bool:
         """Whether lines ``at`` and ``at + 1`` of the section are one text."""
         line, after = self.lines[at], self.lines[at + 1]
-        if after.apart or line.end - line.start > LINE_HEAD:
+        if after.apart or line.end - line.start > _LINE_HEAD:
             return False
         if line.kind in _ALONE or after.kind in _ALONE:
             return False
         tail = self._tail(at)
-        if line.kind is Kind.HEADING and not (
+        if line.kind is _Kind.HEADING and not (
             tail.endswith(":") and self._full(at) and self._lower(at + 1)
         ):
             return False
@@ -400,22 +400,22 @@ class Widths:
             return False
         ended = _END.search(tail) is not None
         opened = not ended and self._open(line, tail, head)
-        if after.kind is Kind.ITEM:
+        if after.kind is _Kind.ITEM:
             return opened and not tail.endswith(",")
         if opened:
-            return after.kind is not Kind.HEADING or not head.rstrip("* ").endswith(":")
+            return after.kind is not _Kind.HEADING or not head.rstrip("* ").endswith(":")
         full = self._full(at)
         if ended:
-            return full or (self._lower(at + 1) and abbreviated(tail))
-        if after.kind is Kind.HEADING:
+            return full or (self._lower(at + 1) and _abbreviated(tail))
+        if after.kind is _Kind.HEADING:
             short = " " not in head and len(head) < 7
             return full and short and not head.endswith(":")
         if _LETTER.match(head) and not full:
             return False
         if full:
-            return after.kind is not Kind.RESULT or line.kind is not Kind.RESULT
+            return after.kind is not _Kind.RESULT or line.kind is not _Kind.RESULT
         words = self.text[line.start : line.end].count(" ") + 1
-        return self._lower(at + 1) and line.kind is not Kind.RESULT and words >= 5
+        return self._lower(at + 1) and line.kind is not _Kind.RESULT and words >= 5
 
     def _open(self, line: Line, tail: str, head: str) -> bool:
         """Whether a line ends where no sentence can: at a comma, an open bracket, "of"."""
@@ -429,14 +429,14 @@ class Widths:
         low = word.group().lower() if word is not None and not word.group().isupper() else ""
         if low in _OPEN_WORDS or (low in _BEFORE_NUMBERS and head[0].isdigit()):
             return True
-        line_end = self.text[max(line.start, line.end - LINE_HEAD) : line.end]
+        line_end = self.text[max(line.start, line.end - _LINE_HEAD) : line.end]
         closes = head.find(")")
         return (
             line_end.rfind("(") > line_end.rfind(")") and closes >= 0 and "(" not in head[:closes]
         )
 
 
-SECTION = 400
+_SECTION = 400
 """Lines over which one width holds: letters of different widths may be put into one note."""
 
 
@@ -448,12 +448,12 @@ def split(text: str) -> list[tuple[int, int]]:
     stop counts as a sentence.
     """
     spans: list[tuple[int, int]] = []
-    lines = read_lines(text)
+    lines = _read_lines(text)
     begin = 0
     for at, joined in enumerate(_joins(text, lines)):
         if joined:
             continue
-        if lines[begin].kind in (Kind.PROSE, Kind.ITEM):
+        if lines[begin].kind in (_Kind.PROSE, _Kind.ITEM):
             spans += sentences(text, lines[begin].start, lines[at].end)
         else:
             spans.append((lines[begin].start, lines[at].end))
@@ -463,9 +463,9 @@ def split(text: str) -> list[tuple[int, int]]:
 
 def _joins(text: str, lines: Sequence[Line]) -> Iterator[bool]:
     """For every line whether the next one continues its text; the last has none."""
-    for first in range(0, len(lines), SECTION):
-        section = lines[first : first + SECTION + 1]
-        widths = Widths(text, section)
+    for first in range(0, len(lines), _SECTION):
+        section = lines[first : first + _SECTION + 1]
+        widths = _Widths(text, section)
         yield from (widths.joined(at) for at in range(len(section) - 1))
     if lines:
         yield False

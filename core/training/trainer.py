@@ -1,32 +1,148 @@
-"""The training loop that every model of the program shares."""
+"""The training loop that every model of the program shares, its checkpoints, and its randomness.
+
+A checkpoint holds tensors by name and the identity of their training in one safetensors file. Seeds
+by epoch, a separate random state and one thread make a training repeat to the last bit.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.errors import DataError
+from core.storage.files import replacing
 from core.training import Aborted, Progress
-from core.training.checkpoint import (
-    REMEDY,
-    load_checkpoint,
-    optimizer_tensors,
-    prefixed,
-    restore_optimizer,
-    save_checkpoint,
-    under,
-)
-from core.training.repeatable import CPU, forked_rng, one_thread
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+CPU = torch.device("cpu")
+
+
+def seed_of(*parts: int) -> int:
+    """A seed for torch from integers such as (seed, epoch)."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+def epoch_order(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
+    """The order [rows] in which an epoch visits its examples."""
+    return np.random.default_rng([seed, epoch]).permutation(rows)
+
+
+@contextmanager
+def forked_rng(device: torch.device = CPU, seed: int | None = None) -> Generator[None]:
+    """Restore torch's random state of the CPU and ``device`` after the body; seed it first where
+    ``seed`` is given."""
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        if seed is not None:
+            torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def one_thread(device: torch.device = CPU) -> Generator[None]:
+    """Run torch on one thread within the body where ``device`` is a CPU.
+
+    Small matrices gain nothing from threads, and several threads sum the gradients of gathers in
+    varying order, which changes the last bits of the weights.
+    """
+    if device.type != "cpu":
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_REMEDY = "delete it to start again"
+
+
+class Optimizer(Protocol):
+    """Keeps a state for each parameter by number, as torch's optimizers do."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """At least ``state``: parameter number → tensors by name."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the same."""
+        ...
+
+
+def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """An optimizer's state as tensors called ``<parameter number>.<name>``."""
+    return {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def _restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Restore :func:`_optimizer_tensors` in an optimizer over the same parameters."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with ``prefix`` before each name."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with ``prefix``, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _save_checkpoint(path: Path, identity: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Write a checkpoint atomically; ``identity`` is any JSON value. Raises OSError."""
+    from safetensors.torch import save_file
+
+    copies = {k: v.detach().contiguous().cpu().clone() for k, v in tensors.items()}
+    with replacing(path) as fresh:
+        save_file(copies, fresh, metadata={"identity": _digest(identity)})
+
+
+def _load_checkpoint(path: Path, identity: Any) -> dict[str, Tensor]:
+    """Read a checkpoint; raises DataError where it is damaged or has another identity."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            saved: str = (file.metadata() or {}).get("identity", "")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError:
+        raise DataError(str(path), None, "is not a checkpoint", _REMEDY) from None
+    if saved != _digest(identity):
+        reason = "belongs to a training with other data or another recipe"
+        raise DataError(str(path), None, reason, _REMEDY)
+    return tensors
+
+
+def _digest(identity: Any) -> str:
+    text = json.dumps(identity, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
 
 N = TypeVar("N", bound=nn.Module)
 E = TypeVar("E", bound="DataclassInstance")
@@ -40,7 +156,7 @@ class Trainer(ABC, Generic[N, E]):
 
     entry: what a part is recorded as: a dataclass of numbers, the first of which counts the epochs
     or steps done. total: how many there are to be. optimizer: one of torch's, or any
-    :class:`core.training.checkpoint.Optimizer`; None where :meth:`state` holds its state.
+    :class:`core.training.trainer.Optimizer`; None where :meth:`state` holds its state.
     """
 
     entry: type[E]
@@ -111,12 +227,12 @@ class Trainer(ABC, Generic[N, E]):
             **prefixed("state.", self.state()),
         }
         if self.optimizer is not None:
-            tensors |= prefixed("optimizer.", optimizer_tensors(self.optimizer))
-        save_checkpoint(path, self._identity, tensors)
+            tensors |= prefixed("optimizer.", _optimizer_tensors(self.optimizer))
+        _save_checkpoint(path, self._identity, tensors)
 
     def load(self, path: Path) -> None:
         """Restore a checkpoint; raises DataError for one of another training."""
-        tensors = load_checkpoint(path, self._identity)
+        tensors = _load_checkpoint(path, self._identity)
         is_integer = [field.type in (int, "int") for field in fields(self.entry)]
         self.history = [
             self.entry(*(int(x) if i else x for i, x in zip(is_integer, row, strict=True)))
@@ -126,6 +242,6 @@ class Trainer(ABC, Generic[N, E]):
         try:
             self.restore(under("state.", tensors))
         except ValueError as error:
-            raise DataError(str(path), None, str(error), REMEDY) from None
+            raise DataError(str(path), None, str(error), _REMEDY) from None
         if self.optimizer is not None:
-            restore_optimizer(self.optimizer, under("optimizer.", tensors))
+            _restore_optimizer(self.optimizer, under("optimizer.", tensors))

@@ -95,7 +95,7 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
     """Elsewhere JSON and TOML are read from the program's own files, caches and model weights."""
     own_files = {
         "core/parsing.py",
-        *("core/arms/compressor.py", "core/arms/summaries.py", "core/embedding/embedder.py"),
+        *("core/arms/llmlingua2.py", "core/arms/map_reduce.py", "core/embedding/embedder.py"),
         *("core/embedding/pairs.py", "core/training_experiments/forecast/training.py"),
         *("core/training_experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),

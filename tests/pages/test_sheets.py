@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from core.format import FORMULA_STARTS, inert, write_sheet
 from core.results.report import write_tables
-from core.storage.csv import FORMULA_STARTS, inert, write_sheet
 from pages.ui.shared import tables
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_every_module_that_writes_csv_makes_its_cells_inert():
     modules = [*(ROOT / "core").rglob("*.py"), *(ROOT / "pages").rglob("*.py")]
     texts = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in modules}
     writing = {name for name, text in texts.items() if "csv.writer(" in text or ".to_csv(" in text}
-    assert {"core/storage/csv.py", "pages/ui/shared/tables.py"} < writing
+    assert {"core/format.py", "pages/ui/shared/tables.py"} < writing
     assert {
         name for name in writing if "inert(" not in texts[name] and ".inert)" not in texts[name]
     } == NO_RECORDS

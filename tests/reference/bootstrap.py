@@ -1,7 +1,7 @@
 """The clustered bootstrap as one would write it down: draw clusters, walk their rows, take means.
 
 Slow and plain on purpose. It shares the draws with
-``core.stats.clustered_bootstrap``, so the two must agree resample by resample.
+``core.stats.intervals.clustered_bootstrap``, so the two must agree resample by resample.
 """
 
 from __future__ import annotations

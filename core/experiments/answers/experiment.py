@@ -30,8 +30,7 @@ from core.runs.job import Job
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
 from core.runs.schemas import ANSWERS, VERDICTS
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.synthetic.needles import seeded
 from core.types import Cohort, Event, Gold, Instruction, Record
 

@@ -46,8 +46,7 @@ from core.runs.schemas import COUNTS, UNLOCATED
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from core.stats.intervals import Interval, cluster_totals, square_and_add
 from core.stats.paired import agreement_floors, reported_interval, share_floor
-from core.storage.query import literal
-from core.storage.rows import Ask, RowStore
+from core.storage.rows import Ask, RowStore, literal
 
 LOCATED = f"band <> '{UNLOCATED}'"
 STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}

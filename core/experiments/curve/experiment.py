@@ -45,8 +45,7 @@ from core.runs.plan import Plan, Spec
 from core.runs.planner import chosen
 from core.runs.schemas import blank
 from core.stats.positions import BINS
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.types import Cohort, Instruction
 
 NAMES = ("stratum", "value", "score", "position", "bins")

@@ -12,7 +12,7 @@ from core.format import count, p_value, percent, points
 from core.results.tables import known, pick, read_published
 from core.runs.experiment import Table
 from core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
-from core.storage.query import Schema
+from core.storage.rows import Schema
 
 BIN_COLUMNS: Schema = {
     "bin": "BIGINT",

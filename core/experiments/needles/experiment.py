@@ -27,8 +27,7 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job
 from core.runs.plan import Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.types import Cohort, Instruction
 
 T = TypeVar("T", bound=int)

@@ -32,8 +32,7 @@ from core.stats.intervals import clustered_bootstrap, wilson_interval
 from core.stats.paired import FEWEST_CLUSTERS, share_interval
 from core.stats.positions import bins_of
 from core.stats.within import WithinContrast, within_contrast
-from core.storage.query import Schema, literal
-from core.storage.rows import RowStore, snapshot
+from core.storage.rows import RowStore, Schema, literal, snapshot
 from core.text.evidence import is_middle
 from core.types import Instruction
 

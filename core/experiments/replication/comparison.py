@@ -24,7 +24,7 @@ from core.runs.plan import RULE_JUDGES
 from core.runs.planner import digest_of
 from core.runs.schemas import COUNTS
 from core.runs.status import status
-from core.storage.query import literal
+from core.storage.rows import literal
 from core.synthetic.reference import table_row
 
 

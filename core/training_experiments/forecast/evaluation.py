@@ -19,7 +19,7 @@ from core.results.tables import ends
 from core.runs.directory import RunDirectory
 from core.runs.plan import Plan
 from core.runs.schemas import number
-from core.sequences.gather import UNDATED, Sequences, last_events
+from core.sequences.store import UNDATED, Sequences, last_events
 from core.stats.auroc import (
     Placements,
     Ranking,
@@ -395,7 +395,7 @@ def _weights(
 ) -> ModelWeights:
     import torch
 
-    from core.training.repeatable import one_thread
+    from core.training.trainer import one_thread
 
     network, vocabulary = _load(folder, row["item"])
     events = int((gathered.codes != 0).sum())

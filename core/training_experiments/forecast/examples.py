@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import DataError, SpecError
-from core.sequences.gather import LENGTH, last_events
-from core.sequences.labels import Labels
-from core.sequences.store import SPLITS, EventStore
+from core.sequences.store import LENGTH, SPLITS, EventStore, Labels, last_events
 from core.stats.auroc import ranking_areas
 
 PADDING, UNKNOWN = 0, 1

@@ -26,8 +26,7 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
 from core.runs.schemas import number
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.training import TimeLeft, history_rows
 from core.training_experiments.forecast import tables as forecast_tables
 from core.training_experiments.forecast.evaluation import (

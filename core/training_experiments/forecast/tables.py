@@ -30,8 +30,7 @@ from core.stats.auroc import (
     placements,
 )
 from core.stats.paired import holm_adjust
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.training_experiments.forecast.evaluation import (
     area_intervals,
     interval_ends,

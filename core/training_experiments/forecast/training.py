@@ -28,10 +28,16 @@ from core.errors import DataError
 from core.stats.auroc import ranking_areas
 from core.storage.files import replacing
 from core.training import Progress, require_finite
-from core.training.checkpoint import prefixed, under
 from core.training.distributed import ProcessGroup, single_process
-from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
-from core.training.trainer import Trainer
+from core.training.trainer import (
+    Trainer,
+    epoch_order,
+    forked_rng,
+    one_thread,
+    prefixed,
+    seed_of,
+    under,
+)
 from core.training_experiments.forecast.examples import Examples, Part, Vocabulary
 from core.training_experiments.forecast.spec import Epoch, Recipe
 

@@ -16,8 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import top_k
-from core.arms.candidates import allowed
+from core.arms.base import allowed, top_k
 from core.errors import InputError
 from core.gate.checkpoint import GateConfig, Head, Recipe, Split
 from core.gate.cohort_training import record_of, unread_note

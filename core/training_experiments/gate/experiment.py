@@ -28,8 +28,7 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
 from core.storage.files import replacing
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.training import history_rows
 from core.training_experiments.gate import tables as gate_tables
 from core.training_experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants

@@ -18,8 +18,7 @@ from core.runs.experiment import Table
 from core.runs.job import TRAINED
 from core.stats.auroc import clustered_auroc
 from core.stats.paired import share_interval
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.training_experiments.gate.evaluation import ALL_FAULTS, FAULTS, NO_FAULT, Answers
 
 SCORE_BINS = 20

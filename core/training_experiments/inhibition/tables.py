@@ -1,6 +1,6 @@
 """Rows and report tables of kind ``inhibition``: curves, attention, contrasts with softmax.
 
-Intervals resample seeds and records (:func:`core.stats.crossed_bootstrap`) and contain the score
+Intervals resample seeds and records (:mod:`core.stats.within`) and contain the score
 interval of the records; fewer than 3 seeds or 5 records give none. Comparisons are paired by seed
 and record: every decoder answers the same questions about the same records, and a seed gives all
 variants the same initial weights and the same training records.
@@ -24,8 +24,7 @@ from core.runs.job import TRAINED
 from core.stats.intervals import Interval
 from core.stats.paired import paired_floor, share_floor
 from core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
-from core.storage.query import Schema
-from core.storage.rows import RowStore
+from core.storage.rows import RowStore, Schema
 from core.training_experiments.inhibition.spec import (
     PARTS,
     REFERENCE,

@@ -29,8 +29,7 @@ from core.gate.ngrams import Hashing
 from core.gate.training import GateModel, linear_layers
 from core.stats.auroc import ranking_areas
 from core.training import require_finite
-from core.training.repeatable import forked_rng, one_thread
-from core.training.trainer import Trainer
+from core.training.trainer import Trainer, forked_rng, one_thread
 from core.training_experiments.inhibition.records import (
     LINE,
     QUESTION,

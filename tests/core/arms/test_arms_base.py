@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.arms import ARMS
-from core.arms.base import top_k
+from core.arms.base import allowed, top_k
 from core.arms.bm25_filtered import dropped
-from core.arms.candidates import allowed
 from core.errors import InputError
 from core.protocol import Protocol
 from core.storage.lru import LRU

@@ -9,9 +9,15 @@ import pytest
 from scipy.stats import binomtest
 
 from core import api
-from core.arms.calibration import calibrate, split_coverage, withdrawn
-from core.arms.candidates import candidates
-from core.arms.certain import Certain, Thresholds, token_positions
+from core.arms.base import candidates
+from core.arms.certain import (
+    Certain,
+    Thresholds,
+    calibrate,
+    split_coverage,
+    token_positions,
+    withdrawn,
+)
 from core.errors import DataError, InputError, MissingModel
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core import config as core_settings
 from core.arms import ARMS
-from core.arms.compressor import MODEL as COMPRESSOR
+from core.arms.llmlingua2 import MODEL as COMPRESSOR
 from core.embedding.pairs import RELEVANCE
 from core.errors import InputError
 from core.protocol import Protocol, parse

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core import weights
 from core.arms import ARMS
-from core.arms.compressor import MODEL, Compressor, chunk_edges
+from core.arms.llmlingua2 import MODEL, Compressor, chunk_edges
 from core.errors import InputError, MissingModel
 from core.protocol import Protocol, parse
 from core.text import count_tokens
@@ -156,7 +156,7 @@ def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
     by_record = compress(record, words=300)
     assert by_chunk.lines != by_record.lines
     arm = ARMS.build("llmlingua2", parse({"llmlingua_threshold": "chunk"}), words=300)
-    from core.arms.candidates import candidates
+    from core.arms.base import candidates
 
     words = arm._read(candidates(record, None, Protocol()))
     wanted = arm._wanted(words)

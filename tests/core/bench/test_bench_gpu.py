@@ -7,7 +7,7 @@ import torch
 
 from core import bench
 from core.attention import ATTENTIONS
-from core.bench import ehrshot_gpu
+from core.bench import networks
 from core.errors import InputError
 
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -34,14 +34,14 @@ def test_a_run_of_all_leaves_it_out_where_there_is_no_gpu(monkeypatch: pytest.Mo
 
 
 def test_the_same_code_trains_at_a_small_size_on_a_processor() -> None:
-    sample = ehrshot_gpu.drawn(64, 32, events=8, vocabulary=50)
+    sample = networks.drawn(64, 32, events=8, vocabulary=50)
     assert (sample.train.tokens != 0).any(axis=1).all() and sample.train.tokens.max() < 50
-    seconds = ehrshot_gpu.seconds_of("gated_differential", sample, "cpu", dim=16, heads=2)
+    seconds = networks.seconds_of("gated_differential", sample, "cpu", dim=16, heads=2)
     assert 0 < seconds < 60
 
 
 def test_the_floor_is_the_slower_of_arithmetic_and_traffic() -> None:
     # 40 · (3 + 1) passes of 253 MFLOP at 253 GFLOP/s: 160 · 1 ms.
-    assert ehrshot_gpu.floor_s(3, 3, 253e9, 1e15) == pytest.approx(0.16)
+    assert networks.floor_s(3, 3, 253e9, 1e15) == pytest.approx(0.16)
     # The same passes of 3.6 MB at 1.8 GB/s: 160 · 2 ms.
-    assert ehrshot_gpu.floor_s(3, 3, 253e12, 1.8e9) == pytest.approx(0.32)
+    assert networks.floor_s(3, 3, 253e12, 1.8e9) == pytest.approx(0.32)

@@ -16,8 +16,7 @@ from core.judges import JUDGES
 from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse
 from core.readers import READERS
-from core.text.options import ANSWER_FORMAT, chosen_option, correct_option
-from core.text.prompt import TAIL, build_prompt
+from core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt, chosen_option, correct_option
 from core.types import Answer, Gold, Instruction, Selection
 from tests.support.run_helpers import contents, finished_run, workspace_at
 

@@ -20,7 +20,7 @@ from core.gate.measures import (
 from core.gate.training import GateModel, GateTrainer
 from core.stats.auroc import clustered_auroc
 from core.training import Aborted
-from core.training.repeatable import epoch_order
+from core.training.trainer import epoch_order
 from tests.reference import gate as plain
 
 WORDS = [

@@ -16,8 +16,7 @@ from core.loaders import labelled as shared
 from core.loaders.check import check_cohort
 from core.loaders.labelled import FINDINGS, labelled
 from core.loaders.open import open_cohort
-from core.sequences.gather import last_events
-from core.sequences.store import NO_TIME
+from core.sequences.store import NO_TIME, last_events
 from tests.support.event_files import EVENTS, HEADER, LABELS, SPLITS, write_ehrshot, write_meds
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "meds_sample"

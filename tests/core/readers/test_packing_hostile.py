@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.protocol import parse
-from core.text import count_tokens
-from core.text.control_tokens import OPENERS, neutralise
+from core.text import OPENERS, count_tokens, neutralise
 from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from core.types import ContextLine, Kept, Selection, Sentence, Span
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from core.arms import ARMS
-from core.arms.compressor import MODEL as COMPRESSOR
+from core.arms.llmlingua2 import MODEL as COMPRESSOR
 from core.embedding.pairs import RELEVANCE
 from core.errors import InputError
 from core.protocol import parse

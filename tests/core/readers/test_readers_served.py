@@ -12,7 +12,7 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from core import config as settings
-from core.client.token_estimate import cautious, counter
+from core.client.openai_server import cautious, counter
 from core.egress import Gate
 from core.errors import EgressRefused, InputError, MissingModel
 from core.protocol import Protocol

@@ -44,7 +44,7 @@ def test_no_text_of_a_record_leaves_by_default(place: Exported, tmp_path: Path):
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".parquet"
     )
-    from core.storage.query import query, quoted
+    from core.storage.rows import query, quoted
 
     for table in (folder / "items").iterdir():
         table_rows = query(lambda table=table: f"SELECT * FROM read_parquet({quoted(table)})")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.arms.compressor import MODEL
+from core.arms.llmlingua2 import MODEL
 from core.protocol import parse
 from core.readers import READERS
 from core.results.items import rows

@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 from core.errors import UnknownName, WorkFailed
 from core.storage.jsonl import read_lines
 from core.storage.lock import Lock, is_locked
-from core.storage.query import cursor, query, source
-from core.storage.rows import LineWriter, RowStore, compact, encode, reopen, repair
+from core.storage.rows import (
+    LineWriter,
+    RowStore,
+    compact,
+    cursor,
+    encode,
+    query,
+    reopen,
+    repair,
+    source,
+)
 
 SCHEMA = {
     "key": "VARCHAR",

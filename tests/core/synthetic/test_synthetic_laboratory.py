@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.loaders.check import check_cohort
 from core.loaders.labelled import labelled
 from core.loaders.open import open_cohort
-from core.sequences.gather import last_events
+from core.sequences.store import last_events
 from core.synthetic import laboratory as codes
 from core.synthetic.laboratory import (
     EHRSHOT_EVENTS,

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from core.errors import DataError, WorkFailed
 from core.training import Aborted, TimeLeft, require_finite
-from core.training.repeatable import epoch_order, forked_rng, one_thread, seed_of
-from core.training.trainer import Trainer
+from core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
 
 @dataclass(frozen=True, slots=True)

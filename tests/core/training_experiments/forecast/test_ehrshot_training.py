@@ -12,7 +12,7 @@ import torch
 
 from core.attention import ATTENTIONS
 from core.errors import DataError
-from core.sequences.labels import Labels
+from core.sequences.store import Labels
 from core.stats.auroc import ranking_areas
 from core.training import Aborted
 from core.training_experiments.forecast.evaluation import (
