@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 
@@ -76,17 +76,12 @@ def inert(value: Any) -> Any:
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
-def _columns_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The columns of all rows, in order of first occurrence."""
-    return list(dict.fromkeys(name for row in rows for name in row))
-
-
 def write_sheet(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as CSV with the columns of all of them; a missing value is an empty cell.
 
     Nothing is written without rows. ``file`` is open for text, with ``newline=""``.
     """
-    columns = _columns_of(rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     if not columns:
         return
     writer = csv.writer(file)

@@ -379,18 +379,17 @@ _LINES, _LONG_LINES, _STEPS = 60, 100, 2
 def small_lesson() -> dict[str, Any]:
     """A training example's gradient on one thread, by torch's attention kernel and by the reader's
     own, in bfloat16 where the processor computes in it; the network has the recipe's size."""
-    import numpy as np
     import torch
 
     from core.small_reader.batches import END, PAD, encode, predict, train_tokenizer
     from core.small_reader.network import NAME, make_network
     from core.small_reader.recipe import Recipe, Shape
-    from core.synthetic.training_examples import ExamplePlan, make_example
+    from core.synthetic.training_examples import ExamplePlan, seeded_example
     from core.training.trainer import one_thread
 
     recipe, shape = Recipe(), Shape()
     plan = ExamplePlan(lines=(_LINES, _LINES), asked=recipe.asked[1])
-    examples = [make_example(np.random.default_rng([recipe.seed, n]), plan) for n in range(20)]
+    examples = [seeded_example(recipe.seed, n, plan) for n in range(20)]
     tokenizer = train_tokenizer(examples, shape.words)
     end, pad = (tokenizer.token_to_id(token) for token in (END, PAD))
     model = make_network(shape, tokenizer.get_vocab_size(), end, pad, recipe.seed)

@@ -131,7 +131,10 @@ class PairModel:
         Raises WorkFailed where an output is NaN or infinite.
         """
         # A lone surrogate cannot be encoded; it is replaced by a question mark.
-        clean = [tuple(_clean(text) for text in pair) for pair in pairs]
+        clean = [
+            tuple(t[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for t in pair)
+            for pair in pairs
+        ]
         out = np.zeros((len(clean), self.outputs), dtype=np.float32)
         done = 0
         for batch in self._batches(clean):
@@ -178,10 +181,6 @@ class PairModel:
                 batches.append([])
             batches[-1].append(i)
         return batches
-
-
-def _clean(text: str) -> str:
-    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 CHUNK = 512

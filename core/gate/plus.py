@@ -164,13 +164,10 @@ class PlusRecord:
     vectors: _Floats
 
 
-def _unit(rows: _Floats) -> _Floats:
-    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
-
-
 def _word_vectors(weights: PlusWeights, bags: Bags) -> _Floats:
     """Unit vectors of words, [m, dim]."""
-    return _unit(pooled(bags, weights.embedding))
+    rows = pooled(bags, weights.embedding)
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
 
 
 def _word_weights(weights: PlusWeights, bags: Bags, idf: _Floats) -> _Floats:

@@ -392,7 +392,8 @@ class Batches:
                 self._find_lost()  # again, where a batch that was found is another run's
             while left := _left(wanted):
                 chosen = self._affordable(requests, left)
-                claim = self.budget.reserve(self._most(requests, chosen))
+                most = sum(self.api.max_cost(requests[index], batch=True) for index in chosen)
+                claim = self.budget.reserve(most)
                 yield from self._collect(self._submit(requests, chosen, claim), wanted)
                 for index in chosen:  # every request gets an outcome
                     waiting = wanted[requests[index].digest]
@@ -402,9 +403,6 @@ class Batches:
         except CallFailed as failed:
             for index in _left(wanted):
                 yield index, failed
-
-    def _most(self, requests: Sequence[Request], chosen: Sequence[int]) -> float:
-        return sum(self.api.max_cost(requests[index], batch=True) for index in chosen)
 
     def _affordable(self, requests: Sequence[Request], left: Sequence[int]) -> list[int]:
         """The first of ``left`` within the budget and one batch's size, at least one."""

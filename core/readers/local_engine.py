@@ -544,7 +544,10 @@ class Engine:
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         shared = cached[1] if cached is not None else 0
         return [
-            (i, _reply(one, 0 if first and at == 0 else shared, peak))
+            (
+                i,
+                Reply(tuple(one.ids), "", one.seconds, 0 if first and at == 0 else shared, peak),
+            )
             for at, (i, one) in enumerate(zip(indices, generated, strict=True))
         ]
 
@@ -555,7 +558,8 @@ class Engine:
         if not self.gpu:
             return self._limit or _CPU_BATCH_TOKENS
         model, size = self.model.config, self.dtype.itemsize
-        cache = 2 * size * model.num_hidden_layers * model.num_key_value_heads * _head(model)
+        head = getattr(model, "head_dim", None) or model.hidden_size // model.num_attention_heads
+        cache = 2 * size * model.num_hidden_layers * model.num_key_value_heads * head
         # While a token is read it also takes hidden states and the gated layer's three.
         activations = size * (3 * model.intermediate_size + 6 * model.hidden_size)
         free = sum(_free(device) for device in range(torch.cuda.device_count()))
@@ -575,10 +579,6 @@ class Engine:
         )
 
 
-def _reply(generated: Generated, reused: int, peak_mb: float) -> Reply:
-    return Reply(tuple(generated.ids), "", generated.seconds, reused, peak_mb)
-
-
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, on an accelerator or on a CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -590,10 +590,6 @@ def _free(device: int) -> int:
     free, _ = torch.cuda.mem_get_info(device)
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return free + cached
-
-
-def _head(config: Any) -> int:
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
 def _dtype(name: str, gpu: bool) -> torch.dtype:

@@ -87,15 +87,12 @@ def quoted(path: Path) -> str:
     return literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
 
 
-def _struct(schema: Schema) -> str:
-    return "{" + ", ".join(f"'{name}': '{type}'" for name, type in schema.items()) + "}"
-
-
 def _json_lines(path: Path, schema: Schema) -> str:
     """SQL that reads the lines of a JSONL file; one that is no row gives nulls."""
     longest = min(max(path.stat().st_size, 16 << 20), _LONGEST_LINE)
+    columns = ", ".join(f"'{name}': '{type}'" for name, type in schema.items())
     return (
-        f"read_json({quoted(path)}, columns={_struct(schema)}, "
+        f"read_json({quoted(path)}, columns={{{columns}}}, "
         f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest})"
     )
 

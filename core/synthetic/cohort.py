@@ -291,13 +291,6 @@ def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
     yield "</eventstream>"
 
 
-def _write_record(path: Path, p: Patient, encounters: list[Encounter]) -> None:
-    """Write one record as UTF-8 with ``\\n`` line ends."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for line in _record_lines(p, encounters):
-            out.write(line + "\n")
-
-
 def _write_table(path: Path, columns: Sequence[str], rows: list[list[str]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, delimiter="\t", lineterminator="\n")
@@ -351,7 +344,9 @@ def make_clinical(
     for index in range(first, first + patients):
         record = make_one(index, events_per_patient, seed, dress)
         path = ehrs / f"{record.patient.id}.xml"
-        _write_record(path, record.patient, record.encounters)
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            lines = _record_lines(record.patient, record.encounters)
+            file.writelines(line + "\n" for line in lines)
         written.add(path)
         for table, rows in zip(tables, _rows(record, index, seed), strict=True):
             table += rows

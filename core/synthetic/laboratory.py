@@ -560,8 +560,6 @@ class _MedsLayout(_Layout):
 
 _LayoutName = Literal["ehrshot", "meds"]
 _PATIENTS, _EVENTS = 300, 400
-EHRSHOT_PATIENTS, EHRSHOT_EVENTS = 6739, 6190
-"""Patients, and events of an average one, that make a cohort of EHRSHOT's size."""
 _SHARES = (2295, 2232, 2212)
 """EHRSHOT's patients in train, tuning and held-out; other sizes are split in proportion."""
 _FIRST_ID = 115_000_000

@@ -158,10 +158,6 @@ def signature(rng: np.random.Generator) -> str:
     return pick(rng, wordings()["signatures"])
 
 
-def _sign(w: Writer) -> Block:
-    return section("sign", "", [f"Electronically signed by {signature(w.rng)}."])
-
-
 # Content of sections.
 
 
@@ -568,7 +564,9 @@ def write_notes(w: Writer, encounters: list[Encounter], events: list[Item]) -> N
     ]
     for *_, e, note in sorted(notes, key=lambda row: row[:3]):
         note.style = int(w.rng.integers(4))
-        note.blocks = [*_kind_of(e, note)(w, e, note), _sign(w)]
+        blocks = _kind_of(e, note)(w, e, note)
+        signed = f"Electronically signed by {signature(w.rng)}."
+        note.blocks = [*blocks, section("sign", "", [signed])]
         if note.kind in LONG_NOTES and chance(w.rng, w.wordy * LONG_NOTES[note.kind]):
             note.blocks = _lengthen(w, note.when, note.blocks, e.setting == "OP")
         note.blocks = [b for b in note.blocks if b.pieces]

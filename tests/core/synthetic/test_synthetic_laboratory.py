@@ -16,8 +16,6 @@ from core.loaders.open import open_cohort
 from core.sequences.store import last_events
 from core.synthetic import laboratory as codes
 from core.synthetic.laboratory import (
-    EHRSHOT_EVENTS,
-    EHRSHOT_PATIENTS,
     grades,
     make_laboratory,
     make_patient,
@@ -25,6 +23,9 @@ from core.synthetic.laboratory import (
     split_of_patients,
 )
 from tests.support.synthetic_files import digest
+
+EHRSHOT_PATIENTS, EHRSHOT_EVENTS = 6739, 6190
+"""Patients, and events of an average one, of a cohort of EHRSHOT's size."""
 
 TRUE = {"anemia": 69.0, "hyponatremia": 28.5, "thrombocytopenia": 33.2, "hyperkalemia": 2.38}
 """Published prevalences, % (PROTOCOL, Experiment 2)."""
