@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from core.experiments.replication.paper import TABLES as PAPER_TABLES
     from core.experiments.replication.paper import findings, other_runs, paper_comparison
-    from core.format import duration, inert, p_number, p_value, percent, points
+    from core.format import duration, inert, p_number, p_value, percent, points, with_sign
     from core.identity import ROLES, Person, account, acting_as
     from core.identity import person as acting_person
     from core.identity import resolve as resolve_person

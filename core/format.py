@@ -18,12 +18,18 @@ def percent(share: float) -> str:
 
 def points(difference: float) -> str:
     """A difference of shares in percentage points, one decimal, without a plus sign."""
-    return f"{100 * difference:.1f} points"
+    return f"{with_sign(100 * difference).removeprefix('+')} points"
 
 
 def signed(difference: float) -> str:
     """A difference of shares in percentage points, with its sign and without the unit."""
-    return f"{100 * difference:+.1f}"
+    return with_sign(100 * difference)
+
+
+def with_sign(value: float, digits: int = 1) -> str:
+    """A number with its sign (a true minus), and 0 without one: "+1.5", "−2.0", "0.0"."""
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]
 
 
 def decimals(value: float) -> str:

@@ -33,10 +33,7 @@ def percent(share: Any) -> str:
 
 def signed(value: Any, digits: int = 1) -> str:
     """A number with its sign (a true minus), and 0 without one: "+1.5", "−2.0", "0.0"."""
-    if missing(value):
-        return NONE
-    text = f"{value:+.{digits}f}".replace("-", "−")
-    return text if text.strip("+−0.") else text[1:]
+    return NONE if missing(value) else api.with_sign(value, digits)
 
 
 def interval(low: Any, high: Any) -> str:
