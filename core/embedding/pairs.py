@@ -87,16 +87,39 @@ def refuse_tokenizer(folder: Path) -> None:
         )
 
 
+_TOKENIZERS = (
+    "tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model",
+    "sentencepiece.bpe.model",
+)  # fmt: skip
+"""Files of which a tokenizer has one."""
+
+
+def _missing_files(folder: Path) -> str:
+    """Which files of a cross-encoder a folder lacks; empty where it has them all."""
+    parts = {
+        "config.json": ("config.json",),
+        "the weights (model.safetensors)": ("model.safetensors", "pytorch_model.bin"),
+        "the tokenizer": _TOKENIZERS,
+    }
+    return ", ".join(
+        part for part, names in parts.items() if not any((folder / n).is_file() for n in names)
+    )
+
+
 class PairModel:
     """The cross-encoder in ``folder``, on ``device`` and in ``precision``.
 
-    Raises MissingModel where the folder's files cannot be loaded.
+    Raises MissingModel where a file is missing, WorkFailed where the model cannot be loaded.
     """
 
     def __init__(self, folder: Path, device: str, precision: Precision) -> None:
         import torch
         from sentence_transformers import CrossEncoder
 
+        if missing := _missing_files(folder):
+            raise MissingModel(
+                f"{folder}: {missing} missing; get its config, weights and tokenizer again"
+            )
         try:
             with no_progress_bar():
                 model: Any = CrossEncoder(
@@ -106,9 +129,9 @@ class PairModel:
                     model_kwargs={"dtype": getattr(torch, precision)},
                 )
         except Exception as error:
-            raise MissingModel(
-                f"{folder}: the model cannot be loaded ({type(error).__name__}); get its config, "
-                "weights and tokenizer again"
+            raise WorkFailed(
+                f"{folder}: the model cannot be loaded ({type(error).__name__}); its files may be "
+                "damaged, or memory too small"
             ) from error
         # The last product alone in float32: a bfloat16 logit of 9 is known to 0.06 only.
         last = [

@@ -24,7 +24,7 @@ from core.embedding.pairs import (
     require,
     shared,
 )
-from core.errors import MissingModel
+from core.errors import MissingModel, WorkFailed
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.rounding import bound
@@ -144,8 +144,16 @@ def test_a_folder_that_lacks_a_part_is_reported(tiny_models, tmp_path, monkeypat
     with pytest.raises(MissingModel, match="pip install sentencepiece"):
         PairScorer(RELEVANCE)
     (models / RELEVANCE / "spm.model").unlink()
+    with pytest.raises(MissingModel, match="the tokenizer missing"):
+        PairScorer(RELEVANCE).outputs(PAIRS)
+
+
+def test_damaged_weights_are_a_failure_and_not_reported_as_missing(
+    tiny_models, tmp_path, monkeypatch
+):
+    models = own_models(tiny_models, tmp_path, monkeypatch)
     (models / RELEVANCE / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(MissingModel, match="cannot be loaded"):
+    with pytest.raises(WorkFailed, match=r"cannot be loaded \(SafetensorError\)"):
         PairScorer(RELEVANCE).outputs(PAIRS)
 
 
