@@ -13,14 +13,14 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from core import config as settings
 from core.egress import audit
-from core.errors import DataError, InputError, UnknownName
+from core.errors import DataError, InputError, MidchartError, UnknownName
 from core.loaders.check import check_cohort
 from core.loaders.files import LoadLog
 from core.loaders.manifest import FIELDS, FILE, read_manifest, write_manifest
@@ -30,6 +30,7 @@ from core.runs.directory import find_run, run_ids
 from core.runs.status import state_of
 from core.services.cohorts import close_cohorts, cohorts
 from core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
+from core.services.summary import reading_progress
 from core.storage.archives import UntrustedFile, UntrustedZip, relative_path
 from core.storage.files import sync_folder
 from core.storage.lock import Lock, exclusive, is_locked
@@ -160,8 +161,9 @@ def import_cohort(
 
     ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``allowed``:
     ``training_allowed`` and ``external_services_allowed`` (default: neither), which need a
-    ``reason`` for the audit log. Nothing is left behind where the files are refused. Raises
-    InputError, DataError, each one line.
+    ``reason`` for the audit log. Nothing is left behind where the files are refused. The summary of
+    a large cohort is begun in its own process (:func:`core.services.summary.reading_progress`).
+    Raises InputError, DataError, each one line.
     """
     name = cohort_name(name)
     tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}
@@ -226,7 +228,9 @@ def import_cohort(
         except OSError as error:
             reason = f"cannot be copied ({error.strerror or type(error).__name__})"
             raise DataError(name, None, reason, "check the files and the free space") from None
-        return report | {"name": name, "path": str(root / name)}
+    with suppress(MidchartError):  # the first page that needs the summary reports what fails
+        reading_progress(root / name)
+    return report | {"name": name, "path": str(root / name)}
 
 
 def _cohort_in(folder: Path) -> Path:

@@ -76,6 +76,15 @@ def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
     assert api.check(demo) == check_cohort(open_cohort(demo))
 
 
+def test_an_import_of_a_large_cohort_begins_its_summary(
+    demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "AT_ONCE", 0)
+    place = api.import_cohort("ward", demo)["path"]
+    until(lambda: list((config.cache_folder() / summary.FOLDER).glob("*.json")), "it is stored")
+    assert api.reading_progress(place) is None
+
+
 def test_a_process_that_stopped_says_why_and_starts_again_on_request(
     demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
