@@ -152,7 +152,7 @@ def curve_locations(
 
 def curve_bin(
     cohort: Cohort,
-    bin: int,
+    bin: int | None,
     score: str = "clinician",
     position: str = _AUTO,
     bins: int = 10,
@@ -162,20 +162,21 @@ def curve_bin(
     least_score: float = 0.0,
     protocol: Protocol | None = None,
 ) -> list[dict[str, Any]]:
-    """The answers behind a point of a curve, by instruction and model.
+    """The answers behind a point of a curve (``bin`` None: all its points), by instruction and
+    model.
 
     Each with ``instruction``, ``record``, ``model``, ``response`` (its place among the cohort's
     responses), ``score``, ``correct`` (None for a score that is no yes or no), ``position`` and
     ``simulated``; ids only, no text. Raises as :func:`curve` does, and for a bin there is not.
     """
     _checked_bins(bins)
-    if not 0 <= bin < bins:
+    if bin is not None and not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
     choice = Choice(score, position, stratum, value, snippets, least_score)
     rows, at = points(observed, choice)
-    inside = bins_of(at, bins) == bin
+    inside = slice(None) if bin is None else bins_of(at, bins) == bin
     scores = observed.score(score)
     table: list[dict[str, Any]] = []
     for row, where in zip(rows[inside].tolist(), at[inside].tolist(), strict=True):

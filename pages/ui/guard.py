@@ -65,6 +65,7 @@ def page(title: str, needs_cohort: bool = True) -> None:
     st.html(STYLE)
     st.components.v2.component("page", js=SCRIPT, isolate_styles=False)(key="page_script")
     sign_in.gate()
+    navigation.follow()
     st.caption(navigation.place(title).purpose)
     if title not in WITHOUT_QUEUE:
         panel.status_line()

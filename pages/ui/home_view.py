@@ -10,7 +10,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.data.cohort import short_tag
-from pages.ui.runs import panel, presets
+from pages.ui.runs import panel, picker, presets
 from pages.ui.shared import formats, results, tables
 from pages.ui.shared.marks import plain
 
@@ -58,6 +58,8 @@ def latest(runs: list[dict[str, Any]]) -> None:
     run = finished[0]
     report = state.report(run)
     frame, reader, judge = headline(report)
+    measured = pd.concat([results.frame_of(report, name) for name in ("accuracy", "recall")])
+    of_title = dict(zip(measured.get("title", ()), measured.get("label", ()), strict=True))
     judge_title = api.title("judge", judge)
     st.markdown(f"**{plain(run['name'])}**")
     panel.line(run, report)
@@ -70,6 +72,10 @@ def latest(runs: list[dict[str, Any]]) -> None:
         f"Latest run: {frame.columns[1]}{by}",
         columns={name: st.column_config.TextColumn(help=help[name]) for name in help
                  if name in frame},
+        opens=lambda row, _: navigation.on_click(
+            "arms", run=run["run"], view="Questions", differ="false",
+            q_arm=of_title[frame["arm"][row]],
+        ),
     )  # fmt: skip
     first = (
         f"Read by {plain(api.title('reader', reader))}, judged by {plain(judge_title)}; intervals"
@@ -79,9 +85,12 @@ def latest(runs: list[dict[str, Any]]) -> None:
     more = f" First {MOST} of {len(frame)} arms." if len(frame) > MOST else ""
     st.caption(
         f"{first} are 95 %, by patient (none for fewer than 5 patients). n is the number of "
-        f"{'answers' if judge else 'questions'}.{more} {results.part_text(report)}"
+        f"{'answers' if judge else 'questions'}.{more} {results.part_text(report)} "
+        "Click a row to read its questions."
     )
-    navigation.link("arms", "Compare these arms", icon=ARROW, query_params={"run": run["run"]})
+    page, address = picker.results_of(run)
+    label = "Compare these arms" if page == "arms" else "Read these answers"
+    navigation.link(page, label, icon=ARROW, query_params=address)
 
 
 def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:

@@ -115,6 +115,24 @@ def switch(name: str) -> None:
     st.switch_page(_page(next(place for place in PLACES if place.name == name)))
 
 
+GOES_TO = "page_that_a_click_opens"
+"""Session key of the page that the last click on a table or chart opens, with its address."""
+
+
+def on_click(name: str, **query: str) -> None:
+    """Open one of the pages at an address once the page is drawn again; for callbacks, in which
+    Streamlit cannot switch pages."""
+    st.session_state[GOES_TO] = (name, query)
+
+
+def follow() -> None:
+    """Open the page that the last click asked for (:func:`on_click`), if any."""
+    if GOES_TO in st.session_state:
+        name, query = st.session_state.pop(GOES_TO)
+        page = _page(next(place for place in PLACES if place.name == name))
+        st.switch_page(page, query_params=query)
+
+
 def link(name: str, label: str, **options: Any) -> None:
     """A link to one of the pages, by its short name."""
     place = next(place for place in PLACES if place.name == name)

@@ -9,7 +9,7 @@ from pages.ui import state
 from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
 from tests.support import app_data, patient_cohort
-from tests.support.pages import frame_with, open_page, page_text
+from tests.support.pages import click, clickable, frame_with, open_page, page_text, pages_opened
 
 
 @pytest.mark.parametrize("page", ["home", "arms", "data"])
@@ -204,3 +204,16 @@ def test_fhir_resources_are_validated_where_the_box_is_checked(empty):
     assert not app.exception and "1 reasons why" in page_text(app)
     (reason,) = frame_with(app, "reason")["reason"]
     assert reason == "Patient.birthDate has a value that does not follow R4B"
+
+
+def test_a_row_of_the_latest_results_opens_the_questions_of_its_arm(run, monkeypatch):
+    clickable(monkeypatch)
+    pages = pages_opened(monkeypatch)
+    app = open_page("home")
+    arm = frame_with(app, "arm")["arm"][1]
+    click(app, "latest", 1)
+    ((page, query),) = pages
+    assert page == "arms" and api.title("arm", query["q_arm"]) == arm
+    shown = open_page("arms", **query)
+    assert shown.selectbox(key="q_arm").value == query["q_arm"]
+    assert len(frame_with(shown, "question")) == len(api.open_data("small").instructions)

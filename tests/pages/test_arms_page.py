@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import api
@@ -12,7 +13,7 @@ from core.judges.rules import FAILURE_KINDS
 from pages.ui import state
 from pages.ui.arms import comparison, questions
 from pages.ui.shared import chart, results
-from tests.support.pages import frame_with, open_page, page_text
+from tests.support.pages import click, clickable, frame_with, open_page, page_text
 
 
 def opened(run: str, view: str = "Overall", **query: str) -> AppTest:
@@ -114,6 +115,28 @@ def test_judges_crosstab_adds_up_and_the_different_answers_are_listed(run):
     app.selectbox(key="both").set_value("any").run()
     app.selectbox(key="both_arm").set_value("bm25").run()
     assert set(frame_with(app, "question")["arm"]) == {"BM25"}
+
+
+def test_training_patients_open_their_questions_alone(run, monkeypatch):
+    clickable(monkeypatch)
+    report, outcomes = api.report(run), api.outcomes
+
+    def seen(run: str, reader: str, judge: str) -> list[dict]:
+        rows = outcomes(run, reader, judge)
+        return [row | {"counted": row["instruction"] != "q1"} for row in rows]
+
+    st.cache_data.clear()
+    report["tables"]["accuracy_seen"] = report["tables"]["accuracy"]
+    monkeypatch.setattr(api, "report", lambda run: report)
+    monkeypatch.setattr(api, "outcomes", seen)
+    app = opened(run)
+    arm = frame_with(app, "refusals").iloc[0]["arm"]
+    click(app, "-seen", 0, "n")
+    assert app.selectbox(key="q_patients").value == "training"
+    assert api.title("arm", app.selectbox(key="q_arm").value) == arm
+    about = {one.id: one.question for one in api.open_data("small").instructions}
+    assert list(frame_with(app, "question")["question"]) == [about["q1"]]
+    assert app.query_params["q_patients"] == "training"
 
 
 def test_failures_are_kinds_refusals_and_an_example_to_read(run):

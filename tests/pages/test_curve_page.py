@@ -17,7 +17,15 @@ from pages.ui.curve import text as curve_text
 from pages.ui.shared import tables
 from pages.ui.shared.pickers import token
 from tests.support import curve_report
-from tests.support.pages import frame_with, open_page, page_text, shared_workspace
+from tests.support.pages import (
+    click,
+    clickable,
+    frame_with,
+    open_page,
+    page_text,
+    plain_text,
+    shared_workspace,
+)
 from tests.support.reports import show_run
 from tests.support.run_helpers import workspace_at
 
@@ -130,6 +138,35 @@ def test_a_click_opens_a_point_and_a_reset_closes_nothing(monkeypatch):
     held["chart"] = {"selection": {"points": []}}
     observed.open_point("chart", 10)
     assert held["at"] == "30-40"
+
+
+def test_a_row_or_marker_of_a_group_lists_its_questions_and_a_question_opens_its_record(
+    cohort, monkeypatch
+):
+    clickable(monkeypatch)
+    app = open_page("curve")
+    groups = frame_with(app, "p (gap)")
+    at = list(groups["model"]).index("sim-model-e")
+    click(app, "by-model", at, "n")
+    assert app.selectbox(key="curve_of_model").value == "sim-model-e"
+    rows = pd.DataFrame(api.curve_bin(cohort, None, stratum="model", value="sim-model-e"))
+    assert len(rows) == groups["n"][at]
+    listed = frame_with(app, "patient")
+    assert len(listed) == rows["instruction"].nunique() and "sim-model-e" in listed
+    assert "at 0-100 %, sim-model-e" in plain_text(app)
+    click(app, "curve_group_0", point=[3, "40-50", 1])
+    assert app.selectbox(key="curve_of_model").value == groups["model"][0]
+    assert app.selectbox(key="at").value == "30-40"
+    click(app, "-curve", 1)
+    assert app.selectbox(key="at").value == "10-20"
+    pages = []
+    monkeypatch.setattr(
+        st, "switch_page", lambda page, query_params: pages.append((page.url_path, query_params))
+    )
+    question = frame_with(app, "patient").iloc[0]
+    click(app, "-at-10-20", 0)
+    codes = {name: question[name] for name in ("patient", "question")}
+    assert pages == [("patient", {"cohort": "demo", **codes})]
 
 
 def test_twelve_groups_are_drawn_and_the_table_has_the_rest(cohort, monkeypatch):

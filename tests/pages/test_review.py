@@ -17,7 +17,7 @@ from core.errors import InputError, UnknownName
 from core.results.reviews import Distinct, overlap
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
-from tests.support.pages import open_page, page_text
+from tests.support.pages import click, clickable, frame_with, open_page, page_html, page_text
 
 
 @pytest.fixture(scope="module")
@@ -391,6 +391,26 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     assert chart.proto.alt
     assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
     assert {"judge", "cards", "answers with this text"} <= set(app.dataframe[1].value.columns)
+
+
+def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone, monkeypatch):
+    for card in api.review_cards(alone, "eve"):
+        api.add_review(alone, "eve", card.key, "incorrect")
+    clickable(monkeypatch)
+    app = open_page("review", run=alone, view="Agreement")
+    shown = app.dataframe[0].value
+    by_pair = {row["pair"]: (at, row) for at, row in enumerate(shown.to_dict("records"))}
+    at, row = next(one for pair, one in by_pair.items() if pair.startswith("review:eve"))
+    judge = row["pair"].partition(" and ")[2]
+    click(app, "review-agreement", at, "pair")
+    listed = frame_with(app, "question")
+    assert app.selectbox(key="both").value == "parted" and "eve" in page_text(app)
+    assert set(listed[judge]) == {"✓ correct"}, "eve called all of them incorrect"
+    click(app, "review-agreement", at, "both incorrect")
+    assert app.selectbox(key="both").value == "incorrect"
+    assert set(frame_with(app, "question")[judge]) == {"✗ incorrect"}
+    click(app, "table_parted", 0)
+    assert 'class="mc-card"' in page_html(app)
 
 
 def test_the_arms_page_offers_people_as_judges(alone):

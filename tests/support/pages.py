@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
@@ -42,6 +44,60 @@ def open_page(name: str, **query: str | list[str]) -> AppTest:
     app = page_at(name, **query).run()
     assert not app.exception, [e.value for e in app.exception]
     return app
+
+
+def clickable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each table and figure of a page a button, by which :func:`click` selects in it.
+
+    Streamlit's tests of pages have no selections.
+    """
+    for draw in ("dataframe", "plotly_chart"):
+        monkeypatch.setattr(st, draw, _with_button(getattr(st, draw)))
+
+
+def _with_button(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(content: Any, *, key: str = "", on_select: Any = "ignore", **options: Any) -> Any:
+        options.pop("selection_mode", None)
+        draw(content, **options)
+        if callable(on_select):
+            st.button("click", key=f"click_{key}", on_click=_select, args=(key, on_select))
+        return {"selection": {"rows": [], "cells": [], "points": []}}
+
+    return drawn
+
+
+CLICKED: list[dict[str, Any]] = []
+"""What the next click selects."""
+
+
+def _select(key: str, on_select: Callable[[], object]) -> None:
+    st.session_state[key] = {"selection": CLICKED.pop()}
+    on_select()
+
+
+def click(app: AppTest, key: str, row: int = 0, column: str = "", point: Any = None) -> AppTest:
+    """Click a cell of a table, or a marker with this custom data, by the end of its key."""
+    points = [{"customdata": point}]
+    CLICKED[:] = [{"rows": [row], "cells": [(row, column)], "points": points}]
+    button = next(
+        one
+        for one in app.button
+        if str(one.key).startswith("click_") and str(one.key).endswith(key)
+    )
+    button.click().run()
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def pages_opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """The pages that clicks open from now on, each with its address; none is switched to."""
+    opened: list[tuple[str, dict[str, str]]] = []
+
+    def switch_page(page: Any, *, query_params: dict[str, str]) -> None:
+        opened.append((page.url_path, query_params))
+
+    monkeypatch.setattr(st, "switch_page", switch_page)
+    return opened
 
 
 def page_html(app: AppTest) -> str:

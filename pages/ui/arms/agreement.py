@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -25,6 +26,8 @@ MEASURES = {
 }
 PARTED = "parted"
 """The answers that one judge calls correct and the other incorrect."""
+CELLS = ("correct", "first", "second", "incorrect")
+"""The four cells of two judges' verdicts, in the order of a table's columns."""
 COLUMNS = {"raw": "same", "kappa": "κ", "ac1": "AC1", "positive_agreement": "positive"}
 
 
@@ -59,7 +62,8 @@ def judges(comparison: Comparison) -> None:
     )
     _self_agreement(comparison)
     if pair:
-        _answers(comparison, str(pair["first"]), str(pair["second"]))
+        st.header("Answers by both verdicts", anchor=False)
+        answers(comparison.run, (comparison.reader,), str(pair["first"]), str(pair["second"]))
 
 
 def _pair(
@@ -88,7 +92,9 @@ def _pair(
     ends = [end - 0.05 for row in rows for end in (row.low, row.value) if not missing(end)]
     span = (min([-0.02, *ends]), 1.03)
     title = f"{MEASURES[measure]}, {name}"
-    chart.show_forest(rows, title, "agreement_by_arm", _open, span=span, suffix="")
+    chart.show_forest(
+        rows, title, "agreement_by_arm", partial(open_answers, ANY), span=span, suffix=""
+    )
     frame = pd.concat([pd.DataFrame([pair]).assign(title="all arms"), arms])
     first, second = (api.title("judge", pair[which]) for which in ("first", "second"))
     shown = pd.DataFrame(
@@ -104,14 +110,12 @@ def _pair(
     )
     for column, title in COLUMNS.items():
         shown[title] = [_text(row, column) for row in frame.to_dict("records")]
-    of_column = dict(
-        zip(shown.columns[3:7], ("correct", "first", "second", "incorrect"), strict=True)
-    )
+    of_column = dict(zip(shown.columns[3:7], CELLS, strict=True))
     labels = [ANY, *arms["label"]]
     tables.table(
         shown, f"{comparison.run['run']}-agreement",
         f"Agreement of {name}: all arms together and arm by arm", download=arms,
-        opens=lambda row, column: _open(labels[row], of_column.get(column, ANY)),
+        opens=lambda row, column: open_answers(of_column.get(column, ANY), labels[row]),
     )  # fmt: skip
     st.caption("Click a number or a marker to list its answers below.")
     st.caption(
@@ -148,16 +152,18 @@ def _self_agreement(comparison: Comparison) -> None:
     comparison.table(shown, "self", title, download=frame)
 
 
-def _open(arm: str, both: str = ANY) -> None:
-    """Show the answers of a cell of the table above: its arm, and the verdicts of both judges."""
+def open_answers(both: str = PARTED, arm: str = ANY) -> None:
+    """Show the answers (:func:`answers`) with these verdicts of both judges, of one arm or all."""
     st.session_state["both"] = both
     st.session_state["both_arm"] = arm
     st.session_state["parted"] = questions.LIST
 
 
-def _answers(comparison: Comparison, first: str, second: str) -> None:
-    """The answers that both judges scored, at first those on which they disagree; one in full."""
-    st.header("Answers by both verdicts", anchor=False)
+def answers(run: dict[str, Any], readers: Sequence[str], first: str, second: str) -> None:
+    """The answers that both judges scored, at first those on which they disagree; one in full.
+
+    Answers of all ``readers``; one reader is not named.
+    """
     titles = results.titles("judge", (first, second))
     verdicts = {
         PARTED: "they disagree",
@@ -167,11 +173,14 @@ def _answers(comparison: Comparison, first: str, second: str) -> None:
         "incorrect": "both incorrect",
         ANY: "all judged by both",
     }
-    keys = ["label", "instruction", "band"]
+    keys = ["reader", "label", "instruction", "band"]
     frames = [
-        rows.loc[rows["counted"] & rows["outcome"].isin(questions.JUDGED), [*keys, "outcome"]]
+        pd.concat(
+            rows.loc[rows["counted"] & rows["outcome"].isin(questions.JUDGED)].assign(reader=reader)
+            for reader in readers
+            if len(rows := state.outcomes(run, reader, judge))
+        )[[*keys, "outcome"]]
         for judge in (first, second)
-        for rows in [state.outcomes(comparison.run, comparison.reader, judge)]
     ]
     rows = frames[0].merge(frames[1], on=keys, suffixes=("_first", "_second"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -198,19 +207,22 @@ def _answers(comparison: Comparison, first: str, second: str) -> None:
     if rows.empty:
         st.info("No answer has these verdicts.")
         return
-    cohort = api.open_data(comparison.run["data"])
+    cohort = state.cohort_of(run)
     instructions = list(rows["instruction"])
     frame = pd.DataFrame(
         {
             "question": questions.question_texts(cohort, instructions),
             "position": list(rows["band"]),
             "arm": [api.title("arm", label) for label in rows["label"]],
+            "reader": [api.title("reader", reader) for reader in rows["reader"]],
             titles[first]: [questions.OUTCOMES[one] for one in rows["outcome_first"]],
             titles[second]: [questions.OUTCOMES[one] for one in rows["outcome_second"]],
         }
     )
+    if len(readers) == 1:
+        frame = frame.drop(columns="reader")
     chosen = questions.choose_question(
-        comparison.run["run"],
+        run["run"],
         frame,
         instructions,
         ("parted", "parted"),
@@ -220,4 +232,7 @@ def _answers(comparison: Comparison, first: str, second: str) -> None:
     )
     if chosen is not None:
         arms = () if arm == ANY else (arm,)
-        questions.one(comparison.run, cohort, chosen, comparison.reader, arms)
+        reader = next(
+            one for one, id in zip(rows["reader"], instructions, strict=True) if id == chosen
+        )
+        questions.one(run, cohort, chosen, reader, arms)

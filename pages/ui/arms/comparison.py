@@ -24,6 +24,9 @@ from pages.ui.shared.pickers import pick_component, pick_linked
 ANY = "any"
 FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")
 """Filters of the view Questions, each in the session and the URL as ``q_NAME``."""
+COUNTED, TRAINING, EVERYONE = "counted", "training", "all"
+"""Patients of the view Questions: those that the tables count, those on whom a gate of the run was
+trained, and both."""
 Behind = Mapping[str, Any]
 """Filter → value."""
 CRITERIA = {
@@ -40,6 +43,7 @@ def open_questions(**filters: Any) -> None:
     """Show the questions that match the filters, and set no other one."""
     for name in (*FILTERS, "versus"):
         st.session_state[f"q_{name}"] = filters.get(name, ANY)
+    st.session_state["q_patients"] = filters.get("patients", COUNTED)
     st.session_state["differ"] = False
     st.session_state["asked"] = ""
     st.session_state["view"] = "Questions"
@@ -177,13 +181,16 @@ def notes(comparison: Comparison) -> None:
     if frame.empty:
         return
     with st.expander("Training patients of a gate of this run"):
+        shown = results.share_table(frame, share, "patient_low", "patient_high")
+        labels = list(frame.loc[shown.index, "label"])
         comparison.table(
-            results.share_table(frame, share, "patient_low", "patient_high"),
+            shown,
             "seen",
             "Each arm on the gate's training patients: share, interval, n",
             download=frame,
+            behind=lambda row, _: {"arm": labels[row], "patients": TRAINING},
         )
         st.caption(
             "These patients were used in training, so the figures do not generalise to new "
-            "patients."
+            "patients. Click a row to read their questions."
         )

@@ -18,7 +18,16 @@ from core import api
 from core.errors import MidchartError
 from pages.ui import navigation, state
 from pages.ui.arms import charts, contexts
-from pages.ui.arms.comparison import ANY, FILTERS, Behind, Comparison, open_questions
+from pages.ui.arms.comparison import (
+    ANY,
+    COUNTED,
+    EVERYONE,
+    FILTERS,
+    TRAINING,
+    Behind,
+    Comparison,
+    open_questions,
+)
 from pages.ui.shared import chart, formats, marks, results, tables
 from pages.ui.shared.formats import missing
 from pages.ui.shared.marks import plain
@@ -31,6 +40,11 @@ OUTCOMES = {
     "failed": "– failed",
 }
 """An outcome in a table: a sign and a word, no colour."""
+PATIENTS = {
+    COUNTED: "counted in the results",
+    TRAINING: "training patients of a gate",
+    EVERYONE: "all",
+}
 LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
@@ -123,11 +137,14 @@ def _pick_filters(comparison: Comparison, rows: pd.DataFrame) -> tuple[pd.DataFr
     """The rows that count, and the filters chosen."""
     known = rows if rows["counted"].all() else rows[rows["counted"]]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        if len(known) < len(rows) and switch(
-            "Training patients too", False, "q_training",
-            help="Patients on whom a gate of this run was trained; no result counts them.",
-        ):  # fmt: skip
-            known = rows
+        if len(known) < len(rows):
+            patients = pick_linked(
+                "q_patients", "Patients", list(PATIENTS), PATIENTS.__getitem__, key="q_patients",
+                unlinked=COUNTED, width=230,
+                help="Training patients: those on whom a gate of this run was trained; no result "
+                "counts them.",
+            )  # fmt: skip
+            known = {COUNTED: known, TRAINING: rows[~rows["counted"]], EVERYONE: rows}[patients]
         if switch("Discordant questions only", True, "differ",
                   help="Questions on which the arms' outcomes differ."):  # fmt: skip
             known = known[known.groupby("instruction")["outcome"].transform("nunique") > 1]

@@ -82,8 +82,8 @@ def groups(key: str, cohort: api.Cohort, choice: Choice) -> Tables:
 
 
 @cached(key_of, entries=CURVES, spinner="Looking up the questions")
-def questions(key: str, cohort: api.Cohort, choice: Choice, bin: int) -> pd.DataFrame:
-    """The answers behind a point: one row per answer (and piece of evidence)."""
+def questions(key: str, cohort: api.Cohort, choice: Choice, bin: int | None) -> pd.DataFrame:
+    """The answers behind a point, or all (None): one row per answer (and piece of evidence)."""
     return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options, **choice.group))
 
 

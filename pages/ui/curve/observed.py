@@ -12,7 +12,7 @@ import streamlit as st
 
 from core import api
 from core.errors import InputError, MidchartError
-from pages.ui import state
+from pages.ui import navigation, state
 from pages.ui.curve import charts, data, text
 from pages.ui.curve.data import Choice, Tables
 from pages.ui.shared import chart, conclusion, empty, formats, marks, reading, tables
@@ -23,6 +23,8 @@ from pages.ui.shared.pickers import pick_linked, segments, token
 ALL = ""
 """The group that is all answers."""
 NONE = "none"
+ANYWHERE = "0-100"
+"""The part of the record that is all of it."""
 MOST_QUESTIONS = 500
 """Questions of a point that are listed."""
 MOST_GROUPS = 12
@@ -213,6 +215,7 @@ def _figure(
 @st.fragment
 def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve: Tables) -> None:
     """The large curve with its numbers, and the questions behind the point that is open."""
+    navigation.follow()
     title = text.MEASURES[choice.score]
     paper = data.published()
     if choice.score != "clinician" or choice.position != "order":
@@ -257,6 +260,9 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
             f"{title} in each bin of the record, with intervals, null band and n",
             columns={"%": st.column_config.NumberColumn(format="%.1f")},
             download=curve.curve,
+            opens=lambda row, _: st.session_state.update(
+                {POINT: _bin_names(choice.bins)[int(curve.curve["bin"].iloc[row])]}
+            ),
         )
         st.caption("The paper's curve, deciles by order of events:")
         tables.downloads(data.published(), "published-curve")
@@ -304,15 +310,23 @@ def open_point(key: str, bins: int) -> None:
         st.session_state[POINT] = _bin_names(bins)[bin]
 
 
+def _open_group(by: str, value: str, bin: int | None = None, bins: int = 0) -> None:
+    """Draw a group's curve large, and list its questions: of one point or all."""
+    st.session_state[f"curve_of_{by}"] = value
+    st.session_state[POINT] = ANYWHERE if bin is None else _bin_names(bins)[bin]
+
+
 def _questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     """The picker of a part of the record, and the table of its questions, without their text."""
     names = _bin_names(choice.bins)
     part = st.selectbox(
-        "Questions with evidence at (%)", [NONE, *names], key=POINT, bind="query-params", width=260
-    )
+        "Questions with evidence at (%)", [NONE, *names, ANYWHERE], key=POINT,
+        bind="query-params", width=260,
+    )  # fmt: skip
     if part == NONE:
         return
-    rows = data.questions(key, cohort, choice, names.index(part))
+    bin = None if part == ANYWHERE else names.index(part)
+    rows = data.questions(key, cohort, choice, bin)
     if rows.empty:
         st.info("No answer has evidence in this part of the record.")
         return
@@ -320,10 +334,11 @@ def _questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
     count = len(instructions)
     listed = rows[rows["instruction"].isin(instructions[:MOST_QUESTIONS])]
     cut = f" The first {MOST_QUESTIONS:,} are listed; the download has all."
+    of_group = f", {plain(choice.value)}" if choice.value else ""
     st.caption(
         f"{len(rows):,} answers to {count:,} question{'' if count == 1 else 's'} with evidence "
-        f"at {part} %.{cut if count > MOST_QUESTIONS else ''} Codes stand for a patient and a "
-        "question of this cohort; they mean nothing elsewhere."
+        f"at {part} %{of_group}.{cut if count > MOST_QUESTIONS else ''} Codes stand for a patient "
+        "and a question of this cohort and mean nothing elsewhere. Click a row to open its record."
     )
     table = question_table(listed, name, choice.score)
     tables.table(
@@ -336,7 +351,13 @@ def _questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
         },
         download=rows,
         height="content" if len(table) <= 12 else 460,
+        opens=lambda row, _: _open_record(name, *table[["patient", "question"]].iloc[row]),
     )
+
+
+def _open_record(cohort: str, patient: str, question: str) -> None:
+    """Open page Patient on a question, by the codes of the table."""
+    navigation.on_click("patient", cohort=cohort, patient=patient, question=question)
 
 
 def question_table(rows: pd.DataFrame, cohort: str, score: str) -> pd.DataFrame:
@@ -416,6 +437,9 @@ def _groups(name: str, key: str, choice: Choice, many: Tables) -> None:
                 charts.curve_alt(rows, f"{text.MEASURES[choice.score]}, {value}"),
                 f"curve_group_{number}",
                 styled=True,
+                opens=lambda bin, *_, value=value: _open_group(
+                    choice.by, value, int(bin), choice.bins
+                ),
             )
     more = (
         f"The chart shows the {MOST_GROUPS} of {len(summary)} with the most answers; the table "
@@ -424,13 +448,16 @@ def _groups(name: str, key: str, choice: Choice, many: Tables) -> None:
     st.caption(
         (more if len(summary) > MOST_GROUPS else "")
         + "All panels share the same axes: per cent by position in the record. Shaded: middle of "
-        "the record. Ribbon: null distribution. Small numbers: n."
+        "the record. Ribbon: null distribution. Small numbers: n. Click a row of the table or a "
+        "marker to draw that curve large and list its questions."
     )
+    of_row = list(summary["value"])
     tables.table(
         text.group_table(summary, choice.by),
         f"{name}-{choice.stem}-by-{choice.by}",
         f"Each {by}: n, middle and edge, their difference with interval and p, gap",
         download=summary,
+        opens=lambda row, _: _open_group(choice.by, of_row[row]),
     )
     if len(many.failures):
         without = ", ".join(plain(value) for value in many.failures["value"])

@@ -12,10 +12,11 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
+from pages.ui.arms import agreement as answer_list
 from pages.ui.shared import chart, formats, marks, tables
 from pages.ui.shared.chart import ForestRow
 from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick
+from pages.ui.shared.pickers import pick, pick_linked, token
 
 BUTTONS = (("correct", "Correct", "1"), ("incorrect", "Incorrect", "2"))
 OPENED = "review_shown"
@@ -197,8 +198,34 @@ def agreement(run: dict[str, Any]) -> None:
         st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
     else:
         _agreement(frame)
+        _answers(run, frame)
     st.header("Answers", anchor=False)
     _judged(run)
+
+
+PAIR = "review_pair"
+"""Key of the pair whose answers are listed."""
+
+
+def _open_pair(pair: str, both: str = answer_list.PARTED) -> None:
+    """List the answers of a pair with these verdicts."""
+    st.session_state[PAIR] = pair
+    answer_list.open_answers(both)
+
+
+def _answers(run: dict[str, Any], frame: pd.DataFrame) -> None:
+    """The answers that the two of a pair judged, at first those on which they disagree."""
+    st.header("Answers by both verdicts", anchor=False)
+    rows = frame[frame["n"] > 0].set_index("id")
+    pair = pick_linked(
+        "pair", "Judged by", list(rows.index), lambda id: rows["pair"][id], key=PAIR,
+        token=lambda id: token(run["run"], id), width=420,
+    )  # fmt: skip
+    st.caption(
+        "These lists name the arms: finish judging first. Identical answers are listed once an arm."
+    )
+    readers = api.run_entries(run["run"])["readers"]
+    answer_list.answers(run, readers, *rows.loc[pair, ["first", "second"]])
 
 
 def _text(row: dict[str, Any], measure: str) -> str:
@@ -208,7 +235,9 @@ def _text(row: dict[str, Any], measure: str) -> str:
 
 def _agreement(frame: pd.DataFrame) -> None:
     """One measure as a forest plot of pairs, and all of them in a table."""
-    frame["pair"] = frame["first"] + " and " + frame["second"]
+    sides = [[api.title("judge", one) for one in frame[side]] for side in ("first", "second")]
+    frame["pair"] = [" and ".join(names) for names in zip(*sides, strict=True)]
+    frame["id"] = frame["first"] + "+" + frame["second"]
     rows = frame.to_dict("records")
     measure = pick("Measure", list(MEASURES), "measure", MEASURES)
     share = measure == "raw"
@@ -219,14 +248,17 @@ def _agreement(frame: pd.DataFrame) -> None:
             names = (measure, f"{measure}_low", f"{measure}_high")
             ends = (scale * formats.number(row[name]) for name in names)
             text = f"{_text(row, measure)} n {int(row['n']):,}"
-            forest.append(ForestRow(row["pair"], *ends, text, row["kind"] == "reviewer"))
+            human = row["kind"] == "reviewer"
+            forest.append(ForestRow(row["pair"], *ends, text, human, label=row["id"]))
     chart.show_forest(
-        forest, MEASURES[measure], "review_agreement", span=span, suffix=suffix, zero=not share
-    )
+        forest, MEASURES[measure], "review_agreement", _open_pair, span=span, suffix=suffix,
+        zero=not share,
+    )  # fmt: skip
     st.caption(
         "n: cards that both judged correct or incorrect, each counted once. Intervals by "
         "patient. Agreement among human reviewers is the upper bound for a judge; a judge with "
-        "much lower agreement should not decide which arm wins."
+        "much lower agreement should not decide which arm wins. Click a row or a marker to list "
+        "the answers on which the two disagree; a count, to list its answers."
     )
     shown = frame[["pair", "n", "answers", "patients"]].assign(
         **{title: [_text(row, name) for row in rows] for name, title in MEASURES.items()}
@@ -234,11 +266,15 @@ def _agreement(frame: pd.DataFrame) -> None:
     counts = ["both_yes", "only_first", "only_second", "neither"]
     titles = ["both correct", "only the first", "only the second", "both incorrect"]
     shown[titles] = frame[counts]
+    of_column = dict(zip(titles, answer_list.CELLS, strict=True))
     tables.table(
         shown.rename(columns={"n": "cards"}),
         "review-agreement",
         "Agreement of reviewers and judges, pair by pair",
-        download=frame,
+        download=frame.drop(columns=["pair", "id"]),
+        opens=lambda row, column: _open_pair(
+            rows[row]["id"], of_column.get(column, answer_list.PARTED)
+        ),
     )
 
 

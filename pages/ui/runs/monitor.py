@@ -21,16 +21,6 @@ Run = dict[str, Any]
 STOPPED = ("cancelled", "crashed")
 SHORT, TALL = 12, 460
 """Rows up to which the table of runs has no scrollbar, and its height in pixels beyond."""
-RESULTS = {
-    "answers": "arms",
-    "selection": "arms",
-    "gate": "gate",
-    "curve": "curve",
-    "needles": "curve",
-    "forecast": "forecast",
-    "inhibition": "inhibition",
-}
-"""The page of a kind's results."""
 SAME_COHORT = {
     "": "",
     "same": "The installed cohort of the same name has the same content: the run is linked to it.",
@@ -314,13 +304,9 @@ def _actions(run: dict[str, Any]) -> None:
         panel.button(label, f"again_{run['run']}", "resume", _resume, [run["run"]],
                      icon=":material/resume:")  # fmt: skip
     _archive([run["run"]], run["archived"], run["run"])
-    if run["kind"] in RESULTS and run["done"]:
-        navigation.link(
-            RESULTS[run["kind"]],
-            "Open results",
-            icon=":material/arrow_forward:",
-            query_params={"run": run["run"]},
-        )
+    if run["kind"] in picker.RESULTS and run["done"]:
+        page, address = picker.results_of(run)
+        navigation.link(page, "Open results", icon=":material/arrow_forward:", query_params=address)
     if done:
         st.download_button(
             "Export without text",

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
+from core import api
 from pages.ui import state
 from pages.ui.runs import panel
 from pages.ui.shared import figures
@@ -17,6 +18,30 @@ from pages.ui.shared.pickers import pick_linked, pick_several
 WIDTH = 620
 """Room for a day, a name and a status on one line."""
 Run = dict[str, Any]
+RESULTS = {
+    "answers": "arms",
+    "selection": "arms",
+    "gate": "gate",
+    "curve": "curve",
+    "needles": "curve",
+    "forecast": "forecast",
+    "inhibition": "inhibition",
+}
+"""The page of a kind's results."""
+
+
+def results_of(run: Run) -> tuple[str, dict[str, str]]:
+    """The page of a run's results with its address: of a question set that is listed with its
+    cohort, page Questions with that set."""
+    of_run = {"run": str(run["run"])}
+    asked = api.asked_questions(run["run"]) if run["kind"] == "answers" else ()
+    cohort = next((name for name, path, _ in state.cohorts() if path == run["data"]), "")
+    if asked and cohort in state.question_cohorts():
+        sets = [one.id for one in api.question_sets(cohort) if one.questions == asked]
+        if sets or run["imported"]:
+            id = sets[0] if sets else str(run["run"])
+            return "questions", {"cohort": cohort, "set": id, **of_run}
+    return RESULTS[run["kind"]], of_run
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Run | None:
