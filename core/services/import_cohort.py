@@ -162,7 +162,7 @@ def import_cohort(
     ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``allowed``:
     ``training_allowed`` and ``external_services_allowed`` (default: neither), which need a
     ``reason`` for the audit log. Nothing is left behind where the files are refused. The summary of
-    a large cohort is begun in its own process (:func:`core.services.summary.reading_progress`).
+    a large cohort is made in a separate process (:func:`core.services.summary.reading_progress`).
     Raises InputError, DataError, each one line.
     """
     name = cohort_name(name)

@@ -390,7 +390,7 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     (chart,) = app.get("plotly_chart")
     assert chart.proto.alt
     assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
-    assert {"judge", "cards", "answers with this text"} <= set(app.dataframe[1].value.columns)
+    assert {"judge", "cards"} <= set(frame_with(app, "answers with this text").columns)
 
 
 def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone, monkeypatch):
