@@ -172,7 +172,7 @@ READING: dict[str, tuple[object, Touched]] = {
 }
 """Fault → its value here, and which corrected answers it may touch."""
 REPORTING = {"intervals", "position"}
-"""Choices of how figures are reported (test_stats_reported.py and test_auto_position.py turn
+"""Choices of how figures are reported (test_stats_paired.py and test_auto_position.py turn
 them on alone)."""
 LOCATION = {"locate", "locate_threshold"}
 """Where evidence is located (tests/core/text/test_locator_errors.py turns them on)."""
@@ -322,7 +322,7 @@ def test_a_judge_limited_to_200_characters_misses_later_text(cohort: Path, right
 def test_a_plain_judge_prompt_touches_no_answer_and_no_verdict_of_a_rule(
     cohort: Path, right: FaultRun
 ):
-    """What it does to language models: tests/core/judges/test_judges_fence.py."""
+    """What it does to language models: tests/core/judges/test_judges_language_model.py."""
     plain = FaultRun(cohort, judge_prompt="plain")
     assert plain.read() == right.read() and plain.judged() == right.judged()
     assert {r["key"] for r in plain.answers.values()} == {r["key"] for r in right.answers.values()}
