@@ -8,7 +8,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any, TextIO
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it: None for NaN and infinity."""
+    return float(value) if isfinite(value) else None
 
 
 def percent(share: float) -> str:

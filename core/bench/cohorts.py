@@ -19,8 +19,7 @@ import numpy as np
 from core.bench import BENCHES, compare, reference
 from core.experiments.curve.power import PUBLISHED_N
 from core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
-from core.experiments.curve.study import study
-from core.experiments.curve.tables import bin_rows, compute_curve, summary_row, verdict
+from core.experiments.curve.tables import bin_rows, compute_curve, study, summary_row, verdict
 from core.loaders.medalign import read_record
 from core.loaders.open import open_cohort
 from core.protocol import Protocol

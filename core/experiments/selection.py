@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from core.embedding.pairs import require
+from core.format import finite
 from core.options import Count, Known, Options, Several, different
 from core.provenance import digest, now
 from core.results.tables import (
@@ -31,7 +32,6 @@ from core.results.tables import (
     failures,
     generator,
     intervals,
-    known,
     run_locations,
     stage1_facts,
     swept_by_k,
@@ -324,8 +324,8 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
                     "n": n,
                     "hits": all_hits,
                     "precision": all_hits / n if n else None,
-                    "ci_low": known(low),
-                    "ci_high": known(high),
+                    "ci_low": finite(low),
+                    "ci_high": finite(high),
                 }
             )
     return list(chain.from_iterable(rows_by_cell))

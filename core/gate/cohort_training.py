@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from core import config as settings
 from core.embedding.embedder import cosines, shared
 from core.errors import DataError, InputError
+from core.format import finite
 from core.gate.checkpoint import (
     CARD,
     Epoch,
@@ -28,7 +29,7 @@ from core.gate.checkpoint import (
     split_patients,
 )
 from core.gate.examples import Asked, Pairs, hashing_of, pairs
-from core.gate.measures import auroc, fit_temperature, known
+from core.gate.measures import auroc, fit_temperature
 from core.gate.plus import (
     Plus,
     PlusWeights,
@@ -203,7 +204,7 @@ def train_gate(
         },
         "curve": history_rows(trainer.history),
         "unread_records": len(drawn.unread),
-        "test_auroc": known(auroc(trainer.logits(drawn.test), drawn.test.label)),
+        "test_auroc": finite(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
     }  # fmt: skip
     validated = trainer.logits(drawn.validation)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
-
-
-def known(value: float) -> float | None:
-    """The number, or None where it is NaN or infinite, which JSON cannot hold."""
-    return value if math.isfinite(value) else None
 
 
 def auroc(scores: Floats, labels: Floats) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import InputError, UnknownName
-from core.results.paired import detectable, paired
+from core.results.comparison import detectable, paired
 from core.results.report import counted_store
 from core.results.reviews import review_verdicts, reviews_of, with_reviews
 from core.results.tables import facts

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
-from math import isnan
 from typing import Any, get_args
 
 import numpy as np
@@ -123,11 +122,6 @@ def read_published(name: str) -> list[dict[str, str]]:
     path = settings.published_folder() / name
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def known(value: float) -> float | None:
-    """A number, or None for one that is not defined (nan)."""
-    return None if isnan(value) else float(value)
 
 
 # Selections in memory (Stage 1): one row per arm and instruction.

@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from math import isfinite
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
 
+from core.format import finite
 from core.judges.rules import FAILURE_KINDS
 from core.provenance import digest
 from core.runs.plan import ArmConfig, Plan
@@ -366,7 +366,7 @@ def kept_rows(selection: Selection) -> list[dict[str, Any]]:
         {
             "id": entry.sentence.id,
             "event": entry.sentence.span.event,
-            "score": None if entry.score is None else number(entry.score),
+            "score": None if entry.score is None else finite(entry.score),
             "kept_by": entry.kept_by,
         }
         for entry in selection.kept
@@ -385,11 +385,6 @@ def line_rows(selection: Selection) -> list[dict[str, str]] | None:
     if selection.lines is None:
         return None
     return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]
-
-
-def number(value: float) -> float | None:
-    """A number a row can hold; None for one that is none."""
-    return value if isfinite(value) else None
 
 
 def blank(schema: Schema) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from core.results.paired import conclusion
+from core.results.comparison import conclusion
 from pages.ui.arms import charts as charts_arms
 from pages.ui.arms import text as arms_text
 from pages.ui.shared import chart, formats, results

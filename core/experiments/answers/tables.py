@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.format import finite
 from core.judges.claude_service import JudgeBudget
 from core.judges.model_options import judge_log
-from core.results.paired import detectable, multiplicity, omnibus, paired, readers
+from core.results.comparison import detectable, multiplicity, omnibus, paired, readers
 from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.results.tables import (
     ALL_BANDS,
@@ -32,7 +33,6 @@ from core.results.tables import (
     failures,
     generator,
     intervals,
-    known,
     pick,
     share,
     share_ends,
@@ -445,7 +445,7 @@ def _measure(rows: Sequence[tuple[dict[str, Any], dict[int, Totals]]], plan: Pla
         row |= {cell: int(count) for cell, count in zip(CELLS, counts, strict=True)}
         floors = agreement_floors(totals[:, 4 * i : 4 * i + 4])
         for measure, of in MEASURES.items():
-            value = known(float(of(counts.reshape(2, 2)))) if patients else None
+            value = finite(float(of(counts.reshape(2, 2)))) if patients else None
             interval = None
             if drawn is not None and value is not None:
                 interval = reported_interval(of(drawn[:, i]), len(patients), floors.get(measure))

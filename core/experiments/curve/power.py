@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.experiments.curve.study import ALPHA, Curve, study
+from core.experiments.curve.tables import ALPHA, Curve, study
 from core.stats.intervals import wilson_interval
 from core.stats.positions import Responses, assemble, is_middle_of
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiments.needles.cohort import NeedleCohort
-from core.format import count, interval, p_value, percent, signed
+from core.format import count, finite, interval, p_value, percent, signed
 from core.protocol import Protocol
-from core.results.paired import ALPHA, POWER, adjust_holm
+from core.results.comparison import ALPHA, POWER, adjust_holm
 from core.results.reviews import reviews_of
-from core.results.tables import cells, ends, failures, generator, human_verdicts, known
+from core.results.tables import cells, ends, failures, generator, human_verdicts
 from core.runs.directory import find_run
 from core.runs.evidence import Question, question_of
 from core.runs.experiment import Table
@@ -271,7 +271,7 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
                     scored = [row for row in at_value if row["correct"] is not None]
                     reported = _patient_interval(scored, drawn.means[:, index[value]])
                 elif drawn:
-                    reported = known(drawn.low[index[value]]), known(drawn.high[index[value]])
+                    reported = finite(drawn.low[index[value]]), finite(drawn.high[index[value]])
                 table.append(
                     {
                         **cell,
@@ -377,8 +377,8 @@ def _contrast(rows: Sequence[Row], plan: Plan, *name: str) -> tuple[Row, WithinC
         "middle": scored.inside,
         "edge": scored.outside,
         "difference": scored.difference,
-        "ci_low": known(scored.low),
-        "ci_high": known(scored.high),
+        "ci_low": finite(scored.low),
+        "ci_high": finite(scored.high),
         "bound_low": low.difference,
         "bound_high": high.difference,
         "p": scored.p_value,

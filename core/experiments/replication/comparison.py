@@ -15,7 +15,7 @@ from typing import Any
 
 from core.experiments.replication.paper import Row, read_data
 from core.protocol import PRESETS, Protocol
-from core.results.diff import compare_runs
+from core.results.comparison import compare_runs
 from core.results.report import counted_store, report
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import pick

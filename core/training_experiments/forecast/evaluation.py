@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import DataError, InputError, UnknownName
+from core.format import finite
 from core.loaders.labelled import labelled
 from core.protocol import Protocol
 from core.results.tables import ends
 from core.runs.directory import RunDirectory
 from core.runs.plan import Plan
-from core.runs.schemas import number
 from core.sequences.store import UNDATED, Sequences, last_events
 from core.stats.auroc import (
     Placements,
@@ -101,7 +101,7 @@ def interval_ends(
     if protocol.intervals == "widened":
         return reported_interval(draws, len(np.unique(patients)), floor) or (None, None)
     low, high = clustered_intervals(draws[:, None])
-    return number(float(low[0])), number(float(high[0]))
+    return finite(float(low[0])), finite(float(high[0]))
 
 
 def roc_points(scores: ArrayLike, labels: ArrayLike) -> Rows:

@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UnknownName
-from core.format import duration
+from core.format import duration, finite
 from core.loaders.labelled import labelled
 from core.loaders.manifest import refuse_untrainable
 from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
-from core.runs.schemas import number
 from core.storage.rows import RowStore, Schema
 from core.training import TimeLeft, history_rows
 from core.training_experiments.forecast import tables as forecast_tables
@@ -150,7 +149,7 @@ class ForecastJobs(TrainingJobs[Item]):
         fitted = fit(item.label, data, self.job.protocol.seed)
         seconds = time.perf_counter() - start
         return self._evaluate(item, data, fitted.held_out) | {
-            "tuning_auroc": number(fitted.tuning_auroc),
+            "tuning_auroc": finite(fitted.tuning_auroc),
             "best_epoch": fitted.best + 1,
             "seconds": seconds,
             "device": "cpu",
@@ -224,7 +223,7 @@ class ForecastJobs(TrainingJobs[Item]):
         save_model(self.job.folder / "forecast", item.name, trainer, data.vocabulary)
         best = trainer.best_epoch
         return self._evaluate(item, data, logits.astype(np.float64)) | {
-            "tuning_auroc": number(best.tuning_auroc),
+            "tuning_auroc": finite(best.tuning_auroc),
             "best_epoch": best.epoch,
             "seconds": sum(epoch.seconds for epoch in trainer.history),
             "device": str(trainer.device),

@@ -30,13 +30,16 @@ from core.runs.plan import Plan, Spec
 from core.storage.files import replacing
 from core.storage.rows import RowStore, Schema
 from core.training import history_rows
-from core.training_experiments.gate import tables as gate_tables
-from core.training_experiments.gate.evaluation import GROUPS, Evaluation, Variant, variants
-from core.training_experiments.gate.tables import (
+from core.training_experiments.gate.evaluation import (
+    GROUPS,
     VARIANTS,
+    Evaluation,
+    Variant,
     calibration_rows,
     evaluation_row,
+    gate_tables,
     score_rows,
+    variants,
 )
 from core.types import Cohort, Instruction
 
@@ -180,7 +183,7 @@ class GateRun(Experiment):
         GateJobs(job).run()
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return gate_tables.tables(store)
+        return gate_tables(store)
 
     def warnings(self, plan: Plan) -> list[str]:
         warnings = [

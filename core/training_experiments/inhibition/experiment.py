@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.format import duration
+from core.format import duration, finite
 from core.protocol import Protocol
 from core.provenance import digest
 from core.runs.experiment import EXPERIMENTS, Experiment, Table
 from core.runs.job import Job, Row, TrainingJobs
 from core.runs.plan import Plan, Spec
-from core.runs.schemas import number
 from core.storage.rows import RowStore, Schema
 from core.training import TimeLeft, history_rows
 from core.training_experiments.inhibition import tables as inhibition_tables
@@ -117,8 +116,8 @@ class InhibitionJobs(TrainingJobs[Item]):
         row |= {
             "parameters": parameters,
             "added_parameters": added,
-            "loss": number(last.loss),
-            "training_accuracy": number(last.accuracy),
+            "loss": finite(last.loss),
+            "training_accuracy": finite(last.accuracy),
             "seconds": sum(stage.seconds for stage in trainer.history),
             "device": str(trainer.device),
             "stages": history_rows(trainer.history),

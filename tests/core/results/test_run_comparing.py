@@ -9,7 +9,7 @@ import pytest
 
 from core.cli import main
 from core.errors import InputError, UnknownName
-from core.results.diff import changed_questions, compare_runs
+from core.results.comparison import changed_questions, compare_runs
 from core.results.items import different_only, rows
 from core.runs.directory import make_run, write_json
 from core.runs.planner import plan

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from core.cli import main
-from core.results.diff import compare_runs
+from core.results.comparison import compare_runs
 from core.results.export import export_run
 from core.results.importing import import_run
 from core.results.report import methods, report

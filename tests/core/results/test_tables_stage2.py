@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import UnknownName
 from core.experiments.answers.tables import stage2
-from core.results.paired import adjust, difference, paired, resampled
+from core.results.comparison import adjust, difference, paired, resampled
 from core.results.tables import facts
 from core.runs.plan import ComponentSpec
 from core.runs.schemas import SEMANTIC, blank

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from core.experiments.curve.power import PUBLISHED_N, even_design
 from core.experiments.curve.power import answers as made
-from core.experiments.curve.study import statistics, study
-from core.experiments.curve.tables import published_curve, published_summary, verdict
+from core.experiments.curve.tables import (
+    published_curve,
+    published_summary,
+    statistics,
+    study,
+    verdict,
+)
 from core.stats import positions as resampling
 from core.stats.paired import holm_adjust
 from core.stats.positions import (

@@ -22,8 +22,7 @@ from core.experiments.curve.power import (
     published_design,
     stepped,
 )
-from core.experiments.curve.study import study
-from core.experiments.curve.tables import published_curve
+from core.experiments.curve.tables import published_curve, study
 
 
 def even(questions: int, _: np.random.Generator):

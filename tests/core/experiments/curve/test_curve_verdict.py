@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.experiments.curve.power import answers, even_design, stepped
-from core.experiments.curve.study import Curve, study
-from core.experiments.curve.tables import verdict
+from core.experiments.curve.tables import Curve, study, verdict
 from tests.reference.curve import place
 
 

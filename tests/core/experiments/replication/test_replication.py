@@ -23,7 +23,7 @@ from core.experiments.replication.paper import TABLES, paper_rows
 from core.protocol import PRESETS, parse
 from core.results.tables import read_published
 from core.services import runs as run_services
-from core.training_experiments.gate import tables as gate_tables
+from core.training_experiments.gate.evaluation import published as published_gates
 from pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models
@@ -363,7 +363,7 @@ def test_a_finished_curve_run_is_shown_with_the_paper_s_curve(curve_here):
 def test_figures_of_gates_and_attentions_are_those_of_the_paper_s_cells(monkeypatch):
     """Every figure of such a run has a place in a table of the paper."""
     cells = {(row["table"], row["label"], row["what"]) for row in paper_rows()}
-    gate = gate_tables.published([])
+    gate = published_gates([])
     for row in gate:
         row |= {"recall": 0.5, "low": 0.4, "high": 0.6, "n": 7}
     forecast = forecast_report.tables()

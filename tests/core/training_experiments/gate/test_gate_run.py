@@ -33,9 +33,10 @@ from core.training_experiments.gate.evaluation import (
     Answers,
     Evaluation,
     Recalled,
+    calibration_rows,
+    evaluation_row,
     variants,
 )
-from core.training_experiments.gate.tables import calibration_rows, evaluation_row
 from core.types import Budget, Cohort
 from tests.support import gate_cohort, run_helpers
 from tests.support.run_helpers import workspace_at

@@ -1,0 +1,654 @@
+"""Paired comparisons of arms and readers within a run, and of runs.
+
+A difference has McNemar's exact p with Holm's adjustment in its family, Newcombe's interval
+(questions independent), a patient-level bootstrap interval, and bounds over all outcomes that the
+unscored answers could have had.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from statistics import median
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError, UnknownName
+from core.results.report import counted_store, part_of
+from core.results.reviews import reviews_of, with_reviews
+from core.results.tables import entry_columns, facts, generator
+from core.runs.directory import RunDirectory, changed_rows, find_run
+from core.runs.experiment import Table
+from core.runs.plan import RULE_JUDGES, ArmConfig, Plan
+from core.runs.schemas import UNLOCATED
+from core.runs.status import status
+from core.stats.intervals import cluster_totals, ratio
+from core.stats.paired import (
+    benjamini_hochberg,
+    cochran_q,
+    holm_adjust,
+    mcnemar_exact,
+    newcombe_paired,
+    paired_floor,
+    reported_interval,
+    smallest_difference,
+)
+from core.storage.rows import Ask, literal
+
+POWER, ALPHA = 0.8, 0.05
+Floats = NDArray[np.float64]
+Key = tuple[str, ...]
+BOUNDS = ("low_this", "low_base", "high_this", "high_base")
+"""Pairs that only one got right, if the unscored answers of this one were all wrong and the
+baseline's all right (low), or the other way round (high)."""
+DIFFERENCE = (
+    "difference", "difference_low", "difference_high", "patient_low", "patient_high",
+    "bound_low", "bound_high", "p", "p_bound",
+)  # fmt: skip
+
+
+def difference(
+    cells: Floats, draws: Floats, pairs: int, bounds: tuple[int, int, int, int]
+) -> dict[str, Any]:
+    """Columns of a paired difference of shares, the first minus the second.
+
+    ``cells`` [patients, 4]: scored pairs of each patient (at least one in all) that both, only the
+    first, only the second or neither got right; ``draws`` [resamples]: the difference on resampled
+    patients; ``pairs``: their number with unscored ones; ``bounds``: the four counts of
+    :data:`BOUNDS`. ``p_bound`` is McNemar's p of the bound on the other side of the difference,
+    and 1 where that bound is 0 or of the other sign.
+    """
+    counts = [int(total) for total in cells.sum(axis=0)]
+    interval = newcombe_paired(*counts)
+    ends = reported_interval(draws, len(cells), paired_floor(cells))
+    low, high = (bounds[0] - bounds[1]) / pairs, (bounds[2] - bounds[3]) / pairs
+    gain = counts[1] > counts[2]
+    against = bounds[:2] if gain else bounds[2:]
+    holds = low > 0 if gain else high < 0
+    values = (
+        interval.estimate, interval.low, interval.high, *(ends or (None, None)), low, high,
+        mcnemar_exact(counts[1], counts[2]), mcnemar_exact(*against) if holds else 1.0,
+    )  # fmt: skip
+    columns: dict[str, Any] = dict(zip(DIFFERENCE, values, strict=True))
+    return columns | {"n": sum(counts), "unscored": pairs - sum(counts)}
+
+
+def no_pair(unscored: int = 0) -> dict[str, Any]:
+    """The columns of :func:`difference` without a scored pair."""
+    return {**dict.fromkeys(DIFFERENCE), "n": 0, "unscored": unscored}
+
+
+def resampled(totals: Floats, plan: Plan, *name: object) -> Floats:
+    """Differences on resampled patients [resamples, m]: ``totals`` [patients, 2 m] holds pairs won
+    less pairs lost and pairs of each of m comparisons; all share the draws of patients."""
+    drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
+    return ratio(drawn[:, ::2], drawn[:, 1::2])
+
+
+def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
+    """Columns of each comparison by (label, reader, judge).
+
+    ``baseline`` and ``others`` are SQL conditions on ``judged``; ``same``: the columns that make
+    two rows a pair in addition to the question.
+    """
+    using = ", ".join((*same, "question"))
+    rows = ask(
+        f"""
+        WITH base AS (
+            SELECT {using}, correct AS base FROM judged WHERE {baseline} AND NOT unjudgeable
+        ), pairs AS (
+            SELECT label, reader, judge, patient,
+                count(*) FILTER (correct AND base) AS both_right,
+                count(*) FILTER (correct AND NOT base) AS only_this,
+                count(*) FILTER (base AND NOT correct) AS only_baseline,
+                count(*) FILTER (correct IS NOT NULL AND base IS NOT NULL) AS n,
+                count(*) AS all_pairs,
+                count(*) FILTER (coalesce(correct, false) AND NOT coalesce(base, true)) AS low_this,
+                count(*) FILTER (coalesce(base, true) AND NOT coalesce(correct, false)) AS low_base,
+                count(*) FILTER (coalesce(correct, true) AND NOT coalesce(base, false))
+                    AS high_this,
+                count(*) FILTER (coalesce(base, false) AND NOT coalesce(correct, true)) AS high_base
+            FROM judged JOIN base USING ({using}) WHERE {others} AND NOT unjudgeable
+            GROUP BY ALL
+        )
+        SELECT label, reader, judge,
+            {", ".join(f"sum({name})::BIGINT AS {name}" for name in ("all_pairs", *BOUNDS))},
+            list(patient ORDER BY patient) FILTER (n > 0) AS patients,
+            list([both_right, only_this, only_baseline, n - both_right - only_this - only_baseline]
+                ORDER BY patient) FILTER (n > 0) AS cells
+        FROM pairs GROUP BY ALL HAVING sum(n) > 0 ORDER BY label, reader, judge
+        """
+    )
+    if not rows:
+        return {}
+    everyone = sorted({patient for row in rows for patient in row["patients"]})
+    totals = np.zeros((len(everyone), 2 * len(rows)))
+    tables = [np.array(row["cells"], dtype=np.float64) for row in rows]
+    for i, (row, cells) in enumerate(zip(rows, tables, strict=True)):
+        at = np.searchsorted(everyone, row["patients"])
+        totals[at, 2 * i] = cells[:, 1] - cells[:, 2]
+        totals[at, 2 * i + 1] = cells.sum(axis=1)
+    draws = resampled(totals, plan, "paired", baseline)
+    return {
+        (row["label"], row["reader"], row["judge"]): {
+            "only_this": int(cells[:, 1].sum()),
+            "only_baseline": int(cells[:, 2].sum()),
+            **difference(
+                cells, draws[:, i], row["all_pairs"],
+                (row["low_this"], row["low_base"], row["high_this"], row["high_base"]),
+            ),
+        }
+        for i, (row, cells) in enumerate(zip(rows, tables, strict=True))
+    }  # fmt: skip
+
+
+def conclusion(row: Mapping[str, Any]) -> str | None:
+    """What a comparison shows at .05 after Holm: "better", "worse", "no difference shown", or "not
+    claimed: …" where the interval by patient includes 0 (McNemar's test takes items of a patient as
+    independent) or the unscored answers could reverse it; None without a pair."""
+    if row["p_holm"] is None:
+        return None
+    if row["p_holm"] > ALPHA:
+        return "no difference shown"
+    if row["patient_low"] is not None and row["patient_low"] <= 0 <= row["patient_high"]:
+        return "not claimed: its interval by patient includes 0"
+    if row["p_bound_holm"] > ALPHA:
+        return "not claimed: unscored answers could reverse it"
+    return "better" if row["difference"] > 0 else "worse"
+
+
+def adjust_holm(family: Table) -> None:
+    """Put ``p_holm`` and ``p_bound_holm`` into rows with ``p`` and ``p_bound``, None in both where
+    there is no test."""
+    tested = [row for row in family if row["p"] is not None]
+    for name in ("p", "p_bound"):
+        for row in family:
+            row[f"{name}_holm"] = None
+        adjusted = holm_adjust([row[name] for row in tested])
+        for row, p in zip(tested, adjusted.tolist(), strict=True):
+            row[f"{name}_holm"] = p
+
+
+def adjust(family: Table) -> None:
+    """Put adjusted p values (Holm; Benjamini and Hochberg) and the verdict into a family of tests.
+
+    Rows need ``p``, ``p_bound`` and ``difference``, all None where there is no pair.
+    """
+    adjust_holm(family)
+    adjusted = iter(benjamini_hochberg([r["p"] for r in family if r["p"] is not None]).tolist())
+    for row in family:
+        row["p_bh"] = None if row["p"] is None else next(adjusted)
+        row["verdict"] = conclusion(row)
+
+
+def _families(
+    plan: Plan,
+    baseline: str,
+    differences: Mapping[Key, Any],
+    readers: Sequence[str],
+    arms: Sequence[ArmConfig],
+) -> Table:
+    """A row each reader × judge × arm entry, adjusted over the entries."""
+    empty = {"only_this": 0, "only_baseline": 0, **no_pair()}
+    rows: Table = []
+    for reader in readers:
+        for judge in plan.judges:
+            family: Table = [
+                {
+                    **entry_columns(entry),
+                    "baseline": baseline,
+                    "reader": reader,
+                    "judge": judge,
+                    **differences.get((entry.label, reader, judge), empty),
+                }
+                for entry in arms
+            ]
+            adjust(family)
+            rows += family
+    return rows
+
+
+def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
+    """Every arm entry against ``baseline`` (a label; the first entry) on questions both answered.
+
+    A family of tests, for Holm, is the comparisons of one reader and judge. Raises UnknownName.
+    """
+    labels = [entry.label for entry in plan.arms]
+    baseline = baseline or labels[0]
+    if baseline not in labels:
+        raise UnknownName("arm of the run", baseline, labels)
+    base = f"label = {literal(baseline)}"
+    differences = _pairs(ask, plan, base, f"NOT ({base})", ("reader", "judge"))
+    arms = [entry for entry in plan.arms if entry.label != baseline]
+    return _families(plan, baseline, differences, plan.readers, arms)
+
+
+def readers(ask: Ask, plan: Plan) -> Table:
+    """Every further reader against the first, arm by arm; Holm over the arms of a reader and judge.
+
+    The same prompt budget may hold more or less for another reader: it counts its own tokens.
+    """
+    first, *others = plan.readers
+    if not others:
+        return []
+    base = f"reader = {literal(first)}"
+    differences = _pairs(ask, plan, base, f"NOT ({base})", ("label", "judge"))
+    return _families(plan, first, differences, others, plan.arms)
+
+
+def omnibus(ask: Ask, plan: Plan) -> Table:
+    """Whether all arms are equally often right: Cochran's Q, on questions judged under all arms."""
+    k = len(plan.arms)
+    if k < 2:
+        return []
+    patterns: dict[Key, list[tuple[list[int], int]]] = defaultdict(list)
+    for row in ask(
+        f"""
+        WITH complete AS (
+            SELECT reader, judge, question, list(correct::INT ORDER BY label) AS pattern
+            FROM judged WHERE correct IS NOT NULL GROUP BY ALL HAVING count(*) = {k}
+        )
+        SELECT reader, judge, pattern, count(*) AS times FROM complete GROUP BY ALL ORDER BY ALL
+        """
+    ):
+        patterns[row["reader"], row["judge"]].append((row["pattern"], row["times"]))
+    rows: Table = []
+    for reader, judge in product(plan.readers, plan.judges):
+        row: dict[str, Any] = {"reader": reader, "judge": judge, "arms": k, "n": 0, "telling": 0}
+        row |= dict.fromkeys(("statistic", "df", "p"))
+        seen = patterns.get((reader, judge))
+        rows.append(row | asdict(cochran_q(*zip(*seen, strict=True))) if seen else row)
+    return rows
+
+
+def detectable(comparisons: Table) -> Table:
+    """The smallest difference that a reader's and judge's comparisons could have shown.
+
+    From the rows of :func:`paired`: at the median number of questions and the median share on
+    which two arms differ, with power .8, by one test at .05 (``alone``) and as the first step of
+    Holm over all comparisons of the family (``among_all``). Null where five questions or fewer.
+    """
+    families: dict[Key, Table] = defaultdict(list)
+    for row in comparisons:
+        if row["n"]:
+            families[row["baseline"], row["reader"], row["judge"]].append(row)
+    rows: Table = []
+    for (baseline, reader, judge), family in families.items():
+        n = int(median(row["n"] for row in family))
+        discordant = median((row["only_this"] + row["only_baseline"]) / row["n"] for row in family)
+        rows.append(
+            {
+                "baseline": baseline,
+                "reader": reader,
+                "judge": judge,
+                "comparisons": len(family),
+                "n": n,
+                "discordant": discordant,
+                "power": POWER,
+                "alpha": ALPHA,
+                "alone": smallest_difference(n, discordant, POWER, ALPHA),
+                "among_all": smallest_difference(n, discordant, POWER, ALPHA / len(family)),
+            }
+        )
+    return rows
+
+
+def multiplicity(tables: dict[str, Table]) -> Table:
+    """How many tests a report made, family by family, and how many are significant before and
+    after Holm.
+
+    ``below_05_holm`` counts by ``p_bound_holm``: differences that hold after Holm's adjustment
+    whatever the unscored answers are. Accuracy by band, kind of question or hit has intervals and
+    no test.
+    """
+    rows: Table = []
+    for name in ("paired", "readers"):
+        families: dict[Key, Table] = defaultdict(list)
+        for row in tables[name]:
+            if row["p"] is not None:
+                families[row["baseline"], row["reader"], row["judge"]].append(row)
+        rows += [
+            {
+                "table": name,
+                "baseline": baseline,
+                "test": f"McNemar, exact, against {baseline}, over arms",
+                "reader": reader,
+                "judge": judge,
+                "tests": len(family),
+                "adjusted": "Holm; Benjamini and Hochberg beside it",
+                "below_05": sum(row["p"] <= ALPHA for row in family),
+                "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
+                "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),
+            }
+            for (baseline, reader, judge), family in families.items()
+        ]
+    return rows + [
+        {
+            "table": "omnibus",
+            "baseline": None,
+            "test": "Cochran's Q over all arms",
+            "reader": row["reader"],
+            "judge": row["judge"],
+            "tests": 1,
+            "adjusted": "one test a reader and judge; not adjusted",
+            "below_05": int(row["p"] <= ALPHA),
+            "below_05_holm": None,
+            "below_05_bh": None,
+        }
+        for row in tables["omnibus"]
+        if row["p"] is not None
+    ]
+
+
+# Differences between runs, the first being the baseline: in their specs and in their results.
+# Results are compared on the instructions that both runs scored, as arms are within a run; Holm's
+# adjustment is over the comparisons of one run with the baseline.
+
+
+Row = dict[str, Any]
+Cell = tuple[str, str, str]
+Right = Mapping[str, tuple[str, bool | None]]
+"""Instruction → its record and whether the outcome was right (or the evidence there); None where it
+is unscored (unparsed or failed). What nothing could be scored on is left out."""
+Pairs = Sequence[tuple[str, bool | None, bool | None]]
+"""Record, the baseline's outcome and the run's."""
+NOT_COMPARED = frozenset({"run", "created", "spec.name", "spec.group"})
+ACCURACY = "accuracy"
+IN_PROMPT = "evidence in the prompt"
+KEPT = "evidence kept, before any prompt limit"
+MEASURES = (ACCURACY, IN_PROMPT, KEPT)
+"""Runs are compared by the first of these that both have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    folder: RunDirectory
+    plan: Plan
+    cells: Mapping[str, Mapping[Cell, Right]]
+    """By measure."""
+    people: tuple[str, ...]
+    """The judges who are people (:mod:`core.results.reviews`)."""
+    cut_at: Mapping[Cell, Mapping[str, int]]
+    """Tokens of the prompts that lost anything, by instruction."""
+
+
+def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
+    """Two or more runs, the first as the baseline.
+
+    ``runs``: run, name, kind, status, protocol of each. ``spec``: a row a field in which any
+    differs, ``field`` and each run's value under its id. ``results``: a row each further run, arm,
+    reader and judge, with ``measure`` (one of :data:`MEASURES`), n instructions of both runs,
+    each run's share, the ``difference`` (that run minus the baseline) with both intervals, p and
+    Holm's p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and
+    ``bound_high`` of the difference over all that these could have been, and the ``verdict``
+    (:func:`conclusion`). Where evidence in the prompt is compared,
+    ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions whose evidence was
+    kept and then cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the shortest and
+    the longest prompt that lost anything. ``notes``: warnings on reading them.
+    Raises UnknownName, or InputError for fewer than two runs.
+    """
+    if len(dict.fromkeys(runs)) < 2:
+        raise InputError("a comparison takes two runs or more, each once")
+    read = [_read(run) for run in dict.fromkeys(runs)]
+    base, *others = read
+    return {
+        "runs": [_named(run) for run in read],
+        "spec": _spec_rows(read),
+        "results": [row for run in others for row in _results(base, run)],
+        "notes": [
+            *filter(None, (changed_rows(run.folder) for run in read)),
+            *(note for run in others for note in _notes(base, run)),
+        ],
+    }
+
+
+def changed_questions(baseline: str, run: str) -> list[Row]:
+    """The questions whose outcome differs between two runs, in the order of the baseline's rows.
+
+    A row each question, arm, reader and judge: ``run``, ``arm``, ``reader``, ``judge`` and
+    ``measure`` as in ``results`` of :func:`compare_runs`, ``record``, ``instruction``, whether the
+    ``baseline`` and ``this`` run were right (or had the evidence), and the labels of arm, reader
+    and judge in each, ``baseline_cell`` and ``run_cell``. Questions that one of them did not score
+    are left out. Raises as :func:`compare_runs` does.
+    """
+    if baseline == run:
+        raise InputError("a comparison takes two runs or more, each once")
+    first, second = _read(baseline), _read(run)
+    measure = _measure(first, second)
+    rows: list[Row] = []
+    for base_cell, run_cell, common in _run_pairs(first, second):
+        for instruction in common:
+            record, before = first.cells[measure][base_cell][instruction]
+            _, after = second.cells[measure][run_cell][instruction]
+            if None not in (before, after) and before != after:
+                rows.append(
+                    {
+                        **_names(second, base_cell, run_cell, measure),
+                        "record": record,
+                        "instruction": instruction,
+                        "baseline": before,
+                        "this": after,
+                        "baseline_cell": base_cell,
+                        "run_cell": run_cell,
+                    }
+                )
+    return rows
+
+
+def _named(run: _Run) -> Row:
+    now = status(run.folder.id)
+    return {
+        "run": run.folder.id,
+        "name": now["name"],
+        "kind": run.plan.kind,
+        "status": now["status"],
+        "done": now["done"],
+        "planned": now["planned"],
+    }
+
+
+def _read(run: str) -> _Run:
+    folder = find_run(run)
+    plan, reviews = folder.plan(), reviews_of(folder)
+    store = counted_store(folder, plan)
+    cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
+    cut_at: dict[Cell, dict[str, int]] = defaultdict(dict)
+
+    def add(measure: str, row: Row, right: bool | None) -> None:
+        by_cell = cells.setdefault(measure, defaultdict(dict))
+        by_cell[_cell(row)][row["instruction"]] = (row["record"], right)
+
+    if "verdicts" in store.schemas:
+        with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
+            # An answer without anything to judge it by is no failure of this run.
+            for row in ask(
+                "SELECT label, reader, judge, instruction, record, correct FROM judged "
+                "JOIN questions USING (question) WHERE NOT unjudgeable ORDER BY answer"
+            ):
+                add(ACCURACY, row, row["correct"])
+    main = next((name for name in ("selections", "answers") if name in store.schemas), "")
+    # Selections and answers whose question has located evidence; without a prompt, whether it holds
+    # the evidence is null.
+    reader = "reader" if main == "answers" else "'' AS reader"
+    columns = (
+        f"label, {reader}, '' AS judge, instruction, record, evidence, evidence_in_prompt, "
+        "prompt_cut, prompt_tokens"
+    )
+    located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
+    located_rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
+    limited = any(row["evidence_in_prompt"] is not None for row in located_rows)
+    for row in located_rows:
+        add(KEPT, row, row["evidence"])
+        if limited:
+            add(IN_PROMPT, row, row["evidence_in_prompt"])
+        if row["prompt_cut"]:
+            cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
+    return _Run(folder, plan, cells, reviews.judges, cut_at)
+
+
+def _cell(row: Row) -> Cell:
+    return row["label"], row["reader"], row["judge"]
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inside in cast("Mapping[str, Any]", value).items():
+            yield from _flat(inside, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and name in ("spec.arms", "spec.readers", "spec.judges"):
+        entries = cast("list[Any]", value)
+        yield name, [e.get("label", e["name"]) if isinstance(e, dict) else e for e in entries]
+    else:
+        yield name, value
+
+
+def _spec_rows(runs: Sequence[_Run]) -> list[Row]:
+    derived = ("found", "position")
+    flat = [{k: v for k, v in _flat(run.plan.raw) if not k.startswith(derived)} for run in runs]
+    rows: list[Row] = []
+    for field in dict.fromkeys(field for one in flat for field in one):
+        # A field that an older run does not have reads as an empty one.
+        shown = [_shown(one.get(field)) for one in flat]
+        if field not in NOT_COMPARED and len(set(shown)) > 1:
+            ids = (run.folder.id for run in runs)
+            rows.append({"field": field, **dict(zip(ids, shown, strict=True))})
+    return rows
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[Any]", value)))
+    return "" if value is None else str(value)
+
+
+def _matched(first_names: Sequence[str], second_names: Sequence[str]) -> list[tuple[str, str]]:
+    """Names of both; where they share none and each has one, those two."""
+    both = [(name, name) for name in first_names if name in second_names]
+    alone = len(first_names) == len(second_names) == 1
+    return both or ([(first_names[0], second_names[0])] if alone else [])
+
+
+def _measure(base: _Run, run: _Run) -> str:
+    """What both runs can be compared by; "" where there is nothing."""
+    return next((m for m in MEASURES if m in base.cells and m in run.cells), "")
+
+
+def _run_pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell, list[str]]]:
+    """The cells of two runs that are compared, each with the instructions of both."""
+    measure = _measure(base, run)
+    if not measure:
+        return
+
+    labels, other_labels = ([arm.label for arm in one.plan.arms] for one in (base, run))
+    readers = _matched(base.plan.readers, run.plan.readers) or [("", "")]
+    judges = [("", "")]
+    if measure == ACCURACY:
+        judges = _matched(base.plan.judges, run.plan.judges)
+        judges += [(name, name) for name in base.people if name in run.people]
+    for arm, other_arm in _matched(labels, other_labels):
+        for reader, other_reader in readers:
+            for judge, other_judge in judges:
+                first, second = (arm, reader, judge), (other_arm, other_reader, other_judge)
+                if first in base.cells[measure] and second in run.cells[measure]:
+                    before, after = base.cells[measure][first], run.cells[measure][second]
+                    common = [i for i in before if i in after and before[i][0] == after[i][0]]
+                    yield first, second, common
+
+
+def _results(base: _Run, run: _Run) -> list[Row]:
+    rows: list[Row] = []
+    measure = _measure(base, run)
+    for base_cell, run_cell, common in _run_pairs(base, run):
+        first, second = base.cells[measure][base_cell], run.cells[measure][run_cell]
+        row = {
+            **_names(run, base_cell, run_cell, measure),
+            **_difference(base, [(*first[i], second[i][1]) for i in common], base_cell),
+        }
+        if measure == IN_PROMPT:
+            row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
+        rows.append(row)
+    adjust(rows)
+    return rows
+
+
+def _lost(whose: str, run: _Run, cell: Cell, instructions: Sequence[str]) -> Row:
+    """On how many instructions the evidence was kept and then cut from the prompt, and the tokens
+    of the shortest and the longest prompt that lost anything."""
+    kept_cell, shown = run.cells[KEPT][cell], run.cells[IN_PROMPT][cell]
+    tokens = [run.cut_at[cell][i] for i in instructions if i in run.cut_at.get(cell, {})]
+    return {
+        f"{whose}_kept_but_cut": sum(
+            bool(kept_cell[i][1]) and shown[i][1] is False for i in instructions
+        ),
+        f"{whose}_cut_at_least": min(tokens, default=None),
+        f"{whose}_cut_at_most": max(tokens, default=None),
+    }
+
+
+def _names(run: _Run, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
+    """The columns that name a comparison."""
+    both = [a if a == b else f"{a} → {b}" for a, b in zip(base_cell, run_cell, strict=True)]
+    named = dict(zip(("arm", "reader", "judge"), both, strict=True))
+    return {"run": run.folder.id, **named, "measure": measure}
+
+
+def _difference(base: _Run, pairs: Pairs, cell: Cell) -> Row:
+    """Counts, shares, difference, intervals and bounds of pairs."""
+    scored = [(record, a, b) for record, a, b in pairs if a is not None and b is not None]
+    records = sorted({record for record, _, _ in scored})
+    row: Row = {"patients": len(records), "only_run": 0, "only_baseline": 0}
+    if not scored:
+        shares = dict.fromkeys(("baseline_share", "run_share"))
+        return row | shares | no_pair(len(pairs))
+    place = {record: i for i, record in enumerate(records)}
+    cells = np.zeros((len(records), 4))
+    for record, a, b in scored:
+        cells[place[record], 2 * (not b) + (not a)] += 1
+    totals = np.stack([cells[:, 1] - cells[:, 2], cells.sum(axis=1)], axis=1)
+    both, only_run, only_base, _ = (int(total) for total in cells.sum(axis=0))
+    bounds = (*_unscored(pairs, False), *_unscored(pairs, True))
+    draws = resampled(totals, base.plan, "runs", *cell)[:, 0]
+    return row | {
+        "baseline_share": (both + only_base) / len(scored),
+        "run_share": (both + only_run) / len(scored),
+        "only_run": only_run,
+        "only_baseline": only_base,
+        **difference(cells, draws, len(pairs), bounds),
+    }
+
+
+def _unscored(pairs: Pairs, favoured: bool) -> tuple[int, int]:
+    """Pairs that only the run, and only the baseline, got right, were all unscored outcomes of the
+    run right (``favoured``) or wrong, and those of the baseline the opposite."""
+    filled = [(not favoured if a is None else a, favoured if b is None else b) for _, a, b in pairs]
+    return sum(b and not a for a, b in filled), sum(a and not b for a, b in filled)
+
+
+def _notes(base: _Run, run: _Run) -> Iterator[str]:
+    name = run.folder.id
+    if base.plan.kind != run.plan.kind:
+        yield f"{name} is a run of kind {run.plan.kind}, the baseline one of {base.plan.kind}"
+    if base.plan.digest != run.plan.digest:
+        yield f"{name} ran on other files than the baseline: instructions are paired by their ids"
+    prompts = [one.plan.protocol.judge_prompt for one in (base, run)]
+    models = {judge.name for one in (base, run) for judge in one.plan.judge_entries} - RULE_JUDGES
+    if prompts[0] != prompts[1] and models:
+        yield (
+            f"{name} asked its judges by the {prompts[1]} prompt, the baseline by the {prompts[0]} "
+            f"one (protocol, judge_prompt): verdicts of {', '.join(sorted(models))} may differ for "
+            "that alone"
+        )
+    if not _measure(base, run):
+        yield f"{name}: no result by instruction on both sides, so no pair; only the specs compare"
+    elif not any(True for _ in _run_pairs(base, run)):
+        yield f"{name} shares no arm, reader and judge with the baseline"
+    for one in (base, run):
+        words = part_of(one.folder, one.plan).words
+        if words:
+            yield f"{one.folder.id}: {words}"
+        state = status(one.folder.id)["status"]
+        if state != "done":
+            yield f"{one.folder.id} is {state}: what is compared is what is there"
