@@ -11,7 +11,6 @@ import time
 import unicodedata
 
 import pytest
-from core.results.diff import compare_runs
 from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from core.judges.claude_service import BudgetSpent, JudgeBudget, cache_chains, t
 from core.judges.language_model import NAMES, Reply, Request, fenced, fill, read_yes_no, template
 from core.judges.model_options import PRICES, Price, estimated_tokens, price_of
 from core.protocol import PRESETS, Protocol
+from core.results.comparison import compare_runs
 from core.runs.directory import find_run
 from core.storage.jsonl import read_lines
 from core.types import Answer, Gold, Instruction, Usage
