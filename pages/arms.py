@@ -70,5 +70,5 @@ with guard.readable("This run cannot be read"):
     else:
         empty.no_results("item is complete")
     if items["failed"]:
-        panel.failures(report)
+        panel.failures(report, opens=questions.open_failed if items["done"] else None)
 benchmark.benchmarks()

@@ -179,6 +179,20 @@ def test_models_are_installed_or_not_with_the_command(run, monkeypatch, tmp_path
     assert "judge **nli**, not installed: the weights of nli" in page_text(app).replace("\\", "")
 
 
+def test_a_decile_of_the_evidence_lists_its_questions_and_one_opens_its_record(run, monkeypatch):
+    clickable(monkeypatch)
+    app = open_page("data", cohort="small")
+    counts = frame_with(app, "position (%)")
+    at = int(counts["questions"].to_numpy().nonzero()[0][0])
+    click(app, "-positions", at, "questions")
+    listed = frame_with(app, "patient")
+    assert len(listed) == counts["questions"][at]
+    pages = pages_opened(monkeypatch)
+    click(app, f"-positions-{counts['position (%)'][at]}", 0)
+    codes = {name: listed[name][0] for name in ("patient", "question")}
+    assert pages == [("patient", {"cohort": "small", **codes})]
+
+
 def test_a_decile_edge_belongs_to_the_upper_decile():
     deciles = cohort_view.deciles([0.0, 0.3, 0.9, 1.0]).tolist()
     assert deciles == [0, 3, 9, 9]

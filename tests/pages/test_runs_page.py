@@ -17,7 +17,16 @@ from pages.ui import state
 from pages.ui.runs import compare, picker
 from tests.support import app_data
 from tests.support.openai_server import OpenAIFake
-from tests.support.pages import open_page, page_html, page_text, plain_text, shared_workspace
+from tests.support.pages import (
+    click,
+    clickable,
+    open_page,
+    page_html,
+    page_text,
+    pages_opened,
+    plain_text,
+    shared_workspace,
+)
 from tests.support.run_helpers import has_ray, workspace_at
 
 HOSTILE = "<script>alert(1)</script> **bold** $x$"
@@ -327,6 +336,27 @@ def test_a_question_that_changed_is_read_side_by_side(run, other, monkeypatch):
     assert "mc-card" in page_html(app) and "**other**" in [m.value for m in app.markdown]
 
 
+def test_a_row_of_the_comparison_lists_its_changed_questions_or_says_there_are_none(
+    run, other, monkeypatch
+):
+    cell = ("bm25", "extractive", "token_overlap")
+    changed = {
+        "run": other, "arm": "bm25", "reader": cell[1], "judge": cell[2], "measure": "accuracy",
+        "instruction": "q1", "record": "9001", "baseline": False, "this": True,
+    }  # fmt: skip
+    first = changed | {"arm": "full"}
+    monkeypatch.setattr(api, "changed_questions", lambda baseline, run: [first, changed])
+    clickable(monkeypatch)
+    app = open_page("runs", view="Compare", runs=[run, other])
+    assert app.selectbox(key="compare_pair").value == f"{other} full extractive token_overlap"
+    shown = app.dataframe[0].value
+    at = shown.index[(shown["arm"] == "BM25") & shown["judge"].str.startswith("Token")][0]
+    click(app, "run-difference", int(at))
+    assert app.selectbox(key="compare_pair").value == f"{other} bm25 extractive token_overlap"
+    click(app, "run-difference", len(shown) - 1)
+    assert "No question of the comparison that was clicked changed" in page_text(app)
+
+
 def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_worse():
     row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better"}
     open_one = row | {"verdict": "not claimed: unscored answers could reverse it"}
@@ -352,3 +382,18 @@ def test_a_run_is_removed_after_a_confirmation(home):
         assert not (home / "data" / "runs" / run).exists()
     removed = [line for line in api.audit_lines() if line["event"] == "run removed"]
     assert [line["run"] for line in removed] == [first, second]
+
+
+def test_a_row_opens_its_run_and_a_failed_item_its_question(finished, run, monkeypatch):
+    clickable(monkeypatch)
+    app = open_page("runs")
+    (table,) = [b.key for b in app.button if str(b.key).startswith("click_table_runs-")]
+    runs = list(app.dataframe[0].value["run"])
+    click(app, str(table), runs.index(run), "name")
+    assert app.selectbox(key="run").value == run
+    pages = pages_opened(monkeypatch)
+    click(app, f"{run}-failed", 0, "reason")
+    ((page, query),) = pages
+    assert page == "arms" and query["run"] == run
+    shown = open_page("arms", **query)
+    assert shown.selectbox(key="asked").value == "q3"

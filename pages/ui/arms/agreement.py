@@ -12,7 +12,7 @@ import streamlit as st
 from core import api
 from pages.ui import navigation, state
 from pages.ui.arms import questions
-from pages.ui.arms.comparison import ANY, Comparison
+from pages.ui.arms.comparison import ANY, Comparison, open_questions
 from pages.ui.shared import chart, formats, results, tables
 from pages.ui.shared.chart import ForestRow
 from pages.ui.shared.formats import missing, number
@@ -149,7 +149,14 @@ def _self_agreement(comparison: Comparison) -> None:
         }
     )
     title = "Self-agreement of each judge over repeated calls"
-    comparison.table(shown, "self", title, download=frame)
+    judges = list(frame["judge"])
+
+    def opens(row: int, _: str) -> None:
+        st.session_state["judge"] = judges[row]
+        open_questions()
+
+    file = f"{comparison.run['run']}-self"
+    tables.table(shown, file, title, download=frame, opens=opens)
 
 
 def open_answers(both: str = PARTED, arm: str = ANY) -> None:

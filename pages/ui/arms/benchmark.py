@@ -101,7 +101,8 @@ def _compare(results: list[dict[str, Any]]) -> None:
     tables.table(wide.fillna(formats.NONE), "benchmark", alt, download=frame.drop(columns="shown"))
     st.caption(
         "95 % intervals by patient; Wilson's where there are fewer than 5 patients (column "
-        "interval of the download). Figures in per cent, differences in points."
+        "interval of the download). Figures in per cent, differences in points. A result file "
+        "stores figures and no single answers, so these open none."
     )
     figures = list(frame[FIGURE].drop_duplicates().itertuples(index=False, name=None))
     chosen = st.selectbox(

@@ -44,7 +44,7 @@ def open_questions(**filters: Any) -> None:
     for name in (*FILTERS, "versus"):
         st.session_state[f"q_{name}"] = filters.get(name, ANY)
     st.session_state["q_patients"] = filters.get("patients", COUNTED)
-    st.session_state["differ"] = False
+    st.session_state["differ"] = filters.get("differ", False)
     st.session_state["asked"] = ""
     st.session_state["view"] = "Questions"
 

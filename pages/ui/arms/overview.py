@@ -456,6 +456,7 @@ def _tests(comparison: Comparison) -> None:
             frame = results.frame_of(comparison.tables, "multiplicity")
             title = "Tests made by this report, by family"
             comparison.table(frame.drop(columns=["table"]), "tests", title, download=frame)
+            st.caption("These rows count tests; the numbers tested are in the tables above.")
         omnibus = comparison.frame("omnibus")
         if len(omnibus):
             shown = omnibus.rename(columns={"telling": "discordant questions", "statistic": "Q"})
@@ -465,4 +466,5 @@ def _tests(comparison: Comparison) -> None:
                 "Cochran's Q over all arms",
                 columns={"Q": st.column_config.NumberColumn(format="%.2f")},
                 download=omnibus,
+                behind=lambda row, _: {"differ": True},
             )

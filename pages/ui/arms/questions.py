@@ -6,7 +6,7 @@ question goes through :mod:`pages.ui.shared.marks` or into a cell of a table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -427,6 +427,11 @@ REFUSED = {
     "was not": {"evidence": "evidence_in_prompt-no"},
 }
 """Columns of the table of refusals that name where the evidence was."""
+
+
+def open_failed(row: Mapping[str, Any]) -> None:
+    """Show the questions with failed items of a row's arm."""
+    open_questions(arm=row["label"], outcome="failed")
 
 
 def failures(comparison: Comparison) -> None:

@@ -351,7 +351,11 @@ def _fact_types(report: Report, by: dict[str, str]) -> None:
             cuts = cuts.assign(record=[token(report["run"], str(one)) for one in cuts["record"]])
             cuts = cuts.drop(columns=["begins", "ends"], errors="ignore")
             alt = "Each record at each length: events, tokens"
-            tables.table(cuts, f"{report['run']}-cuts", alt)
+            lengths = list(cuts["length"])
+            tables.table(
+                cuts, f"{report['run']}-cuts", alt,
+                opens=lambda row, _: show_items(length=lengths[row]),
+            )  # fmt: skip
     panel.notes(report["warnings"])
 
 

@@ -14,15 +14,17 @@ import streamlit as st
 
 from core import api
 from core.errors import MidchartError
-from pages.ui import sign_in, state
+from pages.ui import navigation, sign_in, state
 from pages.ui.curve.text import POSITIONS
 from pages.ui.shared import chart, reading, tables
 from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import segments
+from pages.ui.shared.pickers import segments, token
 
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (PROTOCOL, Units)."""
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
+DECILE, NONE = "data_decile", "none"
+"""Key of the decile whose questions are listed, and its value for no decile."""
 QUESTION_COUNTS = {
     "records": "Patients",
     "events": "Events",
@@ -167,6 +169,7 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             textposition="outside",
             cliponaxis=False,
             marker_color=chart.series()[0],
+            customdata=[[decile] for decile in DECILES],
             hovertemplate="%{x} %: %{y} questions<extra></extra>",
         )
     )
@@ -179,10 +182,39 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
         figure,
         f"Bar chart: questions by decile of evidence position; most at {highest} %.",
         "positions",
+        opens=lambda decile: st.session_state.update({DECILE: decile}),
     )
     with st.expander("Table"):
         frame = pd.DataFrame({"position (%)": DECILES, "questions": counts})
-        tables.table(frame, f"{name}-positions", "Questions by decile of position")
+        tables.table(
+            frame, f"{name}-positions", "Questions by decile of position",
+            opens=lambda row, _: st.session_state.update({DECILE: DECILES[row]}),
+        )  # fmt: skip
+    chosen = st.selectbox(
+        "Questions with evidence at (%)", [NONE, *DECILES], key=DECILE, width=260,
+        persist_state="page",
+    )  # fmt: skip
+    if chosen == NONE:
+        return
+    at = deciles(values)
+    known = [row for row in located if row[by] is not None]
+    listed = [row for row, one in zip(known, at, strict=True) if DECILES[one] == chosen]
+    if not listed:
+        st.info("No question has its evidence in this part of its record.")
+        return
+    codes = [
+        {"patient": token(name, row["record"]), "question": token(name, row["instruction"])}
+        for row in listed
+    ]
+    rows = pd.DataFrame(codes).assign(position=[100 * row[by] for row in listed])
+    tables.table(
+        rows, f"{name}-positions-{chosen}", f"Questions with their evidence at {chosen} per cent",
+        columns={"position": st.column_config.NumberColumn(format="%.1f %%")},
+        opens=lambda row, _: navigation.on_click("patient", cohort=name, **codes[row]),
+    )  # fmt: skip
+    st.caption(
+        "Codes stand for a patient and a question of this cohort. Click a row to open its record."
+    )
 
 
 def deciles(positions: list[float]) -> np.ndarray:

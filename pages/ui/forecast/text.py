@@ -164,6 +164,7 @@ def gate_rows(gate: pd.DataFrame) -> list[ForestRow]:
             f"{row['mean']:.2f} ± {row['sd']:.2f}"
             + (", collapsed" if row["collapsed"] else ", not collapsed"),
             symbol="x" if row["collapsed"] else "circle",
+            label=row["variant"],
         )
         for row in gate.to_dict("records")
     ]
@@ -187,11 +188,13 @@ def gate_text(gate: pd.DataFrame) -> str:
 def sparsity_rows(rows: pd.DataFrame, column: str) -> list[ForestRow]:
     """A share of the attention maps' entries in per cent: mean over seeds and the seeds' range."""
     result: list[ForestRow] = []
-    for title, part in rows.groupby("title", sort=False):
+    for (title, variant), part in rows.groupby(["title", "variant"], sort=False):
         share = 100 * part[column].astype(float)
         text = f"{share.mean():.1f} %"
         text += f", seeds {share.min():.1f}–{share.max():.1f}" if len(part) > 1 else ""
-        result.append(ForestRow(str(title), share.mean(), share.min(), share.max(), text))
+        result.append(
+            ForestRow(str(title), share.mean(), share.min(), share.max(), text, label=str(variant))
+        )
     return result
 
 

@@ -244,7 +244,16 @@ def _all_tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
             with st.expander(title):
                 published = table == "published"
                 shown = text.published_table(frame) if published else results.shown(frame)
-                tables.table(shown, _name(run, table), alt, download=frame)
+                of = frame.reindex(columns=["variant", "task"]).fillna("").to_dict("records")
+                opens = None if table == "splits" else _opener(run, trained, of)
+                tables.table(shown, _name(run, table), alt, download=frame, opens=opens)
+
+
+def _opener(
+    run: dict[str, Any], trained: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> Callable[[int, str], object]:
+    """What a click on a row of ``rows`` (variant, task) does."""
+    return lambda row, _: _open_sequences(run, trained, **rows[row])
 
 
 def _pick_variants(
@@ -374,7 +383,12 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
     st.write(plain(text.gate_text(frame)))
     rows = text.gate_rows(frame)
     figure = gates(rows, text.COLLAPSE)
-    chart.show(figure, chart.forest_alt(rows, "gate values"), "gate_means")
+    opens = (
+        None
+        if run["imported"]
+        else partial(_open_sequences, run, _trained(report, task), task=task)
+    )
+    chart.show(figure, chart.forest_alt(rows, "gate values"), "gate_means", opens=opens)
     low, high = text.COLLAPSE
     st.caption(
         f"{plain(counts_text(frame))}. Bars: SD over events, no interval. Cross: collapsed, "
@@ -398,6 +412,11 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
 
 def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
     """Shares of attention weights that are exactly zero or negative."""
+    opens = (
+        None
+        if run["imported"]
+        else partial(_open_sequences, run, _trained(report, task), task=task)
+    )
     columns = st.columns(2, gap="medium")
     for i, (column, title) in enumerate(WEIGHTS.items()):
         with columns[i % 2]:
@@ -406,6 +425,7 @@ def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.D
                 variants.forest(rows, title, chart.PERCENT, " %"),
                 chart.forest_alt(rows, f"share of weights {title}"),
                 f"sparsity_{column}",
+                opens=opens,
             )
     sequences, entries = int(frame["sequences"].max()), int(frame["entries"].max())
     st.caption(

@@ -243,7 +243,26 @@ def _summary(run: dict[str, Any], cells: list[dict[str, Any]], questions: Sequen
         f"{run['run']}-questions",
         "How many patients have an answer to each question",
         columns=column,
+        opens=lambda row, column: _open_question(row, BEHIND.get(column, "all patients")),
     )
+    st.caption("Click a number to list its patients above.")
+
+
+BEHIND = {
+    "answered": "an answer",
+    "not documented": "a question not documented",
+    "failed": "a failed answer",
+    "evidence marked": "evidence marked",
+    "cut": "evidence dropped or cut",
+    "dropped": "evidence dropped or cut",
+}
+"""Column of the table by question → filter of the patients that it counts."""
+
+
+def _open_question(number: int, rule: str) -> None:
+    """Show one question's answers, of the patients that the filter lists."""
+    st.session_state["set_columns"], st.session_state["set_filter"] = [number], rule
+    st.session_state["set_find"] = ""
 
 
 def _table(

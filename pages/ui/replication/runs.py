@@ -10,7 +10,7 @@ import streamlit as st
 
 from core import api
 from core.errors import MidchartError
-from pages.ui import sign_in, state
+from pages.ui import navigation, sign_in, state
 from pages.ui.runs import panel
 from pages.ui.shared import tables
 from pages.ui.shared.marks import plain
@@ -119,4 +119,13 @@ def start(cohort: str, reader: str, replication: dict[str, Any]) -> None:
     ]
     alt = "Runs of this replication and their status"
     with st.expander("Every run"):
-        tables.table(pd.DataFrame(shown), "replication-steps", alt)
+        tables.table(
+            pd.DataFrame(shown), "replication-steps", alt,
+            opens=lambda row, _: _open_run(rows[row]["run"]),
+        )  # fmt: skip
+
+
+def _open_run(run: str | None) -> None:
+    """Open a run on page Runs; nothing before it was started."""
+    if run:
+        navigation.on_click("runs", run=run)

@@ -127,12 +127,14 @@ def waterfall(
         f"Waterfall of {label}: {first['title']} {step_text(first)}; after "
         f"{len(rows) - 1} steps {step_text(last)}.",
         "replication_waterfall",
+        opens=lambda row: _open_answers(rows[row], label),
     )
     st.caption(
         "From top to bottom: the published protocol, then one fault fewer in each row. Marker: % "
         "correct with 95 % interval by patient. Bar and numbers: change vs the row above on the "
         "same questions, interval by patient, McNemar's p. The effect of a fault depends on the "
-        "faults still on; the chart below shows each fault alone."
+        "faults still on; the chart below shows each fault alone. Click a "
+        "row or a marker to read its run's answers."
     )
     shown = [
         {
@@ -150,6 +152,7 @@ def waterfall(
     tables.table(
         pd.DataFrame(shown), "replication-waterfall", "Steps of the waterfall",
         {"p": st.column_config.NumberColumn(format="%.3f"), **ANSWERS}, pd.DataFrame(rows),
+        opens=lambda row, _: _open_answers(rows[row], label),
     )  # fmt: skip
 
 
@@ -157,6 +160,13 @@ def _answers(row: Mapping[str, Any]) -> str | None:
     """The address of a run's single answers on page Arms; None before it was started."""
     run = row["run"]
     return run and "/arms?" + urlencode({"run": run, "view": "Questions"})
+
+
+def _open_answers(row: Mapping[str, Any], label: str = "") -> None:
+    """Open a run's answers on page Arms, of one arm or all; nothing before it was started."""
+    if row["run"]:
+        arm = {"q_arm": label} if label else {}
+        navigation.on_click("arms", run=row["run"], view="Questions", differ="false", **arm)
 
 
 def faults_alone(rows: list[dict[str, Any]]) -> None:
@@ -169,7 +179,8 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
     drawn = [r for r in rows if not r["silent"] and r["n"] and r["right_here"] + r["right_there"]]
     if drawn:
         alt = "; ".join(f"{row['title']}: {alone_text(row)}" for row in drawn)
-        chart.show(faults_figure(drawn), f"Each fault alone: {alt}.", "replication_alone")
+        chart.show(faults_figure(drawn), f"Each fault alone: {alt}.", "replication_alone",
+                   opens=lambda row: _open_answers(drawn[row]))  # fmt: skip
     shown = [
         {
             "fault": row["title"],
@@ -184,7 +195,12 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
     ]
     alt = "Each published fault alone vs the corrected run"
     tables.table(
-        pd.DataFrame(shown), "replication-alone", alt, ANSWERS, download=pd.DataFrame(rows)
+        pd.DataFrame(shown),
+        "replication-alone",
+        alt,
+        ANSWERS,
+        download=pd.DataFrame(rows),
+        opens=lambda row, _: _open_answers(rows[row]),
     )
     st.caption(
         "Each row: the corrected protocol with this one fault turned on, vs the corrected run on "
@@ -328,6 +344,7 @@ def waterfall_figure(steps: Sequence[dict[str, Any]]) -> go.Figure:
             _column(steps, "patient_high"),
             chart.series_look(0),
             text=[f"{safe(step['title'])}: {safe(step_text(step))}" for step in steps],
+            customdata=[[row] for row in range(len(steps))],
             hovertemplate="%{text}<extra></extra>",
         )
     )
@@ -353,6 +370,7 @@ def faults_figure(rows: Sequence[dict[str, Any]]) -> go.Figure:
             _column(rows, "high"),
             Look(chart.series()[1], "square"),
             text=[f"{safe(row['title'])}: {safe(alone_text(row))}" for row in rows],
+            customdata=[[row] for row in range(len(rows))],
             hovertemplate="%{text}<extra></extra>",
         )
     )

@@ -200,7 +200,7 @@ def agreement(run: dict[str, Any]) -> None:
         _agreement(frame)
         _answers(run, frame)
     st.header("Answers", anchor=False)
-    _judged(run)
+    _judged(run, () if "id" not in frame else list(frame["id"][frame["n"] > 0]))
 
 
 PAIR = "review_pair"
@@ -278,8 +278,11 @@ def _agreement(frame: pd.DataFrame) -> None:
     )
 
 
-def _judged(run: dict[str, Any]) -> None:
-    """How many cards each reviewer judged, all verdicts to download, and the shared cards."""
+def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
+    """How many cards each reviewer judged, all verdicts to download, and the shared cards.
+
+    ``pairs``: those whose answers are listed above, where a click on a reviewer lists them.
+    """
     key = f"review_shared_{run['run']}"
     st.session_state.setdefault(key, api.shared_cards(run["run"]))
     st.number_input("Cards shared by all reviewers", min_value=0, step=10, key=key, width=220,
@@ -296,11 +299,18 @@ def _judged(run: dict[str, Any]) -> None:
         "seen_by_two": "seen by two or more",
         "answers": "answers with this text",
     }
+    judges = list(frame["judge"])
+
+    def opens(row: int, _: str) -> None:
+        if pair := next((id for id in pairs if id.startswith(f"{judges[row]}+")), None):
+            _open_pair(pair, answer_list.ANY)
+
     tables.table(
         frame.rename(columns=titles),
         "review-judges",
         "How many cards each reviewer judged",
         download=frame,
+        opens=opens,
     )
     st.caption(
         "One card is one distinct answer to a question. The consensus is the majority verdict on "

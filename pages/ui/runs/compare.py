@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,20 @@ RIGHT = {
     "evidence kept, before any prompt limit": {True: "kept", False: "not kept"},
 }
 """Measure → what is right and what is not."""
+
+
+PAIR, CLICKED = "compare_pair", "compare_clicked"
+"""Keys of the comparison whose changed questions are listed, and of that clicked last."""
+
+
+def _pair_key(row: Row) -> str:
+    return " ".join(row[name] or "" for name in ("run", "arm", "reader", "judge"))
+
+
+def _open_pair(key: str) -> None:
+    """List the changed questions of a comparison."""
+    st.session_state[PAIR] = st.session_state[CLICKED] = key
+    st.session_state["changed_question"] = questions.LIST
 
 
 def compare() -> None:
@@ -118,8 +133,10 @@ def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
         parts = [titles[run]] * (len(titles) > 2) + [api.title("arm", arm), *named, counts]
         return " · ".join(parts)
 
+    if st.session_state.pop(CLICKED, next(iter(pairs))) not in pairs:
+        st.info("No question of the comparison that was clicked changed; another one is listed.")
     key = pick_linked(
-        "pair", "Comparison (questions gained and lost)", list(pairs), title, key="compare_pair",
+        "pair", "Comparison (questions gained and lost)", list(pairs), title, key=PAIR,
         token=lambda key: token(baseline["run"], key), width=picker.WIDTH,
     )  # fmt: skip
     rows = by_pair[pairs[key]]
@@ -173,14 +190,18 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         names = [[api.title(name, row[name]) for name in ("arm", *several)] for row in of_run]
         frame = pd.DataFrame(of_run).assign(title=list(map(" · ".join, names)))
         frame["label"] = frame["arm"]
-        forests[run] = chart.difference_rows(frame, f"{method}_low", f"{method}_high")
+        forest = chart.difference_rows(frame, f"{method}_low", f"{method}_high")
+        keys = dict(zip(frame["title"], map(_pair_key, of_run), strict=True))
+        forests[run] = [replace(row, label=keys[row.name]) for row in forest]
     span = chart.symmetric_span([row for forest in forests.values() for row in forest])
     for run, forest in forests.items():
         if len(forests) > 1:
             st.markdown(f"**{plain(titles[run])}**")
         about = f"differences of {titles[run]} from {baseline}"
-        chart.show_forest(forest, AXIS, f"run_differences_{run}", about=about, span=span, suffix="",
-                          zero=True)  # fmt: skip
+        chart.show_forest(
+            forest, AXIS, f"run_differences_{run}", _open_pair, about=about, span=span, suffix="",
+            zero=True,
+        )  # fmt: skip
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
@@ -243,6 +264,7 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         "run-difference",
         "Differences of each run and the baseline by arm, reader and judge, with intervals",
         download=frame,
+        opens=lambda row, _: _open_pair(_pair_key(rows[row])),
     )
     st.caption(
         (f"In every row: {', '.join(constants)}. " if constants else "")
@@ -251,7 +273,7 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
         "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
         "excluded; a difference that they could reverse, or whose interval by patient includes 0, "
-        "is not claimed."
+        "is not claimed. Click a row or a marker to list the questions that changed."
     )
 
 

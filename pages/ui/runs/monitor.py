@@ -14,6 +14,7 @@ from core import api
 from pages.ui import navigation, sign_in, state
 from pages.ui.runs import panel, picker
 from pages.ui.shared import formats, tables
+from pages.ui.shared.formats import missing
 from pages.ui.shared.marks import plain, visible
 from pages.ui.shared.pickers import pick_linked, token
 
@@ -126,18 +127,12 @@ def _table(entries: Sequence[Run]) -> list[Run]:
     )
     frame = frame.drop(columns=[name for name in ("failed", "tags") if not frame[name].any()])
     key = "runs-" + token("runs", " ".join(frame["run"]))  # other rows, another selection
-
-    def select() -> None:
-        rows = st.session_state[f"table_{key}"]["selection"]["rows"]
-        if len(rows) == 1:
-            st.session_state["run"] = entries[rows[0]]["run"]
-
     shown = tables.table(
         frame,
         key,
         "All runs, newest first, with status",
         {"name": st.column_config.TextColumn(pinned=True, width="medium")},
-        on_select=select,
+        opens=lambda row, _: st.session_state.update(run=entries[row]["run"]),
         selection_mode="multi-row",
         height="content" if len(frame) <= SHORT else TALL,
     )
@@ -262,13 +257,30 @@ def _one(run: Run) -> None:
             "incorrect answers."
         )
         rows = pd.DataFrame(api.failed_items(run["run"]))
-        tables.table(rows, f"{run['run']}-failed", "Failed items with their reasons")
+        asked = run["kind"] in state.COMPARING and "instruction" in rows
+        tables.table(
+            rows,
+            f"{run['run']}-failed",
+            "Failed items with their reasons",
+            opens=(lambda row, _: _open_item(run["run"], rows["instruction"][row]))
+            if asked
+            else None,
+        )
+        st.caption(
+            "Click a row to open its question." if asked else "These items open nothing further."
+        )
     with st.expander("Log", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
     st.caption(f"Folder: {plain(run['folder'])}")
     _tags([run | {"runs": [run["run"]]}], run["run"])
     if not state.active(run):
         _removal([run["run"]], f"{run['done'] + run['failed']:,} rows, the log and all reviews")
+
+
+def _open_item(run: str, instruction: Any) -> None:
+    """Open the question of a failed item on page Arms; all questions where the row names none."""
+    asked = {} if missing(instruction) else {"asked": token(run, str(instruction))}
+    navigation.on_click("arms", run=run, view="Questions", differ="false", **asked)
 
 
 def _origin(run: Run) -> None:

@@ -158,8 +158,13 @@ def example(run: str) -> str:
     return f"included with Midchart as an example, made by `{command}`" if command else ""
 
 
-def failures(report: dict[str, Any], unit: str = "") -> None:
-    """Failed items by reason; ``unit``: what is trained (a fit, a variant) where items are that."""
+def failures(
+    report: dict[str, Any], unit: str = "", opens: Callable[[dict[str, Any]], object] | None = None
+) -> None:
+    """Failed items by reason; ``unit``: what is trained (a fit, a variant) where items are that.
+
+    ``opens``: what a click on a row of the report's table does.
+    """
     frame = results.frame_of(report, "failures")
     if frame.empty:
         return
@@ -173,7 +178,11 @@ def failures(report: dict[str, Any], unit: str = "") -> None:
         )
         shown = frame[["stage", "label", "reason", "count"]].rename(columns={"label": "arm"})
         alt = "Failed items by reason"
-    tables.table(shown, f"{report['run']}-failed", alt, download=frame)
+    rows = frame.to_dict("records")
+    tables.table(
+        shown, f"{report['run']}-failed", alt, download=frame,
+        opens=(lambda row, _: opens(rows[row])) if opens else None,
+    )  # fmt: skip
 
 
 def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:

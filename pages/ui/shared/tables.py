@@ -72,18 +72,22 @@ def table(
 
     ``name`` is the file name without its ending and the widgets' key; ``alt`` says in words what
     the table holds; ``columns`` is Streamlit's column configuration; ``download`` the frame to be
-    downloaded where it has more than is shown; ``opens`` what a click on a cell (row, column) does.
+    downloaded where it has more than is shown; ``opens`` what a click on a cell (row, column) does,
+    and the choice of one row where ``selection_mode`` lets rows be chosen.
     """
 
     def select() -> None:
-        for row, column in st.session_state[f"table_{name}"]["selection"]["cells"]:
+        chosen = st.session_state[f"table_{name}"]["selection"]
+        alone = [(row, "") for row in chosen["rows"]] if len(chosen["rows"]) == 1 else []
+        for row, column in chosen["cells"] or alone:
             opens(row, column)
 
+    mode = options.get("selection_mode", "")  # page.js makes its cells or rows open by keyboard
     if opens:
-        options |= {"on_select": select, "selection_mode": "single-cell"}
+        options |= {"on_select": select, "selection_mode": [*filter(None, [mode]), "single-cell"]}
+        mode = "single-cell"
     configured = configuration(frame, columns or {})
     height = "content" if len(frame) <= IN_FULL else TALL
-    mode = options.get("selection_mode", "")  # page.js makes its cells or rows open by keyboard
     with st.container(key=f"opens_{mode.rpartition('-')[2]}_{name}" if mode else None):
         shown = st.dataframe(
             visible_frame(frame),
