@@ -349,7 +349,7 @@ class Cohort:
 
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
-    instruction id. Positions of gold come from :func:`core.text.locating.locate`. ``labels``
+    instruction id. Positions of gold come from :func:`core.text.evidence.locate`. ``labels``
     are those of a cohort for forecasting, by task; looking one up may read them. ``patient``: the
     patient of each record where it is not the record's id.
     """

@@ -22,7 +22,7 @@ from core.embedding.pairs import NLI, Entailment, PairScorer
 from core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
 from core.protocol import Protocol
 from core.text import words
-from core.text.locating import locate
+from core.text.evidence import locate
 from core.types import Budget, Event, Instruction, Record
 
 SENTENCES = 2000

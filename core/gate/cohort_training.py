@@ -286,7 +286,7 @@ def train_plus_gate(
     installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
     written.
     """
-    from core.gate.plus_training import Example, PlusTrainer
+    from core.gate.training import Example, PlusTrainer
 
     split = split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)

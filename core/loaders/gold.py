@@ -31,8 +31,7 @@ from core.loaders.files import LoadLog, write_atomic
 from core.loaders.records import GoldSource
 from core.protocol import Protocol
 from core.text import event_text
-from core.text.evidence import decile_of, is_middle
-from core.text.locating import ALGORITHM, Located, locate, place_of, quotes
+from core.text.evidence import ALGORITHM, Located, decile_of, is_middle, locate, place_of, quotes
 from core.types import Cohort, Gold, Instruction, Record, Span
 
 _GOLD = TypeAdapter(Gold)
@@ -44,7 +43,7 @@ class LazyGold(Mapping[str, Gold]):
 
     A record that cannot be read leaves its gold unlocated (the cohort's ``skipped`` says why).
     Where the source gives exact spans, the first one gives the position; otherwise the
-    best-matching snippet (:func:`core.text.locating.locate`), by the score and threshold of
+    best-matching snippet (:func:`core.text.evidence.locate`), by the score and threshold of
     ``protocol`` (default: corrected). ``located``: gold whose place the format itself gives.
     """
 
@@ -181,7 +180,7 @@ def _cache_file(record: Record, snippets: tuple[str, ...], protocol: Protocol) -
 
 
 def _located(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Gold:
-    """Gold of :func:`core.text.locating.locate`, from the disk where it was computed, without the
+    """Gold of :func:`core.text.evidence.locate`, from the disk where it was computed, without the
     instruction's id, answer and snippets."""
     if not snippets:
         return Gold("", "", ())

@@ -28,7 +28,7 @@ from core.errors import DataError, UnknownName
 from core.loaders.files import LoadLog, Row, read_table
 from core.storage.lru import LRU
 from core.text import event_text
-from core.text.locating import place_of
+from core.text.evidence import place_of
 from core.text.prompt import MOST
 from core.types import Event, Gold, Instruction, Record, Response, Span
 

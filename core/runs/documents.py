@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeVar
 
-from core.text.locating import place_of
+from core.text.evidence import place_of
 from core.types import Event, Gold, Record, Span
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from core.results.tables import location_table
 from core.services.cohorts import cohort_key, cohort_size, open_data, opened
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock, is_locked
-from core.text.locating import Place, place_of
+from core.text.evidence import Place, place_of
 from core.types import Cohort, Gold, Record, Skip, Span
 
 FOLDER = "summaries"

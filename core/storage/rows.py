@@ -1,7 +1,7 @@
 """A folder of tables that one process appends to, its queries, and its damaged lines.
 
-The folder is the :class:`core.interfaces.Store` of a run. Its files are queried through DuckDB, in
-memory: without a database file, readers and writers do not block each other.
+Its files are queried through DuckDB, in memory: without a database file, readers and writers do not
+block each other.
 
 A table's columns are declared, never guessed from its first rows. A line that is not whole JSON
 comes out of DuckDB as a row of nulls; it is left out by its missing key. One such line, the last,

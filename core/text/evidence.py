@@ -1,16 +1,397 @@
-"""Evidence: gold sentences, its share in a context, lexical hits, position bands.
+"""Evidence: located in a record, its share in a context, lexical hits, position bands.
 
-:mod:`core.text.locating` locates evidence in a record.
+Three positions exist and are never mixed. *Order* is an event's index over all events divided by
+n − 1; *time* is the share of the span between the first and the last dated event that had elapsed;
+*token* is the share of the record's tokens before the evidence's first character, the one with a
+meaning in records of few long notes (PROTOCOL, Units and positions).
+
+Two scores say how well an event matches a snippet (:attr:`core.protocol.Protocol.locate`):
+"window", how much of it is close together in the event, and the paper's. The plain versions are in
+``tests/reference/evidence.py``; the ones here leave out events by upper bounds and give the same
+result.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
-from core.text import content_words, words
-from core.types import BANDS, MIDDLE, ContextLine, Sentence, Span
+import numpy as np
+from numpy.typing import NDArray
+
+from core.protocol import Protocol
+from core.storage.lru import LRU
+from core.text import content_words, count_tokens, cut_note, event_text, words
+from core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
+
+_SHARE_WEIGHT, _RATIO_WEIGHT = 0.6, 0.4
+_SNIPPET_HEAD, _TEXT_HEAD = 200, 500
+"""Characters of snippet and text that difflib compares (PROTOCOL, Units and positions)."""
+_WINDOW = 1.5
+"""Longest window around evidence that is not quoted verbatim, in lengths of the evidence."""
+_NOT_QUOTED = 0.95
+"""Factor of the score "window" where the snippet is not in the event verbatim."""
+_NUMBER_WEIGHT = 3
+"""Weight of a number in the score "window": values distinguish similar sentences."""
+ALGORITHM = "locate-4"
+"""Version of :func:`locate`'s results, part of the key of caches on disk."""
+
+_TERM = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
+_DIGIT = re.compile(r"\d")
+_BINS = 128
+
+
+class Place(NamedTuple):
+    """The three positions of a place in a record, each in [0, 1]; time is None where undated."""
+
+    order: float
+    time: float | None
+    token: float
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A snippet's best event: its order, its score, and the characters in it.
+
+    ``score`` is between the protocol's threshold and 1. ``candidates``: places of the record
+    that match equally well, this one (the earliest) included.
+    """
+
+    event: int
+    score: float
+    span: Span
+    candidates: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Result of :func:`locate`.
+
+    ``matches`` has one entry a snippet (None: unlocated); ``spans`` are theirs, in record order,
+    without repeats; ``best`` is the best-scored match and ``place`` its positions.
+    """
+
+    matches: tuple[Match | None, ...]
+    spans: tuple[Span, ...]
+    best: Match | None
+    place: Place | None
+
+    @property
+    def unlocated(self) -> int:
+        """Snippets that no event matches well enough."""
+        return sum(match is None for match in self.matches)
+
+
+def positions(record: Record) -> tuple[NDArray[np.float64], list[float | None]]:
+    """Order position float[n] and time position (None for an undated event) of every event.
+
+    Order is index/(n−1), 0 for a lone event. Time is the share elapsed between the first and
+    the last dated event, 0 where they are the same moment (PROTOCOL, Units and positions).
+    """
+    n = len(record.events)
+    order = np.arange(n, dtype=np.float64) / max(n - 1, 1)
+    dated = [event.time for event in record.events if event.time is not None]
+    if not dated:
+        return order, [None] * n
+    first = min(dated)
+    length = (max(dated) - first).total_seconds()
+    share = [
+        None if e.time is None else (e.time - first).total_seconds() / length if length else 0.0
+        for e in record.events
+    ]
+    return order, share
+
+
+class _Places:
+    """Positions of every event of a record, and the tokens before each."""
+
+    def __init__(self, record: Record) -> None:
+        self.order, self.time = positions(record)
+        self.texts = [event_text(event) for event in record.events]
+        sizes = [count_tokens(text) for text in self.texts]
+        self.before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+    def place(self, span: Span) -> Place:
+        before = int(self.before[span.event]) + count_tokens(self.texts[span.event][: span.start])
+        share = before / max(int(self.before[-1]), 1)
+        return Place(float(self.order[span.event]), self.time[span.event], min(share, 1.0))
+
+
+class _Windows:
+    """A record's events as lower-cased terms, for the score "window".
+
+    A term is a ``\\w+`` word, or a number with its separators ("7.2", "120/80"), lower-cased.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = list(texts)
+        self.terms = [terms(text) for text in texts]
+        postings: dict[str, list[int]] = {}
+        for i, event_terms in enumerate(self.terms):
+            for term in set(event_terms):
+                postings.setdefault(term, []).append(i)
+        self.postings = {term: np.array(where) for term, where in postings.items()}
+
+    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
+        """The events with the best score and that score; None below the threshold.
+
+        An event's share of the snippet's distinct terms bounds its score, so the search ends
+        where no bound reaches the best score.
+        """
+        snippet_terms = terms(snippet)
+        wanted = weights(snippet_terms)
+        if not wanted or not self.texts:
+            return None
+        overlap = np.zeros(len(self.texts))
+        for term in wanted.keys() & self.postings.keys():
+            overlap[self.postings[term]] += wanted[term]
+        total = sum(wanted.values())
+        bound = overlap / total
+        width = _width(len(snippet_terms))
+        quoted = re.compile(_folded(snippet), re.IGNORECASE)
+        events: list[int] = []
+        best = threshold
+        for i in np.argsort(-bound, kind="stable").tolist():
+            if bound[i] < best:
+                break
+            share = _held(self.terms[i], wanted, width) / total
+            if share < best:
+                continue
+            score = share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
+            if score > best or (score == best and not events):
+                events, best = [i], score
+            elif score == best:
+                events.append(i)
+        return (sorted(events), best) if events else None
+
+
+class _Paper:
+    """A record's events as words and character counts, for the paper's score."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = list(texts)
+        postings: dict[str, list[int]] = {}
+        self.counts = np.zeros((len(texts), _BINS), dtype=np.int32)
+        self.lengths = np.array([min(len(t), _TEXT_HEAD) for t in texts], dtype=np.float64)
+        for i, text in enumerate(texts):
+            for word in _distinct_words(text):
+                postings.setdefault(word, []).append(i)
+            self.counts[i] = _character_counts(text[:_TEXT_HEAD])
+        self.postings = {word: np.array(where) for word, where in postings.items()}
+
+    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
+        """The events with the best score and that score; None below the threshold.
+
+        Events are tried in the order of an upper bound of their score (character counts bound
+        difflib's ratio), and the search ends where no bound reaches the best score.
+        """
+        if not snippet.strip() or not self.texts:
+            return None
+        head = snippet[:_SNIPPET_HEAD]
+        wanted = set(words(snippet))
+        overlap = np.zeros(len(self.texts))
+        for word in wanted & self.postings.keys():
+            overlap[self.postings[word]] += 1
+        share = overlap / max(len(wanted), 1)
+        common = np.minimum(self.counts, _character_counts(head)).sum(axis=1)
+        bound = _SHARE_WEIGHT * share + _RATIO_WEIGHT * (2.0 * common / (self.lengths + len(head)))
+        events: list[int] = []
+        best = threshold
+        for i in np.argsort(-bound, kind="stable").tolist():
+            if bound[i] < best:
+                break
+            score = _paper_score(float(share[i]), head, self.texts[i])
+            if score > best or (score == best and not events):
+                events, best = [i], score
+            elif score == best:
+                events.append(i)
+        return (sorted(events), best) if events else None
+
+
+def terms(text: str) -> list[str]:
+    """Lower-cased words and numbers, a number whole with its separators ("7.2", "120/80")."""
+    return _TERM.findall(text.lower())
+
+
+def weights(terms: Iterable[str]) -> dict[str, int]:
+    """The distinct terms and what each counts: 3 where it has a digit, else 1."""
+    return {term: _NUMBER_WEIGHT if _DIGIT.search(term) else 1 for term in terms}
+
+
+def _width(count: int) -> int:
+    """Longest window for a snippet of ``count`` terms: 1.5 times as many, rounded up."""
+    return -int(-_WINDOW * count // 1)
+
+
+def _held(event_terms: Sequence[str], wanted: Mapping[str, int], width: int) -> int:
+    """The most weight of distinct terms of ``wanted`` among any ``width`` neighbours."""
+    hits = [(place, term) for place, term in enumerate(event_terms) if term in wanted]
+    inside: Counter[str] = Counter()
+    most = first = weight = 0
+    for place, term in hits:
+        if not inside[term]:
+            weight += wanted[term]
+        inside[term] += 1
+        while hits[first][0] <= place - width:
+            left = hits[first][1]
+            inside[left] -= 1
+            if not inside[left]:
+                weight -= wanted[left]
+            first += 1
+        most = max(most, weight)
+    return most
+
+
+def _distinct_words(text: str) -> set[str]:
+    """``set(words(text))``; line by line where a text is long, to hold few words at a time."""
+    if len(text) < 1_000_000:
+        return set(words(text))
+    distinct: set[str] = set()
+    for line in text.splitlines():  # no line end is part of a word
+        distinct.update(words(line))
+    return distinct
+
+
+def _character_counts(text: str) -> NDArray[np.int64]:
+    """Counts of characters in 128 bins; bins that mix characters only loosen the bound."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return np.bincount(codes % _BINS, minlength=_BINS)
+
+
+def _paper_score(share: float, head: str, text: str) -> float:
+    ratio = SequenceMatcher(None, head, text[:_TEXT_HEAD]).ratio()
+    return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
+
+
+def _folded(snippet: str) -> str:
+    """A pattern of the snippet with any white space between its words; it must have one."""
+    return r"\s+".join(map(re.escape, snippet.split()))
+
+
+def quotes(text: str, snippet: str, exact_case: bool = False) -> list[tuple[int, int]]:
+    """Where ``text`` quotes ``snippet`` verbatim, white space folded, in order; none overlap.
+
+    Occurrences between word boundaries with the same case are preferred, then such in any case,
+    then such within longer words; the list is all of the first kind there is. With
+    ``exact_case`` any occurrence with the same case counts, as in the published run.
+    """
+    if not snippet.strip():
+        return []
+    pattern = _folded(snippet)
+    bounded = rf"(?<!\w){pattern}(?!\w)"
+    tries = [(bounded, 0), (bounded, re.IGNORECASE), (pattern, re.IGNORECASE)]
+    for form, flags in [(pattern, 0)] if exact_case else tries:
+        spans = [match.span() for match in re.finditer(form, text, flags)]
+        if spans:
+            return spans
+    return []
+
+
+def span_in(text: str, snippet: str, exact_case: bool = False) -> tuple[int, int]:
+    """Characters of ``text`` that say ``snippet``.
+
+    The first verbatim occurrence (:func:`quotes`), if there is one. Otherwise the run of
+    neighbouring sentences (:func:`core.text.cut_note`) that holds most of the snippet's distinct
+    lower-cased words, the shortest and then the earliest among equals; a run of two or more may
+    not have more tokens than 1.5 times the snippet's.
+    """
+    verbatim = quotes(text, snippet, exact_case)
+    if verbatim:
+        return verbatim[0]
+    pieces = cut_note(text) or [(0, len(text))]
+    wanted = set(words(snippet))
+    held = [wanted.intersection(words(text[a:b])) for a, b in pieces]
+    sizes = [count_tokens(text[a:b]) for a, b in pieces]
+    limit = _WINDOW * count_tokens(snippet)
+    best, chosen = (-1, 0), (0, 0)
+    for first in range(len(pieces)):
+        if not held[first] and best[0] > 0:
+            continue  # a run that opens with nothing is beaten by the run without that piece
+        seen: set[str] = set()
+        size = 0
+        for last in range(first, len(pieces)):
+            size += sizes[last]
+            if last > first and size > limit:
+                break
+            seen |= held[last]
+            if (len(seen), -size) > best:
+                best, chosen = (len(seen), -size), (first, last)
+    return pieces[chosen[0]][0], pieces[chosen[1]][1]
+
+
+class _Index:
+    """What every search in one record shares, each part made when it is first needed."""
+
+    def __init__(self, record: Record) -> None:
+        self.places = _Places(record)
+        self._search: dict[str, _Windows | _Paper] = {}
+        self._lock = threading.Lock()
+
+    def search(self, score: str) -> _Windows | _Paper:
+        with self._lock:
+            if score not in self._search:
+                make = _Windows if score == "window" else _Paper
+                self._search[score] = make(self.places.texts)
+            return self._search[score]
+
+
+_indexes: LRU[_Index] = LRU(2)
+
+
+def _index(record: Record) -> _Index:
+    return _indexes.get(record.digest, lambda: _Index(record))
+
+
+def place_of(record: Record, span: Span) -> Place:
+    """The positions of a span of a record; raises IndexError where there is no such event."""
+    if not 0 <= span.event < len(record.events):
+        raise IndexError(f"record {record.id} has no event {span.event}")
+    return _index(record).places.place(span)
+
+
+def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = None) -> Located:
+    """The event and characters that each snippet of evidence comes from.
+
+    An event (:func:`core.text.event_text`) needs a score of ``protocol.locate_threshold`` at
+    least; of equal ones the earliest is taken, among events and among snippets. The score
+    "window": the largest share of the snippet's distinct terms (:func:`terms`; a number counts as
+    three) among neighbouring terms of the event, 1.5 times as many as the snippet has; times .95
+    where the event does not quote the snippet, white space folded, case ignored. The score
+    "paper": 0.6 · share + 0.4 · ratio; share is how many of the snippet's distinct ``\\w+``
+    words are words of the event, ratio is ``difflib.SequenceMatcher(None, snippet[:200],
+    text[:500]).ratio()`` (PROTOCOL, Units and positions).
+    """
+    rule = protocol or Protocol()
+    index = _index(record)
+    search = index.search(rule.locate)
+    matches = [_match(search, snippet, rule) for snippet in snippets]
+    located = [match for match in matches if match is not None]
+    if not located:
+        return Located(tuple(matches), (), None, None)
+    best = max(located, key=lambda match: (match.score, -match.event))
+    spans = {(m.span.event, m.span.start, m.span.end): m.span for m in located}
+    ordered = tuple(spans[key] for key in sorted(spans))
+    return Located(tuple(matches), ordered, best, index.places.place(best.span))
+
+
+def _match(search: _Windows | _Paper, snippet: str, rule: Protocol) -> Match | None:
+    best = search.best(snippet, rule.locate_threshold)
+    if best is None:
+        return None
+    events, score = best
+    exact_case = rule.locate == "paper"
+    first = events[0]
+    span = Span(first, *span_in(search.texts[first], snippet, exact_case))
+    places = sum(max(1, len(quotes(search.texts[i], snippet, exact_case))) for i in events)
+    return Match(first, score, span, places)
+
 
 LEAST_SHOWN = 0.5
 """Smallest share of a sentence's evidence in a line that counts as containing it."""

@@ -21,7 +21,7 @@ from core.loaders.gold import gold_under
 from core.protocol import Protocol
 from core.stats.positions import Responses, assemble, hashed
 from core.text import words
-from core.text.locating import Place, place_of
+from core.text.evidence import Place, place_of
 from core.types import Answer, Cohort, Gold, Instruction, Response
 
 Floats = NDArray[np.float64]

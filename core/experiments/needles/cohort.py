@@ -23,7 +23,7 @@ from core.protocol import Protocol
 from core.runs.documents import LazyValues, composed, evidence_notes, moved
 from core.synthetic.needles import Needle, make_needles, seeded
 from core.text import count_tokens, cut_event, event_text, sentences, words
-from core.text.locating import place_of
+from core.text.evidence import place_of
 from core.text.prompt import day, line_text
 from core.types import Cohort, Event, Gold, Instruction, Record, Span
 

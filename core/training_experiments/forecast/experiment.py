@@ -169,7 +169,7 @@ class ForecastJobs(TrainingJobs[Item]):
         checkpoint: Path,
         later: Sequence[Item],
     ) -> Row:
-        from core.training.distributed import train_distributed
+        from core.training.trainer import train_distributed
         from core.training_experiments.forecast.training import (
             EncoderConfig,
             ForecastTrainer,

@@ -28,14 +28,15 @@ from core.errors import DataError
 from core.stats.auroc import ranking_areas
 from core.storage.files import replacing
 from core.training import Progress, require_finite
-from core.training.distributed import ProcessGroup, single_process
 from core.training.trainer import (
+    ProcessGroup,
     Trainer,
     epoch_order,
     forked_rng,
     one_thread,
     prefixed,
     seed_of,
+    single_process,
     under,
 )
 from core.training_experiments.forecast.examples import Examples, Part, Vocabulary

@@ -29,7 +29,7 @@ from core.gate.plus import (
     save_plus,
     scores,
 )
-from core.gate.plus_training import PlusModel
+from core.gate.training import PlusModel
 from tests.reference import plus as reference
 from tests.support.gates import random_plus
 

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 
 from core.protocol import Protocol, parse
 from core.text import event_text, sentences
-from core.text.evidence import band_of, decile_of, gold_sentence_ids, is_middle, lexical_hits
-from core.text.locating import locate, place_of, positions, span_in
+from core.text.evidence import (
+    band_of,
+    decile_of,
+    gold_sentence_ids,
+    is_middle,
+    lexical_hits,
+    locate,
+    place_of,
+    positions,
+    span_in,
+)
 from core.types import Event, Record, Span
 from tests.reference import evidence as plain
 

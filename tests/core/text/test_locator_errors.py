@@ -12,7 +12,7 @@ from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse
 from core.results.report import report
 from core.results.tables import WRONG
-from core.text.locating import locate
+from core.text.evidence import locate
 from tests.support.run_helpers import finished_run
 
 COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")

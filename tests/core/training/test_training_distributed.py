@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from core.errors import WorkFailed
-from core.training.distributed import train_distributed
+from core.training.trainer import train_distributed
 from core.training_experiments.forecast.spec import Epoch, Recipe
 from core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 from tests.support.forecasts import LENGTH, make_examples
