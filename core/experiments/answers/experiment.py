@@ -16,6 +16,7 @@ from pydantic import Field
 
 from core.errors import SpecError
 from core.experiments.answers.tables import stage2
+from core.experiments.documents import LazyValues, composed, evidence_notes, moved
 from core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
 from core.experiments.selection import SelectionOptions, stage1_tables, stage1_warnings, stages
 from core.loaders.kept_questions import asked_of_all, checked_questions
@@ -23,7 +24,6 @@ from core.options import Several, Text
 from core.results.reviews import review_tables, reviews_of, with_reviews
 from core.runs.answering import Answering
 from core.runs.directory import RunDirectory
-from core.runs.documents import LazyValues, composed, evidence_notes, moved
 from core.runs.evidence import Question, question_of, score_semantic
 from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from core.runs.job import Job

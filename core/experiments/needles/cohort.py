@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from core.errors import DataError, SpecError
+from core.experiments.documents import LazyValues, composed, evidence_notes, moved
 from core.protocol import Protocol
-from core.runs.documents import LazyValues, composed, evidence_notes, moved
 from core.synthetic.needles import Needle, make_needles, seeded
 from core.text import count_tokens, cut_event, event_text, sentences, words
 from core.text.evidence import place_of
