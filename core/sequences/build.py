@@ -301,10 +301,8 @@ def _columns(fresh: Path, total: int) -> dict[str, Any]:
 # left-closed and the last includes 1. Integer arithmetic, so that no value misses its edge.
 
 
-def _deciles(
-    part: NDArray[np.int64], total: NDArray[np.int64], digits: int = 10
-) -> NDArray[np.int64]:
-    return np.minimum(digits - 1, digits * part // np.maximum(total, 1))
+def _deciles(part: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.minimum(9, 10 * part // np.maximum(total, 1))
 
 
 def _position_counts(

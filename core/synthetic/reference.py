@@ -82,9 +82,9 @@ def table_row(kind: type[T]) -> type[T]:
     return dataclass(frozen=True, slots=True)(kind)
 
 
-def yaml_table(kind: type[T], name: str, folder: Path = DATA) -> Callable[[], T]:
+def yaml_table(kind: type[T], name: str) -> Callable[[], T]:
     """A function that gives the content of a YAML file, read on its first call."""
-    return cache(lambda: read_yaml(kind, folder / name))
+    return cache(lambda: read_yaml(kind, DATA / name))
 
 
 def tsv_table(kind: type[T], name: str) -> Callable[[], tuple[T, ...]]:
