@@ -117,6 +117,13 @@ def test_judges_crosstab_adds_up_and_the_different_answers_are_listed(run):
     assert set(frame_with(app, "question")["arm"]) == {"BM25"}
 
 
+def test_failed_items_open_the_questions_in_which_their_arm_failed(run, monkeypatch):
+    clickable(monkeypatch)
+    app = click(opened(run), f"{run}-failed", 0)
+    assert app.selectbox(key="q_outcome").value == "failed"
+    assert len(frame_with(app, "question")) == 1
+
+
 def test_training_patients_open_their_questions_alone(run, monkeypatch):
     clickable(monkeypatch)
     report, outcomes = api.report(run), api.outcomes

@@ -267,6 +267,11 @@ def test_needles_show_a_heatmap_for_each_number_of_look_alikes(home, monkeypatch
     assert list(frame_with(app, "p (Holm)")["arm"]) == ["Full record", "Recency only"]
     cuts = frame_with(app, "events_before")
     assert "9001" not in cuts.to_string() and "2011" not in cuts.to_string()
+    monkeypatch.setattr(state, "cohort_of", lambda run: api.open_data("small"))
+    monkeypatch.setattr(api, "needle_items", lambda run, **cell: [])
+    clickable(monkeypatch)
+    click(app.run(), "-cuts", 0)
+    assert app.session_state["needle_cell"] == {"length": int(cuts["length"][0])}
     app.segmented_control(key="needle_label").set_value("recency").run()
     assert "Recency only: no difference was shown." in page_text(app)
 

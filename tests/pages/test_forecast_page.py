@@ -10,7 +10,7 @@ from core.synthetic.laboratory import make_laboratory
 from pages.ui.forecast import text, view
 from pages.ui.shared import chart, results
 from tests.support import forecast_report
-from tests.support.pages import open_page, plain_text
+from tests.support.pages import click, clickable, open_page, plain_text
 from tests.support.reports import show_run
 
 VIEWS = {"Comparison": 3, "Curves": 3, "Training": 4, "Gate health": 3, "Sparsity": 4}
@@ -63,6 +63,20 @@ def test_numbers_open_sequences_or_say_that_the_run_stores_none(home, monkeypatc
         content = plain_text(open_page("forecast", view=name))
         assert ("stores no single sequences" in content) == imported, name
         assert ("Click a number to see" in content) != imported, name
+
+
+@pytest.mark.parametrize(("name", "key"), [("Gate health", "gate_means"), ("Sparsity", "sparsity")])
+def test_a_marker_of_a_gate_or_of_weights_opens_the_sequences_of_its_attention(
+    home, monkeypatch, name, key
+):
+    shown(monkeypatch, forecast_report.status() | {"imported": False})
+    clickable(monkeypatch)
+    app = open_page("forecast", view=name)
+    keys = [str(b.key) for b in app.button if str(b.key).startswith("click_")]
+    (first, *_) = [one for one in keys if one.startswith(f"click_{key}")]
+    click(app, first.removeprefix("click_"), point=["gated_differential"])
+    assert app.session_state["view"] == "Curves", "a run of this test has no trained models"
+    assert app.session_state["curve"] == ["gated_differential"]
 
 
 def test_task_and_variants_come_from_the_address(run):

@@ -400,7 +400,7 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     app = open_page("review", run=alone, view="Agreement")
     shown = app.dataframe[0].value
     by_pair = {row["pair"]: (at, row) for at, row in enumerate(shown.to_dict("records"))}
-    at, row = next(one for pair, one in by_pair.items() if pair.startswith("review:eve"))
+    at, row = next(one for pair, one in by_pair.items() if pair.startswith("eve and "))
     judge = row["pair"].partition(" and ")[2]
     click(app, "review-agreement", at, "pair")
     listed = frame_with(app, "question")
@@ -411,6 +411,8 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     assert set(frame_with(app, "question")[judge]) == {"✗ incorrect"}
     click(app, "table_parted", 0)
     assert 'class="mc-card"' in page_html(app)
+    click(app, "review-judges", 0)
+    assert app.selectbox(key="both").value == "any"
 
 
 def test_the_arms_page_offers_people_as_judges(alone):

@@ -174,6 +174,8 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
         )
     )
     figure.update_layout(height=260, bargap=0.25)
+    unchosen = {"marker": {"opacity": 0.5}, "textfont": {"color": chart.ink().text}}
+    figure.update_traces(unselected=unchosen)
     title = f"position in the record, % ({len(values)} questions)"
     figure.update_xaxes(title=title, showgrid=False)
     figure.update_yaxes(visible=False)

@@ -235,7 +235,10 @@ def _text(row: dict[str, Any], measure: str) -> str:
 
 def _agreement(frame: pd.DataFrame) -> None:
     """One measure as a forest plot of pairs, and all of them in a table."""
-    sides = [[api.title("judge", one) for one in frame[side]] for side in ("first", "second")]
+    sides = [
+        [api.title("judge", one).removeprefix("review:") for one in frame[side]]
+        for side in ("first", "second")
+    ]
     frame["pair"] = [" and ".join(names) for names in zip(*sides, strict=True)]
     frame["id"] = frame["first"] + "+" + frame["second"]
     rows = frame.to_dict("records")
@@ -315,7 +318,7 @@ def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
     st.caption(
         "One card is one distinct answer to a question. The consensus is the majority verdict on "
         "a card; without a majority it is not scored. Reviewers are listed as judges in every "
-        "table of this run under these names."
+        "table of this run under these names. Click a reviewer to list the answers above."
     )
     st.caption("All verdicts, including replaced ones, without arms:")
     tables.downloads(pd.DataFrame(api.review_rows(run["run"])), f"reviews-{run['run']}")

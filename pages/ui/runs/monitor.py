@@ -267,7 +267,9 @@ def _one(run: Run) -> None:
             else None,
         )
         st.caption(
-            "Click a row to open its question." if asked else "These items open nothing further."
+            "Click a row to open its question."
+            if asked
+            else "Failed items of this kind of run have no question to open."
         )
     with st.expander("Log", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
