@@ -17,7 +17,7 @@ from pages.ui.patient import cached, contributions, explanation, score_arrays, s
 from pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
 from pages.ui.shared import marks
 from pages.ui.shared.marks import plain
-from tests.support.pages import frame_with, page_html, page_text
+from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
 
 some = hyp.one_of(hyp.just(float("nan")), hyp.integers(-5, 5).map(float), hyp.floats(-9, 9))
@@ -294,6 +294,18 @@ def test_its_entry_opens_in_the_record_and_the_address_holds_no_sentence(page):
     assert app.session_state["patient_open"][2] == 20, "the first evidence, dropped by BM25 or not"
     address = json.dumps(dict(app.query_params))
     assert FIRST not in address and "e20" not in address
+
+
+def test_a_row_of_the_sentences_opens_its_sentence(page, monkeypatch):
+    clickable(monkeypatch)
+    page.session_state["patient_scores_table"] = True
+    app = page.run()
+    shown = frame_with(app, "text")
+    click(app, "patient_scores", len(shown) - 1, "date")
+    opened = app.session_state["patient_sentence"][2]
+    record = api.open_data("hand").records[app.session_state["patient_patient"]]
+    units = [one.id for one in api.sentences(record, api.parse())]
+    assert units.index(opened) + 1 == shown["sentence"].iloc[-1]
 
 
 def test_sentences_as_a_table_hold_ranks_and_the_download_no_text(page):

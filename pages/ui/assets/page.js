@@ -38,7 +38,7 @@ export default function () {
   tablesByKeyboard()
 }
 
-// The arrow keys choose a cell of a table whose cells or rows open something, Enter opens it.
+// The arrow keys choose a cell of a table whose cells open something, Enter opens it.
 // Streamlit's grid by itself opens its first cell as soon as Tab reaches it.
 function tablesByKeyboard() {
   const grid = "[class*=st-key-opens_] [data-testid=data-grid-canvas]"
@@ -71,13 +71,12 @@ function tablesByKeyboard() {
   }
 
   async function open({ canvas, row, column }) {
-    const rows = canvas.closest("[class*=st-key-opens_row_]")
-    const keys = [...Array(row).fill("ArrowDown"), ...Array(column).fill("ArrowRight"), ...(rows ? [" "] : [])]
+    const keys = [...Array(row).fill("ArrowDown"), ...Array(column).fill("ArrowRight")]
     replaying = true
     canvas.dispatchEvent(new FocusEvent("focusin", { bubbles: true })) // it chooses the first cell
     await new Promise(resolve => { setTimeout(resolve, 25) })
     for (const key of keys) { // faster than Streamlit reports a choice: it sends the last alone
-      canvas.dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey: key === " ", bubbles: true, cancelable: true }))
+      canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }))
       await new Promise(resolve => { setTimeout(resolve, 25) })
     }
     replaying = false

@@ -224,17 +224,12 @@ def section(
         f"{len(rows)} of {len(table.sentences):,} sentences: evidence and the highest scores; the "
         f"{len(matrix.terms)} terms of the largest parts. Blue raises the score, orange lowers it, "
         f"by up to {np.abs(matrix.parts).max(initial=0.0):.2g}; 0 has the page's colour. Exact: "
-        "base, terms and other terms add up to the score. Filled markers: kept. Select one, or a "
+        "base, terms and other terms add up to the score. Filled markers: kept. Click one, or a "
         "row of the table, to open its sentence."
     )
     box = st.expander("Matrix as a table", on_change="rerun", key="patient_matrix_box")
     if not box.open:
         return
-
-    def on_row() -> None:
-        chosen = st.session_state["table_patient_matrix_table"]["selection"]["rows"]
-        if chosen:
-            open_row(rows[chosen[0]])
 
     with box:
         numbers = frame(table, rows, strip, gold, matrix)
@@ -244,5 +239,5 @@ def section(
             numbers, "patient_matrix_table", f"Parts of the scores of {strip.title}",
             columns={"sentence": column.NumberColumn(pinned=True)}
             | {title: column.NumberColumn(format="%+.4g") for title in exact},
-            on_select=on_row, selection_mode="single-row",
+            opens=lambda row, _: open_row(rows[row]),
         )  # fmt: skip

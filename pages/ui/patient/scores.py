@@ -231,24 +231,20 @@ def _list(
             for i in listed
         ]
     shown["text"] = [" ".join(table.sentences[i].text.split())[:160] for i in listed]
-    key = "patient_scores"
 
-    def on_select() -> None:
-        rows = st.session_state[f"table_{key}"]["selection"]["rows"]
-        if rows:
-            cached.open_item(cached.SENTENCE, choice, table.sentences[listed[rows[0]]].id)
+    def opens(row: int, _: str) -> None:
+        cached.open_item(cached.SENTENCE, choice, table.sentences[listed[row]].id)
 
     tables.table(
         pd.DataFrame(shown),
-        key,
+        "patient_scores",
         "Evidence, kept and nearly kept sentences with each arm's rank",
         columns={"text": st.column_config.TextColumn(width="large")},
         download=frame(table, strips, gold),
-        on_select=on_select,
-        selection_mode="single-row",
+        opens=opens,
     )
     st.caption(
         f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, kept sentences "
-        f"and those just below the threshold, with each arm's rank. Select a row to open it "
+        f"and those just below the threshold, with each arm's rank. Click a row to open it "
         f"above. The downloads contain the scores of all sentences and no text."
     )

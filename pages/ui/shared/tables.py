@@ -82,13 +82,12 @@ def table(
         for row, column in chosen["cells"] or alone:
             opens(row, column)
 
-    mode = options.get("selection_mode", "")  # page.js makes its cells or rows open by keyboard
     if opens:
-        options |= {"on_select": select, "selection_mode": [*filter(None, [mode]), "single-cell"]}
-        mode = "single-cell"
+        modes = [*filter(None, [options.get("selection_mode")]), "single-cell"]
+        options |= {"on_select": select, "selection_mode": modes}
     configured = configuration(frame, columns or {})
     height = "content" if len(frame) <= IN_FULL else TALL
-    with st.container(key=f"opens_{mode.rpartition('-')[2]}_{name}" if mode else None):
+    with st.container(key=f"opens_cell_{name}" if opens else None):  # opened by keyboard: page.js
         shown = st.dataframe(
             visible_frame(frame),
             hide_index=True,
