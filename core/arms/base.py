@@ -198,6 +198,17 @@ class ScoredArm(ABC):
         """The candidates that the arm ranks; by default all of them."""
         return everything
 
+    def ranked(
+        self, record: Record, instruction: Instruction, sentence_id: str
+    ) -> tuple[Candidates, int]:
+        """The pool of a question and the place of a sentence in it; raises UnknownName for a
+        sentence that the arm does not rank (not of this record, after the cutoff, filtered out)."""
+        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
+        for place, sentence in enumerate(pool.sentences):
+            if sentence.id == sentence_id:
+                return pool, place
+        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))
+
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         """The selected indices into ``pool``, best first, and their scores."""
         scores = self.score(pool, instruction)
@@ -291,16 +302,12 @@ class BM25Arm(ScoredArm):
         """The part of each word of the question in a sentence's score, in the question's order.
 
         The parts are exactly those that the score adds up; a word asked twice occurs twice, one
-        that adds nothing is left out. Raises UnknownName for a sentence that the arm does not
-        rank (not of this record, after the cutoff, filtered out).
+        that adds nothing is left out. Raises UnknownName as :meth:`ranked` does.
         """
-        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
-        for i, sentence in enumerate(pool.sentences):
-            if sentence.id == sentence_id:
-                places: dict[str, list[tuple[int, int]]] = {}
-                for word, start, end in word_spans(sentence.text):
-                    places.setdefault(word, []).append((start, end))
-                parts = index_of(pool).explain(words(instruction.question), i)
-                terms = tuple(Term(word, part, tuple(places[word])) for word, part in parts)
-                return Explanation(terms, 0.0, _NOTE)
-        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))
+        pool, place = self.ranked(record, instruction, sentence_id)
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for word, start, end in word_spans(pool.sentences[place].text):
+            spans.setdefault(word, []).append((start, end))
+        parts = index_of(pool).explain(words(instruction.question), place)
+        terms = tuple(Term(word, part, tuple(spans[word])) for word, part in parts)
+        return Explanation(terms, 0.0, _NOTE)

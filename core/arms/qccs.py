@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.base import Candidates, ScoredArm, Scores, Trace, candidates
-from core.errors import MissingModel, UnknownName
+from core.arms.base import Candidates, ScoredArm, Scores, Trace
+from core.errors import MissingModel
 from core.gate.checkpoint import CARD, Gate, load_gate
 from core.gate.examples import hashing_of
 from core.gate.scoring import Parts, Scorer, explain
@@ -67,8 +67,5 @@ class Qccs(ScoredArm):
     def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
         """Each n-gram's part of a sentence's score; raises UnknownName for a sentence that the
         arm does not rank."""
-        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
-        for sentence in pool.sentences:
-            if sentence.id == sentence_id:
-                return explain(self.scorer, instruction.question, sentence.text)
-        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))
+        pool, place = self.ranked(record, instruction, sentence_id)
+        return explain(self.scorer, instruction.question, pool.sentences[place].text)

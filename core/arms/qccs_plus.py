@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from core.arms import ARMS
-from core.arms.base import Candidates, Scores, Trace, candidates
+from core.arms.base import Candidates, Scores, Trace
 from core.arms.semantic import SemanticArm
 from core.embedding.embedder import Embedder
-from core.errors import MissingModel, UnknownName
+from core.errors import MissingModel
 from core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
 from core.parsing import user_path
 from core.protocol import Protocol
@@ -64,12 +64,7 @@ class QccsPlus(SemanticArm):
     def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
         """Each word's part of a sentence's score; raises UnknownName for a sentence that the arm
         does not rank."""
-        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
-        for place, sentence in enumerate(pool.sentences):
-            if sentence.id == sentence_id:
-                plus_record, question = self._record(pool), instruction.question
-                cosine = self.cosines(pool, question)
-                return explain(
-                    self.gate.weights, plus_record, question, cosine, place, sentence.text
-                )
-        raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))
+        pool, place = self.ranked(record, instruction, sentence_id)
+        question, text = instruction.question, pool.sentences[place].text
+        cosine = self.cosines(pool, question)
+        return explain(self.gate.weights, self._record(pool), question, cosine, place, text)
