@@ -273,7 +273,7 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
         "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
         "excluded; a difference that they could reverse, or whose interval by patient includes 0, "
-        "is not claimed. Click a row or a marker to list the questions that changed."
+        "is not claimed. Click a row or a marker to list its changed questions."
     )
 
 
