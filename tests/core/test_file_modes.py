@@ -22,6 +22,24 @@ arms = ["bm25"]
 readers = ["extractive"]
 judges = ["exact"]
 """
+COMMANDS = """
+import os, sys
+from pathlib import Path
+from core.cli import main
+place = Path(sys.argv[1])
+data = place / "data"
+def core(*arguments):
+    assert main(list(map(str, arguments))) == 0, arguments
+core("demo", "--patients", 4, "--events-per-patient", 40)
+core("run", place / "spec.toml")
+(run,) = [one.name for one in (data / "runs").iterdir() if one.is_dir()]
+core("export", run, "--out", place / "out.zip")
+core("report", run, "--csv", place / "tables")
+tag = (data / "cohorts" / "demo", "training_allowed", "no")
+core("data-use", *tag, "--reason", "the agreement has ended")
+os.environ["MIDCHART_DATA"] = str(data / "elsewhere")
+core("import", place / "out.zip")
+"""
 
 
 def mode(path: Path) -> int:
@@ -30,31 +48,15 @@ def mode(path: Path) -> int:
 
 @pytest.fixture(name="data", scope="module")
 def data_of_a_run(tmp_path_factory) -> Path:
-    """A demo cohort, a finished run and its exports, made by processes with umask 022."""
+    """A demo cohort, a finished run and its exports, made by a process with umask 022."""
     place = tmp_path_factory.mktemp("modes")
-    environment = {
-        **os.environ,
-        "MIDCHART_DATA": str(place / "data"),
-        "MIDCHART_CACHE": str(place / "cache"),
-    }
-
-    def core(*arguments: str) -> str:
-        command = [sys.executable, "-m", "core", *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, umask=0o022, check=True, text=True,
-            stdout=subprocess.PIPE,
-        ).stdout  # fmt: skip
-
-    core("demo", "--patients", "4", "--events-per-patient", "40")
-    (place / "spec.toml").write_text(SPEC.format(data=place / "data" / "cohorts" / "demo"))
-    core("run", str(place / "spec.toml"))
-    (run,) = [one.name for one in (place / "data" / "runs").iterdir() if one.is_dir()]
-    core("export", run, "--out", str(place / "out.zip"))
-    core("report", run, "--csv", str(place / "tables"))
-    cohort = str(place / "data" / "cohorts" / "demo")
-    core("data-use", cohort, "training_allowed", "no", "--reason", "the agreement has ended")
-    environment["MIDCHART_DATA"] = str(place / "data" / "elsewhere")
-    core("import", str(place / "out.zip"))
+    data = place / "data"
+    (place / "spec.toml").write_text(SPEC.format(data=data / "cohorts" / "demo"))
+    environment = os.environ | {"MIDCHART_DATA": str(data), "MIDCHART_CACHE": str(place / "cache")}
+    subprocess.run(
+        [sys.executable, "-c", COMMANDS, str(place)],
+        cwd=ROOT, env=environment, umask=0o022, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
     return place
 
 

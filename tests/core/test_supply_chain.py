@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -26,11 +27,17 @@ OPTIONAL = {
 """Packages that a user may add, imported where they are used."""
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a module's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _imports(folder: str) -> Iterator[tuple[str, str]]:
     """File and top-level module of each absolute import of a folder or file."""
     place = ROOT / folder
     for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             modules = (
                 [alias.name for alias in node.names]
                 if isinstance(node, ast.Import)
@@ -86,7 +93,7 @@ def test_nothing_that_was_read_is_executed() -> None:
     refused = {"pickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
     assert not [(file, module) for file, module in _imports("core") if module in refused]
     for path in sorted((ROOT / "core").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec"), f"{path}:{node.lineno}"
 

@@ -126,6 +126,7 @@ def spec(cohort: Path, **changes: object) -> dict[str, object]:
         "readers": ["test_echo"],
         "judges": ["test_words", "test_even"],
         "seed": 7,
+        "protocol": {"resamples": 200},
         **changes,
     }
 
