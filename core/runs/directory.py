@@ -53,12 +53,14 @@ from core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
 from core.storage.files import replacing, sync_folder, writing
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import Lock
+from core.storage.lru import LRU
 from core.storage.rows import RowStore
 
 ROWS = ("items", "forecast")
 """Folders of a run with files of rows."""
 
 
+_PLANS: LRU[Plan] = LRU(1024)
 RESTORE = "restore the folder, remove it, or open it with the version that made it"
 
 
@@ -119,12 +121,15 @@ class RunDirectory:
         return self.document(self.done, DONE)
 
     def plan(self) -> Plan:
-        """The plan, read from ``spec.json``; raises DataError."""
+        """The plan in ``spec.json``, read once in each of the file's states; raises DataError."""
         try:
-            raw = self.document(self.spec, PLAN)
+            return _PLANS.get((self.spec, _state(self.spec)), self._read_plan)
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
             raise DataError(f"run {self.id}: spec.json", None, reason, RESTORE) from None
+
+    def _read_plan(self) -> Plan:
+        raw = self.document(self.spec, PLAN)
         spec = raw["spec"]
         EXPERIMENTS.get(spec["kind"])
         raw["protocol"] = _with_judge_prompt(raw["protocol"], spec["judges"])
@@ -195,6 +200,12 @@ DIGESTS = "sha256"
 """Field of ``done.json``: SHA-256 of each file of rows, by its path in the run's folder."""
 
 
+def _state(path: Path) -> tuple[int, int, int, int]:
+    """What changes with a file's content: inode, size, times of change."""
+    now = path.stat()
+    return now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+
+
 @lru_cache(maxsize=1024)
 def _sha256(path: Path, state: tuple[int, int, int, int]) -> str:
     """SHA-256 of a file; ``state`` changes with it."""
@@ -206,9 +217,7 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     """SHA-256 of each file of rows of a finished run, by its path in the run's folder."""
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
-        now = path.stat()
-        state = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
-        digests[path.relative_to(folder.path).as_posix()] = _sha256(path, state)
+        digests[path.relative_to(folder.path).as_posix()] = _sha256(path, _state(path))
     return digests
 
 
@@ -255,10 +264,10 @@ def _is_run(path: Path) -> bool:
 
 def find_run(run: str) -> RunDirectory:
     """The folder of a run; raises UnknownName, so that no path can be smuggled in as an id."""
-    known = run_ids()
-    if run not in known:
+    folder = RunDirectory(settings.runs_folder() / run)
+    if not (RUN_ID.fullmatch(run) and folder.path.is_dir()) and run not in (known := run_ids()):
         raise UnknownName("run", run, known[::-1])
-    return RunDirectory(settings.runs_folder() / run)
+    return folder
 
 
 def waiting() -> list[tuple[RunDirectory, dict[str, Any]]]:

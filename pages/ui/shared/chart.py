@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import isnan
 from typing import Any
 from zlib import crc32
@@ -25,9 +25,11 @@ from pages.ui.shared import figures, formats
 from pages.ui.shared.formats import number
 from pages.ui.shared.marks import safe
 
-LIGHT = ("#12436D", "#28A197", "#801650", "#F46A25")
-DARK = ("#7FB2E5", "#3DBFB4", "#D98AB8", "#F7925C")
-"""The series colours; the dark twins keep hue and reach 3:1 against the dark background."""
+SERIES = (
+    ("#12436D", "#28A197", "#801650", "#F46A25"),
+    ("#7FB2E5", "#3DBFB4", "#D98AB8", "#F7925C"),
+)
+"""The series colours on a light and on a dark background; the latter keep the hue and reach 3:1."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 GLYPHS = {
     "circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲", "cross": "✚", "x": "✖",
@@ -80,6 +82,13 @@ class Ink:
     paper: str
 
 
+INKS = (
+    Ink("#1B2733", "#5B6773", "#DDE2E7", "#FFFFFF"),
+    Ink("#E8EBEF", "#A3ADB8", "#343C47", "#11151A"),
+)
+"""Colours on a light and on a dark background."""
+
+
 @cache
 def controls() -> tuple[str, ...]:
     """Names of the arms that are baselines, sorted."""
@@ -98,14 +107,12 @@ def dark() -> bool:
 
 def ink() -> Ink:
     """Text and line colours for the viewer's theme."""
-    if dark():
-        return Ink("#E8EBEF", "#A3ADB8", "#343C47", "#11151A")
-    return Ink("#1B2733", "#5B6773", "#DDE2E7", "#FFFFFF")
+    return INKS[dark()]
 
 
 def series() -> tuple[str, ...]:
     """The four series colours for the viewer's theme."""
-    return DARK if dark() else LIGHT
+    return SERIES[dark()]
 
 
 def rgba(colour: str, opacity: float) -> str:
@@ -160,8 +167,15 @@ def leading(labels: Sequence[str], most: int) -> list[str]:
 
 
 def style(figure: go.Figure) -> go.Figure:
-    """Fonts, grid, margins and hover of every figure, for the viewer's theme."""
-    shade = ink()
+    """Give a figure the template of the viewer's theme; what it sets itself has priority."""
+    figure.layout.template = _template(dark())
+    return figure
+
+
+@lru_cache(maxsize=2)
+def _template(dark: bool) -> go.layout.Template:
+    """Fonts, grid, margins and hover of every figure on a light or dark background."""
+    shade = INKS[dark]
     axis = {
         "gridcolor": shade.grid,
         "zerolinecolor": shade.grid,
@@ -170,24 +184,24 @@ def style(figure: go.Figure) -> go.Figure:
         "title": {"font": {"color": shade.faint, "size": 12}},
         "automargin": True,
     }
-    figure.update_layout(
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": '"Source Sans", sans-serif', "size": 13, "color": shade.text},
-        margin={"l": 8, "r": figure.layout.margin.r or 8, "t": 28, "b": 8},
-        hoverlabel={
-            "bgcolor": shade.paper,
-            "bordercolor": shade.faint,
-            "font": {"color": shade.text},
-        },
-        colorway=list(series()),
-        legend={"orientation": "h", "y": -0.2, "font": {"color": shade.text}},
-        dragmode=False,
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": '"Source Sans", sans-serif', "size": 13, "color": shade.text},
+            "margin": {"l": 8, "r": 8, "t": 28, "b": 8},
+            "hoverlabel": {
+                "bgcolor": shade.paper,
+                "bordercolor": shade.faint,
+                "font": {"color": shade.text},
+            },
+            "colorway": SERIES[dark],
+            "legend": {"orientation": "h", "y": -0.2, "font": {"color": shade.text}},
+            "dragmode": False,
+            "xaxis": axis,
+            "yaxis": axis,
+        }
     )
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    return figure
 
 
 def show(
