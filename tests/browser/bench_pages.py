@@ -2,10 +2,11 @@
 for a long record, ``--pages patient,curve``, ``--repeats 5``), then of some pages on a second
 server with a cohort of 2,000 patients (``--large 0`` leaves it out; it takes minutes to make).
 
-Each row is one page opened in a fresh session, or one click on page Patient: seconds until the
-last message of the server (median and 90th percentile; of a click from the browser's request:
-the driver scrolls and waits before it clicks), processor seconds of the server, messages,
-kilobytes, and reruns that the browser asked for. A page is there when it can be read and used; the
+Each row is one page opened in a new tab of one browser, or one click on page Patient: seconds until
+the last message of the server (median and 90th percentile; of a click from the browser's request:
+the driver scrolls and waits before it clicks), seconds until the last change of the page (its
+charts are then drawn), processor seconds of the server, messages, kilobytes, and reruns that the
+browser asked for. A page is there when it can be read and used; the
 arms that a thread runs after that have their own row, and of a large cohort the records that a
 process counts after the first opening. On a busy machine compare the processor time.
 """
@@ -39,7 +40,12 @@ QUIET_S = 0.4
 """Without a message for this long, and with nothing running, an action is over."""
 WAIT_S = 5.0
 """A click that asks nothing of the server for this long costs nothing: its reruns are 0."""
-HEAD = ("action", "p50 s", "p90 s", "cpu s", "messages", "kB", "reruns")
+LAST_CHANGE = """
+new MutationObserver(() => { window.lastChange = Date.now() / 1000 }).observe(
+  document, { subtree: true, childList: true })
+"""
+"""Script that notes when a page's elements last changed."""
+HEAD = ("action", "p50 s", "p90 s", "drawn s", "cpu s", "messages", "kB", "reruns")
 
 
 @dataclass
@@ -47,6 +53,7 @@ class Cost:
     """What one action cost."""
 
     seconds: float
+    drawn: float
     processor: float
     messages: int
     size: int
@@ -83,12 +90,14 @@ class Meter:
             if click and not self.asked and time.time() - begin < WAIT_S:
                 continue
             last = self.arrived[-1][0] if self.arrived else begin
-            if time.time() - last > QUIET_S and self.page.evaluate(until):
+            drawn = max(last, self.page.evaluate("window.lastChange"))
+            if time.time() - drawn > QUIET_S and self.page.evaluate(until):
                 break
         if click and self.asked:
             begin = min(self.asked[0], last)
         size = sum(length for _, length in self.arrived)
-        return Cost(last - begin, self.processor() - used, len(self.arrived), size, len(self.asked))
+        used = self.processor() - used
+        return Cost(last - begin, drawn - begin, used, len(self.arrived), size, len(self.asked))
 
 
 def clicks(page: Page) -> dict[str, Callable[[int], object]]:
@@ -129,13 +138,14 @@ def clicks(page: Page) -> dict[str, Callable[[int], object]]:
 def row(name: str, costs: list[Cost]) -> str:
     """A line of the table."""
     seconds = sorted(cost.seconds for cost in costs)
-    middle = [
+    drawn, processor, messages, size, reruns = (
         statistics.median(getattr(cost, field) for cost in costs)
-        for field in ("processor", "messages", "size", "reruns")
-    ]
+        for field in ("drawn", "processor", "messages", "size", "reruns")
+    )
     p90 = seconds[min(len(seconds) - 1, round(0.9 * (len(seconds) - 1)))]
-    numbers = (f"{statistics.median(seconds):.2f}", f"{p90:.2f}", f"{middle[0]:.2f}",
-               f"{middle[1]:.0f}", f"{middle[2] / 1000:,.0f}", f"{middle[3]:.0f}")  # fmt: skip
+    times = (statistics.median(seconds), p90, drawn, processor)
+    counts = (messages, size / 1000, reruns)
+    numbers = [*(f"{time:.2f}" for time in times), *(f"{count:,.0f}" for count in counts)]
     return f"{name:<24}" + "".join(f"{number:>10}" for number in numbers)
 
 
@@ -146,9 +156,11 @@ def measure(url: str, server: int, pages: Sequence[str], repeats: int, of: str =
     """
     with sync_playwright() as playwright:
         browser = launch(playwright.chromium)
+        tabs = browser.new_context(viewport={"width": 1360, "height": 900})
+        tabs.add_init_script(LAST_CHANGE)
 
         def opened(name: str) -> tuple[Meter, Cost]:
-            page = browser.new_page(viewport={"width": 1360, "height": 900})
+            page = tabs.new_page()
             page.set_default_timeout(300_000)
             meter = Meter(page, server)
 

@@ -31,7 +31,7 @@ def _benchmarks() -> None:
         "A fixed suite of needles, articles, case notes and LongHealth, each where its cohort is "
         "present, for any arms and readers. A result is one file, written by"
     )
-    st.code(COMMAND, language="bash")
+    st.code(COMMAND, language=None)
     files = api.benchmarks()
     uploads = st.file_uploader(
         "Further results", type="json", accept_multiple_files=True, help=HELP

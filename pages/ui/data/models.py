@@ -37,7 +37,7 @@ def weights() -> None:
                 f"**{plain(model['name'])}**, {model['size_mb']:,} MB, goes to "
                 f"{plain(model['where'])}"
             )
-            st.code(model["command"], language="bash", wrap_lines=True)
+            st.code(model["command"], language=None, wrap_lines=True)
 
 
 def components() -> None:

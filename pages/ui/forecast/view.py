@@ -75,7 +75,7 @@ def start() -> None:
     if not cohorts:
         st.info("No installed cohort has labels to forecast. Create the laboratory cohort, or "
             "place EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
-        st.code("python -m core demo --laboratory ehrshot", language="bash", wrap_lines=True)
+        st.code("python -m core demo --laboratory ehrshot", language=None, wrap_lines=True)
         return
     cohort = st.selectbox("Cohort", cohorts, key="cohort", bind="query-params", width=420)
     if cohort:

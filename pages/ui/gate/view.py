@@ -425,7 +425,7 @@ def checkpoints() -> None:
             "No gate has been trained yet. The arm trains one on the demo cohort at first use, "
             "in under a minute. To train one on another cohort:"
         )
-        st.code("python -m core train-gate DATA", language="bash", wrap_lines=True)
+        st.code("python -m core train-gate DATA", language=None, wrap_lines=True)
         return
     by_name = {_name(card): card for card in cards}
     name = st.selectbox(

@@ -118,7 +118,7 @@ def _preflight(text: str) -> None:
         st.caption("Save this as a file and run it; `--estimate` prints the same preflight.")
         st.code(text, language="toml", wrap_lines=True)
         on = "" if place == HERE else f" --on {place}"
-        st.code(f"python -m core run SPEC.toml --queued{on}", language="bash", wrap_lines=True)
+        st.code(f"python -m core run SPEC.toml --queued{on}", language=None, wrap_lines=True)
 
 
 def _estimate(estimate: dict[str, Any], cluster: str) -> None:

@@ -57,7 +57,7 @@ def included(*kinds: str, folder: str = "") -> None:
         several = folder and len(offered) > 1
         what = f"{len(offered)} finished runs are" if several else "A finished run is"
         st.write(f"{what} included as an example, made by:")
-        st.code(run["command"], language="bash", wrap_lines=True)
+        st.code(run["command"], language=None, wrap_lines=True)
         action = (api.open_examples, folder) if folder else (api.open_shipped, run["run"])
         panel.button(
             f"Open {len(offered)} runs" if several else "Open run", f"open_{run['run']}",
@@ -114,7 +114,7 @@ def button(
         )
         measure(written, estimate, key)
     if file:
-        st.code(f"python -m core run docs/{file}", language="bash", wrap_lines=True)
+        st.code(f"python -m core run docs/{file}", language=None, wrap_lines=True)
 
 
 def measure(text: str, estimate: dict[str, Any], key: str) -> None:
