@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui.shared import marks
+from pages.ui.shared import chart, marks
 from pages.ui.shared.marks import MARKDOWN, looks_marked, plain
 from pages.ui.shared.tables import configuration
 from tests.support import app_data
@@ -133,3 +134,23 @@ def test_columns_of_a_wide_table_have_titles_meanings_and_a_first_one_in_sight()
     assert shown["AUROC"]["help"] and shown["n"] is None and shown["time"]["label"] == "seconds"
     assert not any((one or {}).get("pinned") for name, one in shown.items() if name != "arm")
     assert "pinned" not in configuration(frame[["arm", "n"]], {})["arm"]
+
+
+def test_a_missing_number_is_shown_as_a_dash():
+    def script():
+        import pandas as pd
+
+        from pages.ui.shared import tables
+
+        tables.table(pd.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
+
+    app = AppTest.from_function(script).run()
+    assert not app.exception
+    assert app.dataframe[0].proto.placeholder == "–"
+
+
+def test_a_figures_own_margin_has_priority_over_the_template():
+    styled = chart.style(go.Figure(layout={"margin": {"t": 3}}))
+    assert styled.layout.margin.t == 3
+    assert styled.layout.template.layout.margin.t == 28
+    assert styled.layout.template.layout.xaxis.automargin

@@ -67,14 +67,14 @@ def by_band(ask: Ask) -> dict[Cell, Counts]:
     }
 
 
-def accuracy(plan: Plan, bands: dict[Cell, Counts]) -> Table:
-    """One row each arm entry × reader × judge × band; accuracy is null where n is 0.
+def accuracy(plan: Plan, bands: dict[Cell, Counts], names: Sequence[str] = ALL_BANDS) -> Table:
+    """One row each arm entry × reader × judge × band of ``names``; accuracy is null where n is 0.
 
     ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as
     in :func:`core.results.tables.share`.
     """
     rows: Table = []
-    for (columns, cell), band in product(cells(plan), ALL_BANDS):
+    for (columns, cell), band in product(cells(plan), names):
         row = _row(columns, bands.get((*cell, band), NOTHING), band=band)
         drawn = intervals(row["correct"], row["n"], plan, "accuracy", *cell, band)
         rows.append(row | pick(drawn, ("ci_low", "ci_high")))

@@ -13,12 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from core.experiments.answers.tables import accuracy
 from core.experiments.replication.paper import Row, read_data
 from core.protocol import PRESETS, Protocol
 from core.results.comparison import compare_runs
-from core.results.report import counted_store, report
+from core.results.report import counted_store
 from core.results.reviews import reviews_of, with_reviews
-from core.results.tables import pick
+from core.results.tables import counted, facts, pick
 from core.runs.directory import find_run
 from core.runs.plan import RULE_JUDGES
 from core.runs.planner import digest_of
@@ -250,13 +251,21 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
     texts = [_texts(run, label, judge) for run in runs]
     for i, run in enumerate(runs):
-        accuracy = report(run)["tables"]["accuracy"]
-        key = (label, judge, "overall")
-        overall = next((r for r in accuracy if (r["label"], r["judge"], r["band"]) == key), {})
+        overall = _overall(run, label, judge)
         effect = _effect(runs[i - 1 : i + 1], texts[i - 1 : i + 1], label, judge) if i else {}
         share = {of: overall.get(of) for of in ("n", "accuracy", "patient_low", "patient_high")}
         rows.append({"run": run, **share, **{name: effect.get(name) for name in names}})
     return rows
+
+
+def _overall(run: str, label: str, judge: str) -> Row:
+    """An arm's row of table ``accuracy`` at all positions together; empty where there is none."""
+    folder = find_run(run)
+    plan, reviews = folder.plan(), reviews_of(folder)
+    judged = with_reviews(plan, reviews)
+    with facts(counted_store(folder, plan), judged, reviews.rows()) as ask:
+        rows = accuracy(judged, counted(ask, "'overall'"), ("overall",))
+    return next((row for row in rows if (row["label"], row["judge"]) == (label, judge)), {})
 
 
 def faults_alone(

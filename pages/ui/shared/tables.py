@@ -12,6 +12,7 @@ import streamlit as st
 
 from core import api
 from pages.ui.shared import glossary, marks
+from pages.ui.shared.formats import NONE
 from pages.ui.sign_in import later
 
 IN_FULL = 40
@@ -94,6 +95,7 @@ def table(
             column_config=configured,
             alt=alt,
             key=f"table_{name}",
+            placeholder=NONE,
             **{"height": height, **options},
         )
     downloads(frame if download is None else download, name)

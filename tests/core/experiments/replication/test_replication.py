@@ -239,6 +239,12 @@ def test_a_waterfall_pairs_each_step_with_the_one_before(ran_cohort):
     rows = api.waterfall(list(done.values()), "bm25", "token_overlap")
     assert [row["run"] for row in rows] == list(done.values())
     assert rows[0]["difference"] is None
+    for row in rows:
+        accuracy = api.report(row["run"])["tables"]["accuracy"]
+        key = ("bm25", "token_overlap", "overall")
+        (overall,) = (r for r in accuracy if (r["label"], r["judge"], r["band"]) == key)
+        columns = ("n", "accuracy", "patient_low", "patient_high")
+        assert [row[name] for name in columns] == [overall[name] for name in columns]
     for before, row in itertools.pairwise(rows):
         assert row["n"] == before["n"] > 0, "q3 cannot be judged in any of them"
         assert row["difference"] == pytest.approx(row["accuracy"] - before["accuracy"])
