@@ -237,7 +237,7 @@ class _Stepper:
             at += len(some)
 
     def state(self) -> dict[str, Tensor]:
-        """What besides the model an exact continuation needs, by name."""
+        """The optimiser's tensors that an exact continuation needs, by name."""
         named = {
             f"adamw.{kind}.{i}": tensor
             for kind, tensors in zip(("first", "second"), self._moments, strict=True)

@@ -143,7 +143,7 @@ class JudgeBudget:
 _BEFORE = "2023-06-01"
 """The API version that takes a temperature."""
 _BYTES_AROUND = 64
-"""Most tokens of a request besides its text."""
+"""Upper bound of the tokens that a request has in addition to its text."""
 
 
 def tokens_at_most(request: Request) -> int:
@@ -184,7 +184,7 @@ class _ClaudeAPI:
             return self._client
 
     def extra(self) -> dict[str, Any]:
-        """Keyword arguments of a request besides its parameters."""
+        """Keyword arguments of a call that are not parameters of its message."""
         return {"extra_headers": {"anthropic-version": _BEFORE}} if self.temperature else {}
 
     def parameters(self, request: Request, cached: bool) -> dict[str, Any]:

@@ -276,7 +276,7 @@ class Questions:
             if stated and self.records.get(stated) == record:
                 log.warn(
                     f"{row.file}:{row.line}: its instruction_id is that of another question of "
-                    "the record — it has one of its own now; give each question one id"
+                    "the record; a new one was derived. Give each question its own instruction_id"
                 )
             while id in self.records:
                 id = f"{id}-{opaque_id(record, question)[2:10]}"

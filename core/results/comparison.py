@@ -319,7 +319,7 @@ def multiplicity(tables: dict[str, Table]) -> Table:
                 "reader": reader,
                 "judge": judge,
                 "tests": len(family),
-                "adjusted": "Holm; Benjamini and Hochberg beside it",
+                "adjusted": "Holm, and Benjamini and Hochberg",
                 "below_05": sum(row["p"] <= ALPHA for row in family),
                 "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
                 "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),

@@ -306,7 +306,7 @@ class TrainingJobs(ABC, Generic[M]):
         return one.name
 
     def key_text(self) -> str:
-        """What a row's key depends on besides its model and the protocol."""
+        """The options as text; a row's key depends on it, the model's name and the protocol."""
         return repr(sorted(self.options.items()))
 
     @abstractmethod

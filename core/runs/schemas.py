@@ -361,7 +361,7 @@ def item_of(
 
 
 def kept_rows(selection: Selection) -> list[dict[str, Any]]:
-    """The sentences of a selection, as a row holds them; a score that is no number is null."""
+    """The selected sentences as they are stored in a row; a score that is not finite is null."""
     return [
         {
             "id": entry.sentence.id,

@@ -249,6 +249,15 @@ def _all_tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
                 tables.table(shown, _name(run, table), alt, download=frame, opens=opens)
 
 
+def _marker_opener(
+    run: dict[str, Any], report: dict[str, Any], task: str
+) -> Callable[..., object] | None:
+    """What a click on a variant's marker does; nothing on an imported run, which has no models."""
+    if run["imported"]:
+        return None
+    return partial(_open_sequences, run, _trained(report, task), task=task)
+
+
 def _opener(
     run: dict[str, Any], trained: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> Callable[[int, str], object]:
@@ -383,11 +392,7 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
     st.write(plain(text.gate_text(frame)))
     rows = text.gate_rows(frame)
     figure = gates(rows, text.COLLAPSE)
-    opens = (
-        None
-        if run["imported"]
-        else partial(_open_sequences, run, _trained(report, task), task=task)
-    )
+    opens = _marker_opener(run, report, task)
     chart.show(figure, chart.forest_alt(rows, "gate values"), "gate_means", opens=opens)
     low, high = text.COLLAPSE
     st.caption(
@@ -412,11 +417,7 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
 
 def sparsity(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
     """Shares of attention weights that are exactly zero or negative."""
-    opens = (
-        None
-        if run["imported"]
-        else partial(_open_sequences, run, _trained(report, task), task=task)
-    )
+    opens = _marker_opener(run, report, task)
     columns = st.columns(2, gap="medium")
     for i, (column, title) in enumerate(WEIGHTS.items()):
         with columns[i % 2]:
