@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.run_helpers import set_workspace
+from tests.support.run_helpers import SHARED, set_workspace
 
 # No example fails because the machine is busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,6 +34,15 @@ def installed_packages_read_once() -> Iterator[None]:
             once = cache(scanner.scan_component_manifests)
             patch.setattr(scanner, "scan_component_manifests", once)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sentences_encoded_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One folder of sentence vectors for the workspaces of all tests, in all their processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "embeddings"
+    folder.mkdir(exist_ok=True)
+    SHARED.append(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

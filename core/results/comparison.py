@@ -365,7 +365,9 @@ MEASURES = (ACCURACY, IN_PROMPT, KEPT)
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Outcomes:
+    """What of a finished run is compared with another: a row each arm, reader and judge."""
+
     folder: RunDirectory
     plan: Plan
     cells: Mapping[str, Mapping[Cell, Right]]
@@ -393,12 +395,12 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
     """
     if len(dict.fromkeys(runs)) < 2:
         raise InputError("a comparison takes two runs or more, each once")
-    read = [_read(run) for run in dict.fromkeys(runs)]
+    read = [read_outcomes(run) for run in dict.fromkeys(runs)]
     base, *others = read
     return {
         "runs": [_named(run) for run in read],
         "spec": _spec_rows(read),
-        "results": [row for run in others for row in _results(base, run)],
+        "results": [row for run in others for row in differences(base, run)],
         "notes": [
             *filter(None, (changed_rows(run.folder) for run in read)),
             *(note for run in others for note in _notes(base, run)),
@@ -417,7 +419,7 @@ def changed_questions(baseline: str, run: str) -> list[Row]:
     """
     if baseline == run:
         raise InputError("a comparison takes two runs or more, each once")
-    first, second = _read(baseline), _read(run)
+    first, second = read_outcomes(baseline), read_outcomes(run)
     measure = _measure(first, second)
     rows: list[Row] = []
     for base_cell, run_cell, common in _run_pairs(first, second):
@@ -439,7 +441,7 @@ def changed_questions(baseline: str, run: str) -> list[Row]:
     return rows
 
 
-def _named(run: _Run) -> Row:
+def _named(run: Outcomes) -> Row:
     now = status(run.folder.id)
     return {
         "run": run.folder.id,
@@ -451,7 +453,8 @@ def _named(run: _Run) -> Row:
     }
 
 
-def _read(run: str) -> _Run:
+def read_outcomes(run: str) -> Outcomes:
+    """The outcomes of a run by its id; raises UnknownName, DataError."""
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
     store = counted_store(folder, plan)
@@ -487,7 +490,7 @@ def _read(run: str) -> _Run:
             add(IN_PROMPT, row, row["evidence_in_prompt"])
         if row["prompt_cut"]:
             cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
-    return _Run(folder, plan, cells, reviews.judges, cut_at)
+    return Outcomes(folder, plan, cells, reviews.judges, cut_at)
 
 
 def _cell(row: Row) -> Cell:
@@ -505,7 +508,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _spec_rows(runs: Sequence[_Run]) -> list[Row]:
+def _spec_rows(runs: Sequence[Outcomes]) -> list[Row]:
     derived = ("found", "position")
     flat = [{k: v for k, v in _flat(run.plan.raw) if not k.startswith(derived)} for run in runs]
     rows: list[Row] = []
@@ -531,12 +534,12 @@ def _matched(first_names: Sequence[str], second_names: Sequence[str]) -> list[tu
     return both or ([(first_names[0], second_names[0])] if alone else [])
 
 
-def _measure(base: _Run, run: _Run) -> str:
+def _measure(base: Outcomes, run: Outcomes) -> str:
     """What both runs can be compared by; "" where there is nothing."""
     return next((m for m in MEASURES if m in base.cells and m in run.cells), "")
 
 
-def _run_pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell, list[str]]]:
+def _run_pairs(base: Outcomes, run: Outcomes) -> Iterator[tuple[Cell, Cell, list[str]]]:
     """The cells of two runs that are compared, each with the instructions of both."""
     measure = _measure(base, run)
     if not measure:
@@ -558,7 +561,8 @@ def _run_pairs(base: _Run, run: _Run) -> Iterator[tuple[Cell, Cell, list[str]]]:
                     yield first, second, common
 
 
-def _results(base: _Run, run: _Run) -> list[Row]:
+def differences(base: Outcomes, run: Outcomes) -> list[Row]:
+    """The rows ``results`` of :func:`compare_runs` of a run against a baseline."""
     rows: list[Row] = []
     measure = _measure(base, run)
     for base_cell, run_cell, common in _run_pairs(base, run):
@@ -574,7 +578,7 @@ def _results(base: _Run, run: _Run) -> list[Row]:
     return rows
 
 
-def _lost(whose: str, run: _Run, cell: Cell, instructions: Sequence[str]) -> Row:
+def _lost(whose: str, run: Outcomes, cell: Cell, instructions: Sequence[str]) -> Row:
     """On how many instructions the evidence was kept and then cut from the prompt, and the tokens
     of the shortest and the longest prompt that lost anything."""
     kept_cell, shown = run.cells[KEPT][cell], run.cells[IN_PROMPT][cell]
@@ -588,14 +592,14 @@ def _lost(whose: str, run: _Run, cell: Cell, instructions: Sequence[str]) -> Row
     }
 
 
-def _names(run: _Run, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
+def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
     """The columns that name a comparison."""
     both = [a if a == b else f"{a} → {b}" for a, b in zip(base_cell, run_cell, strict=True)]
     named = dict(zip(("arm", "reader", "judge"), both, strict=True))
     return {"run": run.folder.id, **named, "measure": measure}
 
 
-def _difference(base: _Run, pairs: Pairs, cell: Cell) -> Row:
+def _difference(base: Outcomes, pairs: Pairs, cell: Cell) -> Row:
     """Counts, shares, difference, intervals and bounds of pairs."""
     scored = [(record, a, b) for record, a, b in pairs if a is not None and b is not None]
     records = sorted({record for record, _, _ in scored})
@@ -627,7 +631,7 @@ def _unscored(pairs: Pairs, favoured: bool) -> tuple[int, int]:
     return sum(b and not a for a, b in filled), sum(a and not b for a, b in filled)
 
 
-def _notes(base: _Run, run: _Run) -> Iterator[str]:
+def _notes(base: Outcomes, run: Outcomes) -> Iterator[str]:
     name = run.folder.id
     if base.plan.kind != run.plan.kind:
         yield f"{name} is a run of kind {run.plan.kind}, the baseline one of {base.plan.kind}"

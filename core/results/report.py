@@ -82,8 +82,7 @@ def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> Part:
     if not kind.compares:
         return Part(ALL, "true", 0, {})
     store = folder.store(plan)
-    rows = store.select(kind.main, "DISTINCT record")
-    records = {row["record"] for row in rows}
+    records = store.records(kind.main)
     noted = seen_patients(folder.path)
     seen = {label: records & ids for label, ids in noted.items()}
     counts = {label: len(ids) for label, ids in seen.items() if ids}

@@ -50,7 +50,7 @@ from core.provenance import now
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
-from core.storage.files import replacing, sync_folder, writing
+from core.storage.files import FileState, file_state, replacing, sync_folder, writing
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import Lock
 from core.storage.lru import LRU
@@ -123,7 +123,7 @@ class RunDirectory:
     def plan(self) -> Plan:
         """The plan in ``spec.json``, read once in each of the file's states; raises DataError."""
         try:
-            return _PLANS.get((self.spec, _state(self.spec)), self._read_plan)
+            return _PLANS.get((self.spec, file_state(self.spec)), self._read_plan)
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
             raise DataError(f"run {self.id}: spec.json", None, reason, RESTORE) from None
@@ -200,14 +200,8 @@ DIGESTS = "sha256"
 """Field of ``done.json``: SHA-256 of each file of rows, by its path in the run's folder."""
 
 
-def _state(path: Path) -> tuple[int, int, int, int]:
-    """What changes with a file's content: inode, size, times of change."""
-    now = path.stat()
-    return now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
-
-
 @lru_cache(maxsize=1024)
-def _sha256(path: Path, state: tuple[int, int, int, int]) -> str:
+def _sha256(path: Path, state: FileState) -> str:
     """SHA-256 of a file; ``state`` changes with it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -217,7 +211,7 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     """SHA-256 of each file of rows of a finished run, by its path in the run's folder."""
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
-        digests[path.relative_to(folder.path).as_posix()] = _sha256(path, _state(path))
+        digests[path.relative_to(folder.path).as_posix()] = _sha256(path, file_state(path))
     return digests
 
 

@@ -26,6 +26,16 @@ def protect_new_files() -> None:
         _ordinary_umask.append(os.umask(_PRIVATE_UMASK))
 
 
+FileState = tuple[int, int, int, int]
+"""Inode, size and times of change of a file."""
+
+
+def file_state(path: Path) -> FileState:
+    """What changes with a file's content; raises OSError."""
+    now = path.stat()
+    return now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+
+
 def use_ordinary_mode(path: Path) -> None:
     """Give a file, or a folder with all that is in it, the mode of the user's own umask."""
     if not _ordinary_umask:

@@ -34,8 +34,9 @@ import duckdb
 from core.errors import DataError, UnknownName, WorkFailed
 from core.format import count as spelled
 from core.parsing import valid_unicode
-from core.storage.files import sync_folder
+from core.storage.files import FileState, file_state, sync_folder
 from core.storage.jsonl import encode, read_lines
+from core.storage.lru import LRU
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -243,6 +244,13 @@ _Conditions = Mapping[str, str]
 """Column → the SQL condition of each of its values."""
 
 
+def _state(path: Path) -> FileState | None:
+    try:
+        return file_state(path)
+    except FileNotFoundError:
+        return None
+
+
 def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
     """Raise DataError for a table's file, Parquet or JSON Lines, with a row against a condition or
     with a key twice: run, file, row or line, column, remedy.
@@ -250,18 +258,16 @@ def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
     A file is read once in its present state. Lines that are no row at all are left out, as all
     readers leave them out.
     """
-    try:
-        now = path.stat()
-    except FileNotFoundError:
+    state = _state(path)
+    if state is None:
         return  # moved from JSON Lines to Parquet meanwhile, or not there yet
-    state = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
     _check_rows(path, state, tuple(schema.items()), tuple(conditions.items()))
 
 
 @lru_cache(maxsize=1024)
 def _check_rows(
     path: Path,
-    state: tuple[int, int, int, int],
+    state: FileState,
     columns: tuple[tuple[str, str], ...],
     conditions: tuple[tuple[str, str], ...],
 ) -> None:
@@ -529,6 +535,9 @@ def reopen(folder: Path, table: str) -> None:
     sync_folder(folder)
 
 
+_RECORDS: LRU[frozenset[str]] = LRU(1024)
+
+
 class RowStore:
     """Tables in ``folder``; ``schemas`` maps each table's name to its columns.
 
@@ -568,6 +577,15 @@ class RowStore:
     def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
         """Rows of a table, in the order in which they were appended; raises DataError."""
         return query(lambda: f"SELECT {columns} FROM {self.source(table)} WHERE {where}")
+
+    def records(self, table: str) -> frozenset[str]:
+        """The records that a table's rows are of, read once in each state of its files."""
+
+        def read() -> frozenset[str]:
+            return frozenset(row["record"] for row in self.select(table, "DISTINCT record"))
+
+        files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
+        return _RECORDS.get((files, *map(_state, files)), read)
 
     def table(self, table: str) -> Iterator[Mapping[str, Any]]:
         """All rows of a table."""

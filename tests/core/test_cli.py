@@ -13,6 +13,7 @@ import pytest
 from core.cli import main
 from core.loaders.open import open_cohort
 from core.synthetic.cohort import make_clinical
+from tests.support.run_helpers import shared_vectors
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +46,7 @@ def call(place: Path, *arguments: str, seed: str = "0") -> subprocess.CompletedP
         env={
             **os.environ,
             "MIDCHART_DATA": str(place / "data"),
-            "MIDCHART_CACHE": str(place / "cache"),
+            "MIDCHART_CACHE": str(shared_vectors(place / "cache")),
             "PYTHONHASHSEED": seed,
         },
     )

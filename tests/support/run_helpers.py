@@ -21,6 +21,8 @@ from core.runs.worker import do_run
 from tests.support import run_members
 
 ROOT = Path(__file__).parents[2]
+SHARED: list[Path] = []
+"""The folder of sentence vectors that all tests of a session share, once there is one."""
 DRUGS = ["lisinopril", "metformin", "warfarin", "atorvastatin", "amlodipine", "omeprazole"]
 
 
@@ -32,10 +34,20 @@ def write_site(folder: Path, members: ModuleType = run_members) -> None:
     )
 
 
+def shared_vectors(cache: Path) -> Path:
+    """The cache folder, its sentence vectors those of all tests: text and weights alone decide
+    them, and they take longer to make than anything else."""
+    cache.mkdir(parents=True, exist_ok=True)
+    link = cache / "embeddings"
+    if SHARED and not link.exists():
+        link.symlink_to(SHARED[0])
+    return cache
+
+
 def set_workspace(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Data, cache and secrets are under the folder; no API key of this machine is seen."""
     patch.setenv("MIDCHART_DATA", str(folder / "data"))
-    patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+    patch.setenv("MIDCHART_CACHE", str(shared_vectors(folder / "cache")))
     patch.setenv("MIDCHART_SECRETS", str(folder / "none.toml"))
     patch.delenv("ANTHROPIC_API_KEY", raising=False)
 

@@ -16,7 +16,7 @@ from typing import Any
 from core.experiments.answers.tables import accuracy
 from core.experiments.replication.paper import Row, read_data
 from core.protocol import PRESETS, Protocol
-from core.results.comparison import compare_runs
+from core.results.comparison import Outcomes, differences, read_outcomes
 from core.results.report import counted_store
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import counted, facts, pick
@@ -249,10 +249,10 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     """
     rows: list[Row] = []
     names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
-    texts = [_texts(run, label, judge) for run in runs]
+    read = [(read_outcomes(run), _texts(run, label, judge)) for run in runs]
     for i, run in enumerate(runs):
         overall = _overall(run, label, judge)
-        effect = _effect(runs[i - 1 : i + 1], texts[i - 1 : i + 1], label, judge) if i else {}
+        effect = _effect(read[i - 1], read[i], label, judge) if i else {}
         share = {of: overall.get(of) for of in ("n", "accuracy", "patient_low", "patient_high")}
         rows.append({"run": run, **share, **{name: effect.get(name) for name in names}})
     return rows
@@ -281,7 +281,7 @@ def faults_alone(
     cannot show on this arm, cohort or reader; empty where it acted or was not run.
     """
     arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
-    base = _texts(corrected, label, judge)
+    base = read_outcomes(corrected), _texts(corrected, label, judge)
     rows: list[Row] = []
     names = ("n", "acted", "right_here", "right_there", "difference", "low", "high", *BOUNDS)
     for fault in FAULTS:
@@ -289,8 +289,7 @@ def faults_alone(
         if fault.arms and arm not in fault.arms:
             silent = f"concerns the arms {' and '.join(fault.arms)} alone"
         elif run is not None:
-            texts = base, _texts(run, label, judge)
-            effect = _effect((corrected, run), texts, label, judge)
+            effect = _effect(base, (read_outcomes(run), _texts(run, label, judge)), label, judge)
             silent = "" if effect["acted"] else fault.spared
         row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
         row |= {name: effect.get(name) for name in names}
@@ -298,13 +297,15 @@ def faults_alone(
     return rows
 
 
-def _effect(runs: Sequence[str], texts: Sequence[Texts], label: str, judge: str) -> Row:
-    """The columns of the second of two runs against the first, those of the difference left out
-    where one lacks the arm or judge."""
-    before, after = texts
+def _effect(
+    base: tuple[Outcomes, Texts], run: tuple[Outcomes, Texts], label: str, judge: str
+) -> Row:
+    """The columns of a run against another, those of the difference left out where one lacks the
+    arm or judge."""
+    (outcomes_before, before), (outcomes_after, after) = base, run
     both = before.keys() & after.keys()
     row: Row = {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
-    for pair in compare_runs(list(runs))["results"]:
+    for pair in differences(outcomes_before, outcomes_after):
         if (pair["arm"], pair["judge"]) == (label, judge):
             row |= pick(pair, ("n", "difference", *BOUNDS))
             row |= {"low": pair["patient_low"], "high": pair["patient_high"]}

@@ -24,6 +24,7 @@ from core.protocol import Protocol
 from core.types import Budget, Instruction
 from tests.support.calibrations import calibration_file, drawn_questions
 from tests.support.charts import chart
+from tests.support.run_helpers import shared_vectors
 
 PROTOCOL = Protocol()
 TEXTS = [f"Potassium {3 + i / 10:.1f} on day {i}" for i in range(20)] + ["Metformin was stopped."]
@@ -34,7 +35,7 @@ ASKED = Instruction("i1", "p1", "Was metformin stopped?")
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MIDCHART_CACHE", str(shared_vectors(tmp_path_factory.mktemp("cache"))))
         yield
 
 

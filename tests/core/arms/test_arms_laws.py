@@ -27,6 +27,7 @@ from tests.support import pair_models
 from tests.support.calibrations import calibration_file
 from tests.support.compressors import xlm_roberta
 from tests.support.gates import gate_folder, plus_folder
+from tests.support.run_helpers import shared_vectors
 from tests.support.writers import Writer
 
 START = datetime(2015, 1, 1)
@@ -42,7 +43,7 @@ def cache(tmp_path_factory):
     pair_models.bert(models / RELEVANCE)
     xlm_roberta(models / COMPRESSOR)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MIDCHART_CACHE", str(shared_vectors(tmp_path_factory.mktemp("cache"))))
         patch.setenv("MIDCHART_MODELS", str(models))
         yield
 

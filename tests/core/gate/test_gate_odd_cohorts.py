@@ -13,7 +13,6 @@ import pytest
 from core import api
 from core import config as settings
 from core.cli import main
-from core.embedding.embedder import Embedder
 from core.errors import InputError
 from core.gate import cohort_training as training
 from core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
@@ -37,17 +36,6 @@ def folder(workspace: Path) -> Path:
     path = workspace / "data" / "cohorts" / "odd"
     gate_cohort.make(path)
     return path
-
-
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    """MiniLM with one cache for all tests here, whose cohorts hold the same sentences."""
-    return Embedder(cache=tmp_path_factory.mktemp("embeddings"))
-
-
-@pytest.fixture(autouse=True)
-def same_embedder(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "shared", lambda: embedder)
 
 
 def broken(folder: Path, *ids: str) -> None:

@@ -18,6 +18,7 @@ from tests.core.arms.test_arms_laws import build
 from tests.core.readers.test_packing_hostile import LOOKALIKES, SPLIT, TOKENS, WORDS, speaks_once
 from tests.support import pair_models
 from tests.support.compressors import xlm_roberta
+from tests.support.run_helpers import shared_vectors
 from tests.support.tiny_models import qwen_tokenizer
 
 START = datetime(2015, 1, 1)
@@ -31,7 +32,7 @@ def place(tmp_path_factory):
     pair_models.bert(folder / "models" / RELEVANCE)
     xlm_roberta(folder / "models" / COMPRESSOR)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        patch.setenv("MIDCHART_CACHE", str(shared_vectors(folder / "cache")))
         patch.setenv("MIDCHART_MODELS", str(folder / "models"))
         yield
 

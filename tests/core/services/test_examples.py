@@ -8,6 +8,7 @@ import pytest
 
 from core import api
 from core.cli import _parser
+from tests.support.run_helpers import set_workspace
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +16,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh installation with the demo cohorts of runs, and the included runs opened."""
     folder = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIDCHART_DATA", str(folder / "data"))
-        patch.setenv("MIDCHART_CACHE", str(folder / "cache"))
+        set_workspace(patch, folder)
         api.prepare_demo()
         api.prepare_demo(kind="ehrshot")
         assert api.open_examples()["already_here"] == 0
