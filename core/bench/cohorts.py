@@ -21,7 +21,7 @@ from core.experiments.curve.power import PUBLISHED_N
 from core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
 from core.experiments.curve.tables import bin_rows, compute_curve, study, summary_row, verdict
 from core.loaders.medalign import read_record
-from core.loaders.open import open_cohort
+from core.loaders.open import read_cohort
 from core.protocol import Protocol
 from core.results.tables import facts, tally
 from core.runs.plan import ArmConfig, ComponentSpec, Plan
@@ -102,7 +102,7 @@ def fhir_ndjson() -> dict[str, Any]:
                 json.loads(line)
 
         def read() -> int:
-            cohort = open_cohort(folder)
+            cohort = read_cohort(folder)
             return sum(len(cohort.records[id].events) for id in cohort.records)
 
         if read() != sum(1 for _ in (folder / "all.ndjson").open("rb")):

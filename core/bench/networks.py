@@ -41,7 +41,7 @@ from core.errors import InputError, WorkFailed
 from core.gate.checkpoint import Gate, GateConfig, Recipe, Split
 from core.gate.examples import Pairs
 from core.gate.scoring import Scorer
-from core.loaders.open import open_cohort
+from core.loaders.open import read_cohort
 from core.protocol import Protocol
 from core.readers import READERS
 from core.readers.local_batches import Ids
@@ -278,7 +278,7 @@ def _texts() -> tuple[str, ...]:
     """The first 2,000 sentences of a synthetic record."""
     with tempfile.TemporaryDirectory() as folder:
         make_clinical(Path(folder), 2, 800, 1)
-        records = open_cohort(folder).records
+        records = read_cohort(folder).records
         notes = [tuple(s.text for s in sentences(records[id], Protocol())) for id in records]
     return next(texts for texts in notes if len(texts) >= _SENTENCES)[:_SENTENCES]
 

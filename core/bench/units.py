@@ -35,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from core.errors import InputError
-from core.loaders.open import open_cohort
+from core.loaders.open import read_cohort
 from core.text import SENTENCE_TOKENS, cut_note, event_text, one_line
 from core.text.splitting import split
 
@@ -118,7 +118,7 @@ def _splitter(name: str) -> Cut:
 
 def _texts(place: str, column: str | None) -> Iterator[str]:
     if column is None:
-        for record in open_cohort(place).records.values():
+        for record in read_cohort(place).records.values():
             yield from (event_text(event) for event in record.events if event.kind == "note")
         return
     with Path(place).open(newline="", encoding="utf-8") as file:

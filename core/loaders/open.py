@@ -8,7 +8,11 @@ manifest changes.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,11 +22,14 @@ from core.interfaces import Loader
 from core.loaders import LOADERS
 from core.loaders.base import CohortLoader
 from core.loaders.files import data_error, read_text, refuse_linked_folders, write_atomic
-from core.loaders.kept_questions import SETS_FILE, with_kept_questions
+from core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from core.loaders.manifest import FIELDS, FILE, write_manifest
 from core.parsing import read_toml
 from core.provenance import add_file
 from core.types import Cohort, Manifest
+
+FilesState = tuple[tuple[str, bool, int, int], ...]
+"""Path, whether it is a link, time of change in ns and bytes of each file."""
 
 
 def find_loader(path: str | Path) -> Loader:
@@ -51,9 +58,54 @@ def _why_not(path: Path) -> tuple[str, str]:
     return "is in no format that is known here", f"known: {known}"
 
 
+_open: OrderedDict[Path, tuple[FilesState, Cohort, Path]] = OrderedDict()
+"""Path → the state of its files, what they hold, and the cohort's folder."""
+_lock = threading.RLock()
+OPEN_AT_ONCE = 4
+"""Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
+
+
 def open_cohort(path: str | Path) -> Cohort:
-    """The cohort at a path with the questions kept in it; raises DataError."""
-    return with_kept_questions(read_cohort(path), cohort_folder(path))
+    """The cohort at a path with the questions that people keep with it; raises DataError.
+
+    Its files are read once and kept while they are unchanged.
+    """
+    return with_kept_questions(*opened(path))
+
+
+def opened(path: str | Path) -> tuple[Cohort, Path]:
+    """The cohort of :func:`open_cohort` without those questions, and its folder."""
+    place = Path(path).resolve()
+    state = files_state(place)
+    with _lock:
+        held = _open.pop(place, None)
+        if held is None or held[0] != state:
+            held = (state, read_cohort(place), cohort_folder(place))
+        _open[place] = held
+        while len(_open) > OPEN_AT_ONCE:
+            _open.popitem(last=False)
+    return held[1], held[2]
+
+
+def close_cohorts() -> None:
+    """Drop the records that are held in memory."""
+    with _lock:
+        _open.clear()
+
+
+def files_state(path: Path) -> FilesState:
+    """The state of a cohort's files, those of people's own questions left out; raises DataError."""
+    try:
+        files = [path] if path.is_file() else [file for file in _walk(path) if file.is_file()]
+        states = [(str(file), file.is_symlink(), file.stat()) for file in files]
+    except OSError as error:
+        raise data_error(error, str(path)) from None
+    return tuple(sorted((file, link, s.st_mtime_ns, s.st_size) for file, link, s in states))
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for inside, _, names in os.walk(folder):
+        yield from (Path(inside, n) for n in names if n not in (QUESTIONS_FILE, SETS_FILE))
 
 
 def read_cohort(path: str | Path) -> Cohort:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any, Literal
 
 from core import config as settings
 from core.errors import DataError, InputError, UnknownName
-from core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
+from core.loaders.kept_questions import QUESTIONS_FILE
 from core.loaders.manifest import unconfirmed
-from core.loaders.open import cohort_folder, read_cohort
+from core.loaders.open import cohort_folder, files_state, open_cohort
 from core.parsing import user_path
 from core.storage.files import writing
 from core.types import Cohort, Manifest
@@ -34,43 +32,22 @@ class CohortCard:
     imported: bool = False
 
 
-_open: dict[str, tuple[tuple[Any, ...], Cohort, Path]] = {}
-"""Path → its fingerprint, what its files hold, and the cohort's folder."""
-_lock = threading.RLock()
-OPEN_AT_ONCE = 4
-"""Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
 _cards: dict[Path, tuple[tuple[Any, ...], CohortCard, str]] = {}
-"""Folder → its fingerprint, card and time of import: listing more cohorts than are kept open reads
-only those whose files changed."""
-
-
-def _fingerprint(path: Path) -> tuple[Any, ...]:
-    """Changes when a file of the cohort is added, removed or written."""
-    if path.is_file():
-        state = path.stat()
-        return ((str(path), state.st_mtime_ns, state.st_size),)
-    files: list[tuple[str, int, int]] = []
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = Path(folder, name)
-            if name not in (QUESTIONS_FILE, SETS_FILE) and file.is_file():
-                state = file.stat()
-                files.append((str(file), state.st_mtime_ns, state.st_size))
-    return tuple(sorted(files))
+"""Folder → the state of its files, card and time of import: listing more cohorts than are kept open
+reads only those whose files changed."""
 
 
 def open_data(data: str | Path) -> Cohort:
     """The cohort at a path, or the one of that name in ``data/cohorts``.
 
-    Opened once and kept while its files are unchanged. Raises DataError where it cannot be read,
-    UnknownName where neither a path nor a cohort has the name.
+    Raises DataError where it cannot be read, UnknownName where neither a path nor a cohort has the
+    name.
     """
-    return with_kept_questions(*opened(data))
+    return open_cohort(find_cohort(data))
 
 
-def opened(data: str | Path) -> tuple[Cohort, Path]:
-    """The cohort of :func:`open_data` without the questions that people keep with it, and its
-    folder."""
+def find_cohort(data: str | Path) -> Path:
+    """The path of the cohort of :func:`open_data`; raises as it does."""
     path = user_path(data)
     if not path.exists():
         named = settings.cohorts_folder() / str(data)
@@ -79,26 +56,7 @@ def opened(data: str | Path) -> tuple[Cohort, Path]:
                 raise DataError(str(data), None, "there is no such file or folder")
             raise UnknownName("cohort", str(data), [card.name for card in cohorts()])
         path = named
-    path = path.resolve()
-    try:
-        fingerprint = _fingerprint(path)
-    except OSError as error:
-        raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
-    with _lock:
-        held = _open.get(str(path))
-        if held is None or held[0] != fingerprint:
-            held = (fingerprint, read_cohort(path), cohort_folder(path))
-            _open.pop(str(path), None)
-            _open[str(path)] = held
-            while len(_open) > OPEN_AT_ONCE:
-                _open.pop(next(iter(_open)))
-    return held[1], held[2]
-
-
-def close_cohorts() -> None:
-    """Drop the records that are held in memory."""
-    with _lock:
-        _open.clear()
+    return path.resolve()
 
 
 def cohorts() -> list[CohortCard]:
@@ -122,29 +80,26 @@ def cohorts() -> list[CohortCard]:
 
 def _card(path: Path) -> tuple[CohortCard, str]:
     """A cohort's card and its time of import; raises InputErrors where it cannot be opened."""
-    try:
-        fingerprint = (*_fingerprint(path), (path / QUESTIONS_FILE).exists())
-    except OSError as error:
-        raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    state = (*files_state(path), (path / QUESTIONS_FILE).exists())
     known = _cards.get(path)
-    if known is None or known[0] != fingerprint:
+    if known is None or known[0] != state:
         cohort = open_data(path)
         imported = cohort.manifest.imported
         forecasts = bool(cohort.labels) and not cohort.instructions
         card = CohortCard(path.name, str(path), "", forecasts, bool(imported))
-        known = _cards[path] = (fingerprint, card, imported)
+        known = _cards[path] = (state, card, imported)
     return known[1], known[2]
 
 
 def cohort_size(cohort: Cohort) -> int:
     """Bytes of a cohort's files."""
-    return sum(size for *_, size in _fingerprint(Path(cohort.path)))
+    return sum(size for *_, size in files_state(Path(cohort.path)))
 
 
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
     return hashlib.blake2b(
-        repr((cohort.path, _fingerprint(Path(cohort.path)))).encode(), digest_size=8
+        repr((cohort.path, files_state(Path(cohort.path)))).encode(), digest_size=8
     ).hexdigest()
 
 

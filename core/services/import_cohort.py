@@ -24,11 +24,11 @@ from core.errors import DataError, InputError, MidchartError, UnknownName
 from core.loaders.check import check_cohort
 from core.loaders.files import LoadLog
 from core.loaders.manifest import FIELDS, FILE, read_manifest, write_manifest
-from core.loaders.open import find_loader, open_cohort
+from core.loaders.open import close_cohorts, find_loader, open_cohort
 from core.parsing import user_path
 from core.runs.directory import find_run, run_ids
 from core.runs.status import state_of
-from core.services.cohorts import close_cohorts, cohorts
+from core.services.cohorts import cohorts
 from core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
 from core.services.summary import reading_progress
 from core.storage.archives import UntrustedFile, UntrustedZip, relative_path

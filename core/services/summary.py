@@ -26,10 +26,11 @@ from core.loaders.check import Counts, check_cohort, count_records, resolve_posi
 from core.loaders.files import write_atomic
 from core.loaders.gold import LazyGold, evidence_locations
 from core.loaders.labelled import StoredRecords
+from core.loaders.open import opened
 from core.protocol import Protocol
 from core.provenance import code_digest
 from core.results.tables import location_table
-from core.services.cohorts import cohort_key, cohort_size, open_data, opened
+from core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock, is_locked
 from core.text.evidence import Place, place_of
@@ -85,7 +86,7 @@ def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress |
     The process is started once; ``again`` starts another one after a failure. Coded events have no
     summary. Raises as :func:`core.services.cohorts.open_data`.
     """
-    cohort, _ = opened(data)
+    cohort, _ = opened(find_cohort(data))
     if isinstance(cohort.records, StoredRecords) or known_summary(cohort) is not None:
         return None
     with _lock:

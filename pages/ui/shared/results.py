@@ -81,9 +81,10 @@ def _title(family: str, label: Any) -> str:
 
 
 def with_titles(family: str, labels: Iterable[str], text: str) -> str:
-    """A text of the engine with titles for the labels in it, but those that are plain words."""
+    """A text of the engine with titles for the labels in it, but those that are plain words; a
+    title that has a comma is quoted, since the text may be a list."""
     named = {
-        label: title
+        label: f"“{title}”" if "," in title else title
         for label, title in titles(family, labels).items()
         if title and not title.startswith(label.capitalize())
     }

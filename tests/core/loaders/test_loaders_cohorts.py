@@ -19,7 +19,7 @@ from core.loaders import gold as gold_room
 from core.loaders.check import check_cohort
 from core.loaders.files import LoadLog, read_table
 from core.loaders.manifest import write_manifest
-from core.loaders.open import open_cohort
+from core.loaders.open import close_cohorts, open_cohort
 from core.loaders.records import opaque_id, split_evidence, task_type_of, truth
 from core.text import event_text
 from core.types import Manifest
@@ -93,10 +93,12 @@ def test_a_damaged_cache_entry_is_made_again_and_a_failed_write_reported(
     (entry,) = own_cache.rglob("*.json")
     for damage in ("{", "[]", '{"spans": 3}'):
         entry.write_text(damage)
+        close_cohorts()
         assert open_cohort(folder).gold["i1"] == first
     entry.unlink()
     entry.parent.rmdir()
     entry.parent.write_text("a file where the folder should be")
+    close_cohorts()
     with pytest.raises(DataError, match="cannot be written"):
         _ = open_cohort(folder).gold["i1"]
 

@@ -12,8 +12,8 @@ import pytest
 
 from core import api, config
 from core.errors import DataError, InputError, UnknownName
+from core.loaders import open as loading
 from core.loaders.open import read_cohort
-from core.services import cohorts
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -177,11 +177,11 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = workspace / "data" / "cohorts"
-    for number in range(cohorts.OPEN_AT_ONCE + 2):
+    for number in range(loading.OPEN_AT_ONCE + 2):
         patient_cohort.make(folder / f"c{number}")
     opened: list[str] = []
     monkeypatch.setattr(
-        cohorts, "read_cohort", lambda path: opened.append(path.name) or read_cohort(path)
+        loading, "read_cohort", lambda path: opened.append(path.name) or read_cohort(path)
     )
     names = [card.name for card in api.cohorts()]
     assert opened == names == sorted(names)

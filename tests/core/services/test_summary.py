@@ -9,9 +9,9 @@ import pytest
 
 from core import api, config
 from core.loaders.check import check_cohort
-from core.loaders.open import open_cohort
+from core.loaders.open import close_cohorts, open_cohort
 from core.protocol import Protocol
-from core.services import cohorts, summary
+from core.services import summary
 from tests.support.run_helpers import until
 
 
@@ -25,7 +25,7 @@ def demo(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """As in a process that has not opened the cohort."""
-    cohorts.close_cohorts()
+    close_cohorts()
     summary._known.clear()
 
 
