@@ -61,6 +61,8 @@ def _why_not(path: Path) -> tuple[str, str]:
 _open: OrderedDict[Path, tuple[FilesState, Cohort, Path]] = OrderedDict()
 """Path → the state of its files, what they hold, and the cohort's folder."""
 _lock = threading.RLock()
+_KEPT = (QUESTIONS_FILE, SETS_FILE)
+"""Files of people's own questions, which are read each time."""
 OPEN_AT_ONCE = 4
 """Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
 
@@ -76,11 +78,11 @@ def open_cohort(path: str | Path) -> Cohort:
 def opened(path: str | Path) -> tuple[Cohort, Path]:
     """The cohort of :func:`open_cohort` without those questions, and its folder."""
     place = Path(path).resolve()
-    state = files_state(place)
     with _lock:
         held = _open.pop(place, None)
-        if held is None or held[0] != state:
-            held = (state, read_cohort(place), cohort_folder(place))
+        if held is None or held[0] != _state(place, held[2]):
+            folder = cohort_folder(place)
+            held = (_state(place, folder), read_cohort(place), folder)
         _open[place] = held
         while len(_open) > OPEN_AT_ONCE:
             _open.popitem(last=False)
@@ -91,6 +93,15 @@ def close_cohorts() -> None:
     """Drop the records that are held in memory."""
     with _lock:
         _open.clear()
+
+
+def _state(path: Path, folder: Path) -> FilesState:
+    """The state of a cohort's files and, where the path is a part of its folder, of the files next
+    to it: the data-use tag and the questions are among them."""
+    beside = () if folder == path else (file for file in folder.glob("*") if file.is_file())
+    return files_state(path) + tuple(
+        one for file in beside if file.name not in _KEPT for one in files_state(file)
+    )
 
 
 def files_state(path: Path) -> FilesState:
@@ -105,7 +116,7 @@ def files_state(path: Path) -> FilesState:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for inside, _, names in os.walk(folder):
-        yield from (Path(inside, n) for n in names if n not in (QUESTIONS_FILE, SETS_FILE))
+        yield from (Path(inside, n) for n in names if n not in _KEPT)
 
 
 def read_cohort(path: str | Path) -> Cohort:

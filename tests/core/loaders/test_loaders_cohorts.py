@@ -292,7 +292,12 @@ def test_tags_default_to_no_and_loading_writes_nothing(folder: Path):
     written = Manifest('A "name"', "me", "none", True, False, "yes", True)
     write_manifest(folder, written)
     assert open_cohort(folder).manifest == written
-    assert open_cohort(folder / "ehrs" / "file1.xml").manifest == written
+    for place in (folder, folder / "ehrs", folder / "ehrs" / "file1.xml"):
+        write_manifest(folder, written)
+        assert open_cohort(place).manifest == written
+        changed = dataclasses.replace(written, training_allowed=False)
+        write_manifest(folder, changed)
+        assert open_cohort(place).manifest == changed
 
 
 @pytest.mark.parametrize("text", ["training_allowed = ", 'training_allowed = "yes"', "synthetic=1"])
