@@ -61,7 +61,7 @@ def _why_not(path: Path) -> tuple[str, str]:
 _open: OrderedDict[Path, tuple[FilesState, Cohort, Path]] = OrderedDict()
 """Path → the state of its files, what they hold, and the cohort's folder."""
 _lock = threading.RLock()
-_KEPT = (QUESTIONS_FILE, SETS_FILE)
+_QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
 OPEN_AT_ONCE = 4
 """Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
@@ -98,9 +98,9 @@ def close_cohorts() -> None:
 def _state(path: Path, folder: Path) -> FilesState:
     """The state of a cohort's files and, where the path is a part of its folder, of the files next
     to it: the data-use tag and the questions are among them."""
-    beside = () if folder == path else (file for file in folder.glob("*") if file.is_file())
+    neighbours = () if folder == path else (file for file in folder.glob("*") if file.is_file())
     return files_state(path) + tuple(
-        one for file in beside if file.name not in _KEPT for one in files_state(file)
+        one for file in neighbours if file.name not in _QUESTION_FILES for one in files_state(file)
     )
 
 
@@ -116,7 +116,7 @@ def files_state(path: Path) -> FilesState:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for inside, _, names in os.walk(folder):
-        yield from (Path(inside, n) for n in names if n not in _KEPT)
+        yield from (Path(inside, n) for n in names if n not in _QUESTION_FILES)
 
 
 def read_cohort(path: str | Path) -> Cohort:
