@@ -535,7 +535,7 @@ def reopen(folder: Path, table: str) -> None:
     sync_folder(folder)
 
 
-_RECORDS: LRU[frozenset[str]] = LRU(1024)
+_RECORDS: LRU[frozenset[str]] = LRU(256)
 
 
 class RowStore:

@@ -10,7 +10,7 @@ from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
 from core import api
-from pages.ui.shared import chart, marks
+from pages.ui.shared import chart, marks, results
 from pages.ui.shared.marks import MARKDOWN, looks_marked, plain
 from pages.ui.shared.tables import configuration
 from tests.support import app_data
@@ -154,3 +154,9 @@ def test_a_figures_own_margin_has_priority_over_the_template():
     assert styled.layout.margin.t == 3
     assert styled.layout.template.layout.margin.t == 28
     assert styled.layout.template.layout.xaxis.automargin
+
+
+def test_a_title_with_a_comma_is_quoted_in_a_list():
+    labels = ("bm25", "bm25_ranked", "bm25 k=5")
+    text = results.with_titles("arm", labels, f"selections of {', '.join(labels)}")
+    assert text == "selections of BM25, “BM25, by relevance”, “BM25, k = 5”"
