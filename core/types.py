@@ -320,6 +320,21 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the parts of a file or record: ``total`` in the source, ``shown`` in records,
+    and the number left out by reason."""
+
+    total: int
+    shown: int
+    reasons: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def unaccounted(self) -> int:
+        """Parts that are neither shown nor left out for a reason that is named."""
+        return self.total - self.shown - sum(number for _, number in self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A cohort's data-use tag (``midchart.toml``). What is not synthetic defaults to no and no."""
 
@@ -350,8 +365,10 @@ class Cohort:
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
     raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
     instruction id. Positions of gold come from :func:`core.text.evidence.locate`. ``labels``
-    are those of a cohort for forecasting, by task; looking one up may read them. ``patient``: the
-    patient of each record where it is not the record's id.
+    are those of a cohort for forecasting, by task; looking one up may read them. ``accounts``: by
+    (file or record, what: files, rows, resources, sections, …) what became of each part; those of
+    a record are there once it was read. ``patient``: the patient of each record where it is not
+    the record's id.
     """
 
     path: str
@@ -364,6 +381,9 @@ class Cohort:
     labels: Mapping[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
+    accounts: Mapping[tuple[str, str], Account] = field(
+        default_factory=dict[tuple[str, str], Account]
+    )
     patient: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def patient_of(self, instruction: Instruction) -> str:

@@ -63,6 +63,7 @@ class CohortLoader(ABC):
             manifest=read_manifest(root, default, log),
             skipped=log.skipped,
             warnings=log.warnings,
+            accounts=log.accounts,
             **parts,
         )
 

@@ -8,7 +8,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from core.errors import DataError, one_line
 from core.parsing import repeated
 from core.storage.files import replacing
-from core.types import Skip
+from core.types import Account, Skip
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -54,10 +54,12 @@ def data_error(error: OSError, name: str) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class LoadLog:
-    """What was skipped and what is doubtful, collected while one cohort is read."""
+    """What was skipped and what is doubtful, collected while one cohort is read, and what became
+    of each part of its files."""
 
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
+    accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
     _entered: set[str] = field(default_factory=set[str], repr=False)
 
     def skip(self, file: str, line: int | None, reason: str) -> None:
@@ -75,6 +77,23 @@ class LoadLog:
         if warning not in self._entered:
             self._entered.add(warning)
             self.warnings.append(warning)
+
+    def account(
+        self,
+        part: str,
+        what: str,
+        *,
+        total: int,
+        shown: int,
+        reasons: Mapping[str, int] | None = None,
+    ) -> None:
+        """Enter what became of the ``what`` (rows, sections, …) of a file or record ``part``.
+
+        ``total`` is counted in the source and not derived from the others, so that what is lost
+        shows as unaccounted. A part that is read again replaces what was entered for it.
+        """
+        stated = tuple((reason, number) for reason, number in (reasons or {}).items() if number)
+        self.accounts[part, what] = Account(total, shown, stated)
 
     @contextmanager
     def skipping(self, name: str) -> Generator[None]:
