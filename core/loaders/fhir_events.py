@@ -8,16 +8,16 @@ that can be read, give a reason in place of an entry.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from core.loaders.attachments import base64_text
 from core.loaders.files import parse_time
 from core.loaders.records import Entry, entry
+from core.text.markup import html_text
 
 Resource = Mapping[str, Any]
 Lookup = Callable[[str], str]
@@ -173,71 +173,16 @@ def _measured(resource: Resource) -> tuple[str, str]:
     return f"{text} ({flags})" if text and flags else text or flags, ""
 
 
-# Text of attachments.
-
-
-_BLOCKS = frozenset(
-    ("p", "div", "br", "li", "tr", "table", "ul", "ol", "section", "h1", "h2", "h3", "h4", "h5")
-)
-
-
-def html_text(markup: str) -> str:
-    """The text of an HTML fragment, one line a block; scripts and styles are left out."""
-    import lxml.etree
-    import lxml.html
-
-    try:
-        root = lxml.html.document_fromstring(markup)
-    except (lxml.etree.ParserError, ValueError):
-        return ""
-    parts: list[str] = []
-    for action, element in lxml.etree.iterwalk(root, events=("start", "end")):
-        if not isinstance(element.tag, str) or element.tag in ("script", "style", "head"):
-            parts.append((element.tail or "") if action == "end" else "")
-            continue
-        if action == "start":
-            inside = element.text or ""
-            parts.append(("\n" if element.tag in _BLOCKS else "") + inside)
-        else:
-            gap = "\n" if element.tag in _BLOCKS else " " if element.tag in ("td", "th") else ""
-            parts.append(gap + (element.tail or ""))
-    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
-    return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
-
-
 def attachment_text(attachment: Resource, binary: Attachment) -> tuple[str, str]:
     """Text of an Attachment, or "" and the reason why it has none that can be read."""
-    data, kind = attachment.get("data"), clean(attachment.get("contentType")).lower()
+    data, kind = attachment.get("data"), clean(attachment.get("contentType"))
     if not data and attachment.get("url"):
         stored = binary(clean(attachment["url"]))
         if stored is None:
             return "", "points to a file that is not among these"
         data = stored.get("data")
-        kind = kind or clean(stored.get("contentType")).lower()
-    if not isinstance(data, str) or not data.strip():
-        return "", "holds no data"
-    kind, _, parameters = kind.partition(";")
-    kind = kind.strip()
-    readable = kind in ("", "application/rtf", "application/xhtml+xml", "application/xml")
-    if not readable and not kind.startswith("text/"):
-        return "", f"is {kind}, which is not read — export it as text, HTML or RTF"
-    try:
-        raw = base64.b64decode(data, validate=False)
-    except (binascii.Error, ValueError):
-        return "", "is not base64"
-    charset = re.search(r"charset=[\"']?([\w-]+)", parameters)
-    try:
-        text = raw.decode(charset[1] if charset else "utf-8-sig")
-    except (LookupError, UnicodeDecodeError):
-        text = raw.decode("cp1252", "replace")
-    if kind.endswith("rtf"):
-        from striprtf.striprtf import rtf_to_text
-
-        text = rtf_to_text(text, errors="ignore")
-    elif kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:9].lower() == "<!doctype":
-        text = html_text(text)
-    text = text.replace("\r\n", "\n").replace("\x00", "")
-    return (text, "") if text.strip() else ("", "holds no text")
+        kind = kind or clean(stored.get("contentType"))
+    return base64_text(data if isinstance(data, str) else "", kind)
 
 
 # Resource types: most are a kind, the fields that date and name them, and the parts of their text.
