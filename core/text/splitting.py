@@ -228,8 +228,8 @@ _NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
 _LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
 _BOLD = re.compile(r"(?:\*\*|__)[^*_]{1,200}(?:\*\*|__)\s?:?\Z")
 _GAP = re.compile(r"\t|(?<=\S) {3,}(?=\S)|\S \| \S|\|[^|]*\|")
-_CELLS = re.compile(r"[^:;]{1,80}: [^;]+; [^:;]{1,80}: \S")
-"""``Header: cell; Header: cell``, a table row as :mod:`core.text.markup` writes it."""
+_NAMED_CELL = re.compile(r"(?![a-z])(?:[^:;.]|\.(?! )){1,60}: \S")
+_NAMED_WITHIN = re.compile(r"\. [A-Z][^:;.]{0,40}: ")
 _NARROW_GAP = re.compile(r"(?<=[^\s.!?:;,])  (?=\S)")
 _RESULT = re.compile(
     r"[A-Z][\w+/()%-]{0,20}(?: [\w+/()%-]{1,20}){0,3}(?:\s?[:=])? ?[<>≤≥~]? ?\d[\d.,/]{0,12}"
@@ -285,7 +285,7 @@ def _kind(body: str, goes_on: bool) -> _Kind:
         return _Kind.PROSE if goes_on else _Kind.RULE
     marker = _BULLET.match(body) or _NUMBER.match(body)
     inner = body[marker.end() :].lstrip() if marker else body
-    if _CELLS.match(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
+    if _is_named_row(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
         return _Kind.ROW
     if marker:
         return _Kind.ITEM
@@ -300,6 +300,17 @@ def _kind(body: str, goes_on: bool) -> _Kind:
     if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
         return _Kind.HEADING
     return _Kind.RESULT if _RESULT.match(body) else _Kind.PROSE
+
+
+def _is_named_row(body: str) -> bool:
+    """Whether a line is ``Header: cell; Header: cell``, a row as :mod:`core.text.markup` writes it.
+
+    A cell may hold semicolons, but most parts begin with a header, and no sentence within one does.
+    """
+    parts = body.split("; ")
+    named = sum(_NAMED_CELL.match(part) is not None for part in parts)
+    first = _NAMED_CELL.match(parts[0]) is not None
+    return first and 1 < named > len(parts) / 2 and not _NAMED_WITHIN.search(body)
 
 
 class _Widths:

@@ -171,8 +171,9 @@ def test_plain_notes_as_text_files(tmp_path: Path):
     events = [(e.text, e.time) for e in cohort.records["p2"].events]
     assert events == [("Call.", datetime(2020, 1, 5)), ("Visit.", datetime(2020, 3, 1, 12, 30))]
     assert [(s.file, s.line) for s in cohort.skipped] == [("p2/2021-01-05.txt", 1)]
-    (warning,) = cohort.warnings
-    assert warning.startswith("1 text files have no date — name them YYYY-MM-DD")
+    undated, foreign = cohort.warnings
+    assert undated.startswith("1 text files have no date — name them YYYY-MM-DD")
+    assert foreign.startswith("1 file is not part of the format and not read: README.txt")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no format"):
         open_cohort(tmp_path / "empty")
