@@ -81,7 +81,7 @@ def read_json(
     """
     remedy = remedy or "export it again"
     try:
-        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        text = data if isinstance(data, str) else data.decode().removeprefix("\ufeff")
         value = (_STRICT if unique else _WRITTEN if as_written else _PLAIN).decode(text)
     except UnicodeDecodeError:
         raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None

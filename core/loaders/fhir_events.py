@@ -180,7 +180,9 @@ _FORMS = {
     "ReferralRequest": _ORDER,
     "DiagnosticOrder": _ORDER,
     "DeviceRequest": _ORDER,
-    "NutritionOrder": replace(_ORDER, names=(), fallback="Nutrition order"),
+    "NutritionOrder": replace(
+        _ORDER, times=("dateTime",), names=(), fallback="Nutrition order"
+    ),
     "VisionPrescription": replace(
         _ORDER, times=("dateWritten", "created"), names=(), fallback="Vision prescription",
         opening="prescribed",
@@ -371,7 +373,7 @@ class ResourceReader:
         if form.attachments and kind != "DiagnosticReport":
             parts += self._attached(resource, form)
         parts += map(annotation, items(resource.get("note")))
-        parts = [part for part in parts if part]
+        parts = [part for part in parts if part and part != named]
         narrative = first_object(resource.get("text"))
         if narrative and (
             clean(narrative.get("status")) == "additional"
@@ -511,7 +513,8 @@ def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Ite
             ]
         text = shown(reached)
         if text:
-            yield f"{part.label} {text}" if part.label else text
+            flag = part.label if reached == [True] else ""
+            yield flag or f"{part.label} {text}".strip()
 
 
 def _others(resource: Resource, kind: str) -> Iterator[str]:
@@ -613,7 +616,7 @@ def _activities(resource: Resource) -> Iterator[str]:
         if status is Status.CURRENT:
             current += [text] if text else []
         elif text:
-            yield stated(words, text)
+            yield f"{words.upper()}: {text}"
     if current:
         yield f"activities {', '.join(current)}"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -36,8 +37,10 @@ _LARGEST_UNPACKED = 64 << 30
 _MARK = b'"resourceType"'
 _MODIFIER = b"modifierExtension"
 _BY_LINE = (".ndjson", ".jsonl")
+_SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
 SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
+_PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
 _OPEN_AT_ONCE = 32
 """Files that are open while a record is built."""
@@ -113,10 +116,12 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
     if not isinstance(entries, list):
         return [Member(None, bundle=inside)]
     history = document.get("type") == "history"
+    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, dict))
+    server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
     return [
         member
         for number, entry in enumerate(entries, 1)
-        for member in _of_entry(entry, number, inside, history)
+        for member in _of_entry(entry, number, inside, history, server)
     ]
 
 
@@ -124,15 +129,20 @@ def _is_bundle(document: Any) -> bool:
     return isinstance(document, dict) and document.get("resourceType") == "Bundle"
 
 
-def _of_entry(entry: Any, number: int, bundle: tuple[int, ...], history: bool) -> Iterator[Member]:
+def _of_entry(
+    entry: Any, number: int, bundle: tuple[int, ...], history: bool, server: str
+) -> Iterator[Member]:
     if not isinstance(entry, dict):
         yield Member(None, bundle=bundle)
         return
-    request = entry.get("request")
-    request = request if isinstance(request, dict) else {}
+    stated = entry.get("request")
+    request: dict[str, Any] = stated if isinstance(stated, dict) else {}
     resource, url = entry.get("resource"), clean(entry.get("fullUrl"))
     if clean(request.get("method")).upper() == "DELETE":
-        yield Member(resource, url, bundle, history, clean(request.get("url")) or url or "?")
+        deleted = url or clean(request.get("url")) or "?"
+        if server and "://" not in deleted:
+            deleted = f"{server}/{deleted}"
+        yield Member(resource, deleted if "://" in deleted else url, bundle, history, deleted)
     elif _is_bundle(resource):
         yield from members(resource, (*bundle, number))
     elif resource is not None or not (request or "response" in entry):
@@ -303,34 +313,33 @@ class ResourceFiles:
                 yield member, Place(number, position, 0, 0, position), extended
             self._documents.clear()
             return
-        for line, offset, length, content in self._lines(file):
-            if not content:
-                reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
-                reasons.add(file.name, line, reason)
-                continue
-            try:
-                document = read_json(
-                    content, file.name, line, "one resource a line", as_written=True
-                )
-            except DataError as error:
-                reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
-                continue
-            extended = _MODIFIER in content
-            if not (isinstance(document, list) or _is_bundle(document)):
-                yield Member(document), Place(number, line, offset, length, 0), extended
-                continue
-            for position, member in enumerate(members(document), 1):
-                yield member, Place(number, line, offset, length, position), extended
+        with self._content(file) as (opened, start, end):
+            for line, offset, length, content in _lines(opened, start, end):
+                if not content:
+                    reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
+                    reasons.add(file.name, line, reason)
+                    continue
+                try:
+                    document = read_json(content, file.name, line, _PER_LINE, as_written=True)
+                except DataError as error:
+                    reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
+                    continue
+                extended = _MODIFIER in content
+                if not (isinstance(document, list) or _is_bundle(document)):
+                    yield Member(document), Place(number, line, offset, length, 0), extended
+                    continue
+                for position, member in enumerate(members(document), 1):
+                    yield member, Place(number, line, offset, length, position), extended
 
-    def _lines(self, file: ResourceFile) -> Iterator[tuple[int, int, int, bytes]]:
-        """Line, offset, length and content of each line that is not blank; no content where it is
-        too long."""
+    @contextmanager
+    def _content(self, file: ResourceFile) -> Generator[tuple[BinaryIO, int, int]]:
+        """An NDJSON file's content, at its first byte, with that byte's offset and the end's."""
         if file.unpacked is None:
             with file.path.open("rb") as opened:
-                yield from _lines(opened, 0, file.state[0] + 1)
+                yield opened, 0, file.state[0] + 1
         elif self._copy is not None:
             self._copy.seek(file.unpacked[0])
-            yield from _lines(self._copy, *file.unpacked)
+            yield self._copy, *file.unpacked
 
     def reading(self) -> Reading:
         """Reads resources at their places."""

@@ -160,7 +160,7 @@ class ResourceIndex:
 
         ``extended``: whether its file has modifier extensions.
         """
-        resource, file = member.resource, self.files.files[place.file].name
+        resource, file = member[0], self.files.files[place[0]].name
         if member.deleted:
             self._delete(member, scope, place)
             if resource is None:
@@ -173,7 +173,7 @@ class ResourceIndex:
         kind: str = resource["resourceType"]
         id, url = clean(resource.get("id")), member.url
         base, key = self._key(kind, id, url, scope)
-        if kind in _REFERRED and key is not None:
+        if kind in _REFERRED and key is not None and not (kind in _DOCUMENTS and scope.loose):
             self._make_known(kind, id, url, key, resource, scope)
         if kind not in READ and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
@@ -308,7 +308,7 @@ class ResourceIndex:
         with self.files.reading() as read:
             before: Resource = read(self.place(earlier))
         if before == resource:
-            self._drop(slot, f"{kind} is there already — an exact duplicate")
+            self._drop(slot, f"{kind} is an exact duplicate of another one")
             return False
         order = _compare(before, resource, history)
         if order is None:
@@ -331,8 +331,7 @@ class ResourceIndex:
         if typed is None:
             return
         kind, id = typed[1], typed[2]
-        url = member.url or (member.deleted if "://" in member.deleted else "")
-        key = self._key(kind, id, url, scope)[1]
+        key = self._key(kind, id, member.url, scope)[1]
         if key is None:
             return
         known = self._known.setdefault(key[0], {})
@@ -415,7 +414,7 @@ class ResourceIndex:
         if order:
             self._drop(current.slot, "Patient is an older version of another one")
             return other
-        reason = "is there already — an exact duplicate" if before == after else (
+        reason = "is an exact duplicate of another one" if before == after else (
             "is stated again — the first statement is read" if order is None
             else "is an older version of another one"
         )  # fmt: skip
@@ -529,6 +528,8 @@ class ResourceIndex:
             in_records[self.files.files[self._slots[slot * _WIDTH]].name] += 1
         for file, total in self.totals.items():
             apart = total - in_records[file]
+            if not apart and file not in reasons:
+                continue
             self.log.account(file, "resources", total=apart, shown=0, reasons=reasons.get(file))
 
     def context(self, slot: int) -> tuple[Scope, str]:

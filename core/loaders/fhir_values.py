@@ -35,13 +35,11 @@ _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|
 _WORD_CODE = re.compile(r"[A-Za-z][A-Za-z -]*\Z")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CHOICE = re.compile(
-    r"(?<=[a-z])(?:CodeableConcept|Quantity|DateTime|String|Boolean|Integer|Reference)\Z"
+    r"(?<=[a-z])(?:CodeableConcept|Quantity|DateTime|String|Boolean|Integer|PositiveInt|Decimal|Reference)\Z"
 )
 _DEEPEST = 6
 """Levels of nested elements of one field that are put into words."""
-_NO_TEXT = frozenset(
-    ("id", "extension", "modifierExtension", "reference", "identifier", "type", "resourceType")
-)
+_NO_TEXT = frozenset(("id", "extension", "modifierExtension", "identifier", "resourceType"))
 """Parts of an element that name it or refer to others, and say nothing of the patient."""
 _PLAIN_PARTS = frozenset(("code", "summary", "detail", "description", "text", "item", "concept"))
 """Parts of an element whose text needs no name."""
@@ -187,6 +185,8 @@ def shown(value: Any, depth: int = 0) -> str:
         return timing(value)
     if "coding" in value or "display" in value or "concept" in value:
         return concept(value)[1]
+    if isinstance(value.get("reference"), str):
+        return ""
     if isinstance(value.get("text"), str):
         return annotation(value)
     plain = concept(value)[1] if "code" in value and not isinstance(value["code"], dict) else ""

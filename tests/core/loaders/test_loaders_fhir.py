@@ -202,7 +202,7 @@ def test_everything_is_read_or_named_with_its_place(tmp_path: Path) -> None:
     assert "billing" in warned
     assert "1 Spaceship resources" in warned
     assert "all.ndjson:5: Condition was entered in error" in warned
-    assert "all.ndjson:9: Procedure is there already — an exact duplicate" in warned
+    assert "all.ndjson:9: Procedure is an exact duplicate of another one" in warned
 
 
 def test_times_are_local_partial_dates_their_first_day_and_undated_entries_come_first() -> None:
