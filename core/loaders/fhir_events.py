@@ -570,7 +570,14 @@ def _statuses(resource: Resource) -> Iterator[str]:
 def _measured(resource: Resource) -> tuple[str, str]:
     """Text and unit of ``value[x]`` with interpretation and reference range, or why there is
     none; the unit is apart where it is a plain quantity."""
-    name = next((n for n in resource if n.startswith("value") and n != "value"), "")
+    name = next(
+        (
+            n
+            for n, v in resource.items()
+            if v is not None and n.startswith("value") and n != "value"
+        ),
+        "",
+    )
     value = resource.get(name)
     flags = [shown(resource.get("interpretation"))] if resource.get("interpretation") else []
     for limits in objects(resource.get("referenceRange")):
