@@ -117,7 +117,7 @@ def test_numbers_keep_their_digits_and_every_file_is_read_or_named(tmp_path: Pat
                      "bad.json.gz": b"no gzip"})  # fmt: skip
     cohort = Fhir().load(str(tmp_path))
     assert texts(cohort) == ["K: 1.10 g", "Na: 7", "Cl: 7"]
-    assert balance(cohort, "files")[:2] == (6, 3)
+    assert balance(cohort, "files")[:2] == (6, 5)
     assert "d.xml:None: is FHIR in XML, which is not read — export it as JSON" in named(cohort)
 
 
