@@ -77,7 +77,9 @@ class Sentence:
     """The unit of selection: an event or a piece of one.
 
     ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
-    ``text`` is exactly what is scored; ``tokens`` its length by :func:`core.text.count_tokens`.
+    ``text`` is what is shown, exported and counted; ``tokens`` its length by
+    :func:`core.text.count_tokens`. ``title`` is what it is searched with besides its text: the
+    title of its note, the heading and the table header above it ("": nothing).
     """
 
     id: str
@@ -86,6 +88,12 @@ class Sentence:
     kind: str
     text: str
     tokens: int
+    title: str = ""
+
+    @property
+    def scored_text(self) -> str:
+        """What arms score: the title on a line before the text."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +194,8 @@ class Selection:
     """The sentences an arm kept, in the order in which a reader sees them.
 
     ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm
-    wanted them; ``trace`` gives details (order, candidates, side cut). ``lines``: what the reader
+    wanted them; ``unmatched`` counts the arm's own picks among ``kept`` that it has no reason to
+    keep; ``trace`` gives details (order, candidates, side cut). ``lines``: what the reader
     sees instead of the sentences, where the arm writes its own context (compressed, summarised),
     each with the id of a sentence it represents; ``tokens`` is then theirs. ``window``:
     most tokens of a prompt and its answer, as the reader counts them, where the arm allows fewer
@@ -202,6 +211,7 @@ class Selection:
     trace: tuple[tuple[str, str], ...] = ()
     lines: tuple[ContextLine, ...] | None = None
     window: int = 0
+    unmatched: int = 0
 
 
 @dataclass(frozen=True, slots=True)

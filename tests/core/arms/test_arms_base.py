@@ -115,7 +115,8 @@ def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest()
     assert selected_texts(6) == ["e0", "e4"]
     assert selected_texts(4) == ["e0", "e3"], "the share of 2 tokens holds e3, not e4"
     assert selected_texts(3) == ["e0"], "a share of 1 token holds nothing"
-    greedy = ask("bm25", record, protocol=half, k=5, recency=3, tokens=12)
+    all_kept = replace(half, unmatched="kept", ties="earliest")
+    greedy = ask("bm25", record, protocol=all_kept, k=5, recency=3, tokens=12)
     assert [(k.sentence.id, k.kept_by) for k in greedy.kept] == [
         ("e0", "arm"), ("e1", "arm"), ("e2", "arm"), ("e3", "both"), ("e4", "both"),
     ]  # fmt: skip

@@ -147,7 +147,7 @@ def test_every_arm_satisfies_the_laws_of_a_selection(name, data):
         assert name == "oracle"  # no evidence to show: said, not filled up
         return
 
-    known = {s.id: s for s in sentences(record, protocol)}
+    known = {s.id: s for s in sentences(record, arm.protocol)}
     position = {id: i for i, id in enumerate(known)}
     lines = selection.kept
     assert all(known[k.sentence.id] == k.sentence for k in lines), "sources exist"
