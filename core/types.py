@@ -194,8 +194,7 @@ class Selection:
     """The sentences an arm kept, in the order in which a reader sees them.
 
     ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm
-    wanted them; ``unmatched`` counts the arm's own picks among ``kept`` that it has no reason to
-    keep; ``trace`` gives details (order, candidates, side cut). ``lines``: what the reader
+    wanted them; ``trace`` gives details (order, candidates, side cut). ``lines``: what the reader
     sees instead of the sentences, where the arm writes its own context (compressed, summarised),
     each with the id of a sentence it represents; ``tokens`` is then theirs. ``window``:
     most tokens of a prompt and its answer, as the reader counts them, where the arm allows fewer
@@ -211,7 +210,6 @@ class Selection:
     trace: tuple[tuple[str, str], ...] = ()
     lines: tuple[ContextLine, ...] | None = None
     window: int = 0
-    unmatched: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,27 +242,30 @@ class ScoredArm(ABC):
     def best(self, pool: Candidates, instruction: Instruction, scores: Scores, k: int) -> Positions:
         """Indices of the ``k`` highest of ``scores`` [n] that may be kept, best first; one of −∞
         never is."""
-        eligible = self.eligible(pool, instruction, scores)
-        return eligible[top_k(scores[eligible], k, self.draw(pool, instruction, eligible))]
-
-    def eligible(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Positions:
-        """Indices of the candidates that may be kept, by ``scores`` [n] and the protocol."""
-        scored = scores > -np.inf
         if self.protocol.unmatched == "dropped":
-            scored &= self.reasons(pool, instruction)
-        return np.flatnonzero(scored)
+            reasons = self.reasons(pool, instruction)
+            scores, k = np.where(reasons, scores, -np.inf), min(k, int(np.count_nonzero(reasons)))
+        best = top_k(scores, k, self.draw(pool, instruction))
+        return best[scores[best] > -np.inf]
 
-    def draw(
-        self, pool: Candidates, instruction: Instruction, eligible: Positions
-    ) -> Callable[[], Scores] | None:
-        """What draws a number for each of the candidates ``eligible`` [m], float64 [m], by which
-        their ties are ordered; None where the earliest comes first."""
+    def draw(self, pool: Candidates, instruction: Instruction) -> Callable[[], Scores] | None:
+        """What draws a number for each candidate, float64 [n], by which ties are ordered; None
+        where the earliest comes first."""
         if self.protocol.ties == "earliest":
             return None
-        # For every candidate and without the protocol's other fields: the same units are drawn in
-        # the same order by every arm, and under every choice that leaves them as they are.
+        # Without the protocol's other fields: the same units are drawn in the same order by every
+        # arm, and under every choice that leaves them as they are.
         parts = ("ties", str(self.protocol.seed), pool.key[0], instruction.question)
-        return lambda: generator(*parts).random(len(pool.sentences))[eligible]
+        return lambda: generator(*parts).random(len(pool.sentences))
+
+    def unmatched(self, record: Record, instruction: Instruction, selection: Selection) -> int:
+        """Number of the arm's own picks in a selection that it has no reason to keep."""
+        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
+        if not pool.sentences:
+            return 0
+        without = np.flatnonzero(~self.reasons(pool, instruction)).tolist()
+        picks = {k.sentence.id for k in selection.kept if k.score is not None}
+        return sum(pool.sentences[i].id in picks for i in without)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         """Additional facts on the selection, from its ``scores``, best first."""
@@ -308,13 +311,9 @@ class ScoredArm(ABC):
         trace = [("candidates", str(len(pool.sentences)))]
         if everything.withheld:
             trace.append(("after the cutoff", str(everything.withheld)))
-        unmatched = 0
-        if pool.sentences:
-            reasons = self.reasons(pool, instruction)
-            matched = dict(zip(picks, reasons[ranked].tolist(), strict=True))
-            unmatched = sum(not matched[p] for p in best)
-            available = int(np.count_nonzero(reasons))
-            if self.protocol.unmatched == "dropped" and available < min(budget.k, len(reasons)):
+        if self.protocol.unmatched == "dropped" and len(picks) < min(budget.k, len(pool.sentences)):
+            available = int(np.count_nonzero(self.reasons(pool, instruction)))
+            if available < budget.k:
                 trace.append(("kept of k", f"{available} of {budget.k}"))
         trace.extend(self.trace(pool, instruction, scores))
         return Selection(
@@ -325,7 +324,6 @@ class ScoredArm(ABC):
             sum(everything.sentences[p].tokens for p in shown),
             len(wanted) - len(shown),
             tuple(trace),
-            unmatched=unmatched,
         )
 
     def _buffer(self, everything: Candidates, budget: Budget) -> list[int]:

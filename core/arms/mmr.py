@@ -67,8 +67,10 @@ class MMR(SemanticArm):
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         vectors = self.vectors(pool)
         relevance = self.relevance(vectors, instruction.question)
-        eligible = self.eligible(pool, instruction, np.zeros(len(pool.sentences)))
-        chosen = SentenceVectors(vectors.rows, vectors.row_of[eligible])
-        draw = self.draw(pool, instruction, eligible)
-        picks, values = greedy(relevance, chosen, k, draw=draw)
-        return eligible[picks], values
+        draw = self.draw(pool, instruction)
+        if self.protocol.unmatched == "kept":
+            return greedy(relevance, vectors, k, draw=draw)
+        near = np.flatnonzero(self.reasons(pool, instruction))
+        chosen = SentenceVectors(vectors.rows, vectors.row_of[near])
+        picks, values = greedy(relevance, chosen, k, draw=draw and (lambda: draw()[near]))
+        return near[picks], values

@@ -93,9 +93,10 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     question by question, ``picked_chance`` with as many as the arm's own picks
     (:mod:`core.runs.evidence`); null for semantic hits. ``unmatched`` is the mean number of units
     of a question that the arm kept without a reason (no word shared with the question, no
-    similarity above 0); null in runs of earlier versions. ``evidence_share`` is the share of the
-    evidence's characters that the context holds, the mean over the counted questions whose
-    evidence is located: of the selection, and under "in prompt" of the prompt.
+    similarity above 0); null for an arm that scores no units and in runs of earlier versions.
+    ``evidence_share`` is the share of the evidence's characters that the context holds, the mean
+    over the counted questions whose evidence is located: of the selection, and under "in prompt" of
+    the prompt.
 
     Evidence "in prompt" is that of the ``reader``'s prompt after all cuts (without a reader, within
     the protocol's own limits); ``prompts_cut`` counts prompts that lost anything,

@@ -183,7 +183,6 @@ class Question:
             "buffer_tokens": buffer,
             "kept": len(is_pick),
             "picked": sum(is_pick),
-            "unmatched": selection.unmatched,
             "lexical_kept": sum(hit) if answer else None,
             "lexical_picked": sum(map(and_, hit, is_pick)) if answer else None,
             "evidence_kept": None if held is None else len(held),

@@ -247,8 +247,11 @@ def cut_event(
 
 def _title(name: str, text: str, *lines: tuple[int, int] | None) -> str:
     """A note's name and the lines of it above a sentence, each once, without their layout."""
-    above = ("; ".join(cells(text[slice(*line)])).strip("#*_: ") for line in lines if line)
-    return " · ".join({part.lower(): part for part in (name, *above) if part}.values())
+    above = ["; ".join(cells(text[slice(*line)])).strip("#*_: ") for line in lines if line]
+    parts: dict[str, str] = {}
+    for part in filter(None, (name, *above)):
+        parts.setdefault(part.lower(), part)
+    return " · ".join(parts.values())
 
 
 _recent: LRU[tuple[Sentence, ...]] = LRU(32)

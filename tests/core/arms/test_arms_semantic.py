@@ -92,3 +92,6 @@ def test_mmr_selection_equals_the_reference(seed, n, k):
     picks, values = greedy(relevance, SentenceVectors(rows, row_of), k)
     assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k)
     assert len(values) == min(k, n)
+    drawn = rng.random(n)
+    picks, _ = greedy(relevance, SentenceVectors(rows, row_of), k, draw=lambda: drawn)
+    assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k, drawn=drawn)
