@@ -77,7 +77,9 @@ class Sentence:
     """The unit of selection: an event or a piece of one.
 
     ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
-    ``text`` is exactly what is scored; ``tokens`` its length by :func:`core.text.count_tokens`.
+    ``text`` is what is shown, exported and counted; ``tokens`` its length by
+    :func:`core.text.count_tokens`. ``title`` is what it is searched with besides its text: the
+    title of its note, the heading and the table header above it ("": nothing).
     """
 
     id: str
@@ -86,6 +88,12 @@ class Sentence:
     kind: str
     text: str
     tokens: int
+    title: str = ""
+
+    @property
+    def scored_text(self) -> str:
+        """What arms score: the title on a line before the text."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
