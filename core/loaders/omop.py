@@ -22,13 +22,7 @@ import duckdb
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import (
-    MOST_CSV_COLUMNS,
-    LoadLog,
-    check_columns,
-    checked_tables,
-    parse_time,
-)
+from core.loaders.files import LoadLog, checked_tables, parse_time
 from core.loaders.records import (
     Entry,
     LazyRecords,
@@ -39,6 +33,7 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
+from core.loaders.tables import MOST_CSV_COLUMNS, check_columns
 from core.sequences.build import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
 from core.storage.rows import literal

@@ -16,7 +16,7 @@ from pathlib import Path
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, Row, parse_time, read_table, read_text, shown
+from core.loaders.files import LoadLog, parse_time, read_text, shown
 from core.loaders.records import (
     LazyRecords,
     PatientEntries,
@@ -25,6 +25,7 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
+from core.loaders.tables import Row, read_table
 from core.parsing import read_json
 
 NEEDED = ("patient_id", "text")

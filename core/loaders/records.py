@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from core.errors import DataError, UnknownName
-from core.loaders.files import LoadLog, Row, read_table
+from core.loaders.files import LoadLog
+from core.loaders.tables import Row, read_table
 from core.storage.lru import LRU
 from core.text import event_text
 from core.text.evidence import place_of

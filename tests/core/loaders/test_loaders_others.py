@@ -179,7 +179,7 @@ def test_plain_notes_as_text_files(tmp_path: Path):
 
 
 def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
-    (tmp_path / "a.csv").write_text("PatientID,time,text\nP1,2020-01-01,A\n")
+    (tmp_path / "a.csv").write_text("Ward,time,text\nP1,2020-01-01,A\n")
     (tmp_path / "b.jsonl").write_text('{"patient_id": "P2",\n{"patient_id": "P2", "text": "B"}\n')
     late = json.dumps({"text": "word " * 20_000, "patient_id": "P3"})
     (tmp_path / "c.NDJSON").write_text(late)
