@@ -121,6 +121,7 @@ class RecordLoader(CohortLoader):
         patients, questions = PatientEntries(log), Questions()
         for file in self.files(place):
             name = shown(file, root)
+            log.opened.add(file)
             with log.skipping(name):
                 self.read_file(file, name, patients, questions)
         records = patients.records(self.by_time)
@@ -134,7 +135,9 @@ class RecordLoader(CohortLoader):
     def load(self, path: str) -> Cohort:
         """Open the cohort; raises DataError where no record can be read."""
         place, log = Path(path), LoadLog()
-        records, questions = self.read(place, self.root(place), log)
+        root = self.root(place)
+        records, questions = self.read(place, root, log)
+        _account_files(place, root, self.title, log)
         return self._cohort(
             place,
             log,
@@ -143,6 +146,36 @@ class RecordLoader(CohortLoader):
             gold=LazyGold(questions.gold, records, log, located=questions.located),
             responses=questions.responses,
         )
+
+
+def _account_files(place: Path, root: Path, title: str, log: LoadLog) -> None:
+    """Enter every file at ``place`` as opened or not, and name those that were not."""
+    files = [place] if place.is_file() else [f for f in place.rglob("*") if f.is_file()]
+    files = sorted(f for f in files if not _is_administrative(f.relative_to(place)))
+    foreign = [shown(file, root) for file in files if file not in log.opened]
+    if foreign:
+        more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
+        log.warn(
+            f"{len(foreign):,} {'files are' if len(foreign) > 1 else 'file is'} not part of the "
+            f"format and not read: {', '.join(foreign[:_MOST_NAMED])}{more} — the format is {title}"
+        )
+    log.account(
+        shown(place, root) or place.name,
+        "files",
+        total=len(files),
+        shown=sum(file in log.opened for file in files),
+        reasons={"is not part of the format": len(foreign)},
+    )
+
+
+_MOST_NAMED = 20
+"""Files that one warning names."""
+
+
+def _is_administrative(file: Path) -> bool:
+    """Whether a file is hidden, or one of Midchart's own (the data-use tag, people's questions)."""
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in file.parts)
+    return hidden or file.name.startswith("midchart.")
 
 
 class EventLoader(CohortLoader):

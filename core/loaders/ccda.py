@@ -1,112 +1,268 @@
-"""C-CDA documents as text: each section's narrative is a note of the patient.
+"""C-CDA documents as text: each section is a note of the patient.
 
-The patient is the record target's id, the time the document's ``effectiveTime`` (local clock
-time). Coded entries are not read: the narrative says what a person may rely on (HL7 CDA R2, 4.3.5).
+The patient is the record target's id, root and extension; the time is the document's
+``effectiveTime`` (local clock time). A section's narrative says what a person may rely on (HL7 CDA
+R2, 4.3.5), so its coded entries are read only where it has none. A document that another one
+replaces is left out. A body that is no text leaves a dated note that says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
 from core.loaders import LOADERS
+from core.loaders.attachments import base64_text, plain_text
 from core.loaders.base import RecordLoader
-from core.loaders.files import read_xml
-from core.loaders.records import Entry, PatientEntries, Questions, entry
+from core.loaders.ccda_entries import (
+    code_text,
+    date_of,
+    each,
+    entry_lines,
+    inside,
+    joined,
+    parse_ts,
+    tag_of,
+)
+from core.loaders.files import LoadLog, read_xml, shown
+from core.loaders.identity import Key, People, Person, record_names
+from core.loaders.records import (
+    Entry,
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    entry,
+    read_question_tables,
+    tables_in,
+)
+from core.text.markup import SHOWN, deletions, markup_text
 
-_LINES = frozenset(("paragraph", "item", "tr", "caption", "br", "list", "table", "title"))
-_CELLS = frozenset(("td", "th"))
-
-
-def _tag(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _inside(element: Element, *tags: str) -> Element | None:
-    """The first element down a path of local names."""
-    for tag in tags:
-        match = next((child for child in element if _tag(child) == tag), None)
-        if match is None:
-            return None
-        element = match
-    return element
-
-
-def _moment(element: Element | None) -> datetime | None:
-    value = "" if element is None else element.get("value", "")
-    match = re.match(r"\d{8}(?:\d{4}(?:\d{2})?)?", value)
-    try:
-        return datetime.strptime(match[0].ljust(14, "0"), "%Y%m%d%H%M%S") if match else None
-    except ValueError:
-        return None
-
-
-def narrative(element: Element) -> str:
-    """The text of a section, one line a paragraph, list item or table row."""
-    parts: list[str] = []
-
-    def walk(node: Element) -> None:
-        parts.append("\n" if _tag(node) in _LINES else " " if _tag(node) in _CELLS else "")
-        parts.append(node.text or "")
-        for child in node:
-            walk(child)
-            parts.append(child.tail or "")
-        parts.append("\n" if _tag(node) in _LINES else "")
-
-    walk(element)
-    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
-    return "\n".join(line for line in lines if line)
+_ROOT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
+_SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
+_NO_INFORMATION = {
+    "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
+    "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
+    "OTH": "other", "NP": "not present", "NINF": "no information",
+}  # fmt: skip
 
 
-def _document(path: Path, name: str) -> tuple[str, list[Entry], dict[str, str]]:
-    """Patient id, notes and facts of a document; raises DataError."""
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document: whose it is, which version of what, and its notes."""
+
+    name: str
+    key: Key
+    person: Person
+    facts: dict[str, str]
+    notes: Sequence[Entry]
+    ids: frozenset[Key]
+    replaces: frozenset[Key]
+    series: Key | None
+    version: int
+    exact: bool
+    """Whether its time names the day."""
+    counts: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    totals: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def _id(element: Element) -> Key:
+    return element.get("root", "").strip(), " ".join(element.get("extension", "").split())
+
+
+def _ids(element: Element | None, tag: str = "id") -> list[Key]:
+    """The ids of an element that name something."""
+    stated = (_id(one) for one in each(element, tag) if not one.get("nullFlavor"))
+    return [one for one in stated if any(one)]
+
+
+def _patient_key(role: Element | None, name: str) -> Key:
+    """Root and number of the patient; a social security number only where there is no other id.
+
+    A root without an extension is itself the number; without any id the file is the patient.
+    """
+    ids = _ids(role)
+    chosen = next((one for one in ids if one[0] != _SOCIAL_SECURITY), ids[0] if ids else None)
+    if chosen is None:
+        return name, PurePosixPath(name).stem
+    root, extension = chosen
+    return (root, extension) if extension else ("", root)
+
+
+def _person(patient: Element | None) -> Person:
+    names = list(each(patient, "name"))
+    legal = next((one for one in names if one.get("use") == "L"), names[0] if names else None)
+    family = " ".join(map(joined, each(legal, "family"))) or joined(legal)
+    born = inside(patient, "birthTime")
+    sex = inside(patient, "administrativeGenderCode")
+    return Person(
+        family,
+        date_of(born),
+        "" if sex is None else sex.get("code", "") or sex.get("displayName", ""),
+    )
+
+
+def _facts(patient: Element | None, person: Person) -> dict[str, str]:
+    facts = {
+        "birthdate": person.born,
+        "gender": code_text(inside(patient, "administrativeGenderCode")),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _document_time(root: Element) -> tuple[datetime | None, str]:
+    """The document's time and date as written; where it has none, the end of what it documents."""
+    stamp = inside(root, "effectiveTime")
+    service = inside(root, "documentationOf", "serviceEvent", "effectiveTime")
+    stated = (
+        *(
+            element.get("value", "")
+            for element in (stamp, inside(stamp, "low"))
+            if element is not None
+        ),
+        *(
+            e.get("value", "")
+            for e in (inside(service, "high"), inside(service, "low"))
+            if e is not None
+        ),
+    )
+    return next((parsed for one in stated if (parsed := parse_ts(one))[0]), (None, ""))
+
+
+def _read_document(path: Path, name: str) -> _Document:
+    """A document; raises DataError where the file cannot be read."""
     root = read_xml(path, name)
-    role = _inside(root, "recordTarget", "patientRole")
-    stated = None if role is None else _inside(role, "id")
-    id = "" if stated is None else stated.get("extension") or stated.get("root") or ""
-    patient = None if role is None else _inside(role, "patient")
-    gender = None if patient is None else _inside(patient, "administrativeGenderCode")
-    born = None if patient is None else _moment(_inside(patient, "birthTime"))
-    facts = {"birthdate": born.date().isoformat() if born else ""}
-    if gender is not None:
-        facts["gender"] = gender.get("displayName") or gender.get("code") or ""
-    time = _moment(_inside(root, "effectiveTime"))
-    author = _inside(root, "author", "assignedAuthor", "assignedPerson", "name")
-    author_name = "" if author is None else " ".join(" ".join(author.itertext()).split())
-    body = _inside(root, "component", "structuredBody")
-    raw: list[Entry] = [
-        entry(
-            time,
-            "note",
-            code=code,
-            name=title,
-            text=text,
-            note_id=f"{path.stem}-{number}",
-            visit_id=path.stem,
-            author=author_name,
+    role = inside(root, "recordTarget", "patientRole")
+    patient = inside(role, "patient")
+    person = _person(patient)
+    time, date = _document_time(root)
+    author = joined(inside(root, "author", "assignedAuthor", "assignedPerson", "name"))
+    stem = PurePosixPath(name).with_suffix("").as_posix()
+    counts = {"sections": Counter[str](), "rows": Counter[str](), "passages": Counter[str]()}
+    totals: Counter[str] = Counter()
+    structured = inside(root, "component", "structuredBody")
+    body = inside(root, "component", "nonXMLBody", "text")
+    if structured is not None:
+        written = list(_sections(structured, "", counts))
+        totals["sections"] = sum(tag_of(one) == "section" for one in structured.iter())
+        totals["rows"] = sum(
+            tag_of(row) == "tr"
+            for section in structured.iter()
+            if tag_of(section) == "section"
+            for text in each(section, "text")
+            for row in text.iter()
         )
-        for number, (code, title, text) in enumerate(_sections(body), 1)
-    ]
-    return id or path.stem, raw, {name: value for name, value in facts.items() if value}
+    elif body is not None:
+        title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
+        written = [(_code(inside(root, "code")), title, _body_text(body))]
+    else:
+        written = []
+    number = inside(root, "versionNumber")
+    version = "" if number is None else number.get("value", "")
+    related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]
+    replaced = [key for one in related for key in _ids(inside(one, "parentDocument"))]
+    series = next(iter(_ids(root, "setId")), None)
+    return _Document(
+        name,
+        _patient_key(role, name),
+        person,
+        _facts(patient, person),
+        [
+            entry(
+                time,
+                "note",
+                code=code,
+                name=title,
+                text=text,
+                note_id=f"{stem}-{at}",
+                visit_id=stem,
+                author=author,
+            )
+            for at, (code, title, text) in enumerate(written, 1)
+        ],
+        frozenset(_ids(root)),
+        frozenset(replaced),
+        series,
+        int(version) if version.isdecimal() and len(version) < 10 else 0,
+        len(date) == 10 or not date,
+        counts,
+        dict(totals),
+    )
 
 
-def _sections(body: Element | None, depth: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Code, title and narrative of each section that has one, sub-sections after their section."""
-    for component in body if body is not None else ():
-        section = _inside(component, "section") if _tag(component) == "component" else None
+def _code(element: Element | None) -> str:
+    code = "" if element is None else element.get("code", "")
+    return f"LOINC/{code}" if code else ""
+
+
+def _body_text(body: Element) -> str:
+    """Text of a body without sections, or what kind of file it is and that it was not read."""
+    kind = body.get("mediaType", "text/plain")
+    link = inside(body, "reference")
+    if link is not None:
+        return "not read: the document points to a file outside of it"
+    content = "".join(body.itertext())
+    if body.get("representation") == "B64":
+        text, problem = base64_text(content, kind)
+    else:
+        text, problem = plain_text(content.strip(), kind)
+    return text or f"not read: the document's body {problem.partition(' — ')[0]}"
+
+
+def _sections(
+    body: Element, parent: str, counts: dict[str, Counter[str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Code, title and text of each section with content, sub-sections after their section."""
+    for component in each(body, "component"):
+        section = inside(component, "section")
         if section is None:
             continue
-        code, title = _inside(section, "code"), _inside(section, "title")
-        text = _inside(section, "text")
-        written = "" if text is None else narrative(text)
+        code, heading = inside(section, "code"), inside(section, "title")
+        title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
+        title = title or code_text(code) or parent or "Section"
+        text = inside(section, "text")
+        written = "" if text is None else markup_text(text, counts["rows"])
+        if text is not None:
+            counts["passages"]["was deleted"] += deletions(text)
+        if not written:
+            written = "\n".join(entry_lines(section, counts.setdefault("entries", Counter())))
+        if not written and section.get("nullFlavor"):
+            written = _NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")
+        inner = list(_sections(section, title, counts))
         if written:
-            loinc = "" if code is None else f"LOINC/{code.get('code', '')}"
-            yield loinc, "Section" if title is None else narrative(title), written
-        if depth < 10:
-            yield from _sections(section, depth + 1)
+            counts["sections"][SHOWN] += 1
+            yield _code(code), title, written
+        else:
+            reason = (
+                "holds only sections" if inner else "has neither text nor entries that say anything"
+            )
+            counts["sections"][reason] += 1
+        yield from inner
+
+
+def _replaced(documents: Sequence[_Document]) -> dict[str, str]:
+    """Name of each document that is out of date → the name of the newer one of the patient."""
+    by_id: dict[tuple[Key, Key], list[_Document]] = {}
+    newest: dict[tuple[Key, Key], _Document] = {}
+    for one in documents:
+        for id in one.ids:
+            by_id.setdefault((one.key, id), []).append(one)
+        if one.series is not None:
+            held = newest.setdefault((one.key, one.series), one)
+            if one.version > held.version:
+                newest[one.key, one.series] = one
+    replaced: dict[str, str] = {}
+    for one in documents:
+        for id in one.replaces - one.ids:
+            replaced |= {old.name: one.name for old in by_id.get((one.key, id), ())}
+        current = one if one.series is None else newest[one.key, one.series]
+        if current.version > one.version:
+            replaced[one.name] = current.name
+    return replaced
 
 
 @LOADERS.register("ccda")
@@ -116,16 +272,86 @@ class Ccda(RecordLoader):
     name = "ccda"
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
-    suffix, marks, sniffed = ".xml", (b"<ClinicalDocument",), 1 << 14
-    unit, question_tables = "document", True
+    suffixes = (".xml", ".ccd", ".ccda", ".cda")
+    unit = "document"
 
-    def read_file(
-        self, file: Path, name: str, patients: PatientEntries, questions: Questions
-    ) -> None:
-        """A document's sections."""
-        id, notes, facts = _document(file, name)
-        if not notes:
-            patients.log.skip(name, None, "has no section with text — export it with text")
-        for note in notes:
-            patients.add(id, name, note)
-        patients.facts[id] = patients.facts.get(id, {}) | facts
+    def accepts(self, path: str) -> bool:
+        """A C-CDA document, or a folder with one, also in its sub-folders."""
+        return any(self.has_marks(file) for file in self._candidates(Path(path)))
+
+    def files(self, place: Path) -> list[Path]:
+        """The documents at ``place``, those of sub-folders included."""
+        return [file for file in self._candidates(place) if self.has_marks(file)]
+
+    def _candidates(self, place: Path) -> list[Path]:
+        inside = [place] if place.is_file() else sorted(place.rglob("*"))
+        return [file for file in inside if file.suffix.lower() in self.suffixes and file.is_file()]
+
+    def has_marks(self, path: Path) -> bool:
+        """Whether the root element at the head of a file is a clinical document."""
+        with path.open("rb") as opened:
+            head = opened.read(1 << 16)
+        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            head = head.decode("utf-16", "replace").encode()
+        return _ROOT.search(head) is not None
+
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+        """Records of the documents' patients, and the questions of tables in the folder."""
+        documents: list[_Document] = []
+        for file in self.files(place):
+            log.opened.add(file)
+            with log.skipping(shown(file, root)):
+                documents.append(_read_document(file, shown(file, root)))
+        people, out_of_date = People(log), _replaced(documents)
+        names = record_names(one.key for one in documents)
+        patients = PatientEntries(log)
+        for one in documents:
+            reason = ""
+            if not people.same(one.key, one.person, one.name):
+                reason = "is about another person under the same number"
+            elif one.name in out_of_date:
+                reason = "was replaced by a newer version"
+                log.skip(one.name, None, f"{reason}, {out_of_date[one.name]}")
+            elif not one.notes:
+                reason = "has no section with text"
+                log.skip(one.name, None, f"{reason} — export it with text")
+            _account(one, reason, log)
+            if not reason:
+                patients.add(names[one.key], one.name, *one.notes)
+                patients.name(names[one.key], one.key[1], one.name)
+                held = patients.facts.get(names[one.key], {})
+                patients.facts[names[one.key]] = held | one.facts
+        _warn_of_dates(documents, log)
+        people.name_shared(names)
+        records = patients.records()
+        if not records:
+            raise log.nothing_read(place.name, "holds no document that can be read")
+        return records, read_question_tables(tables_in(place), records, log)
+
+
+def _account(one: _Document, reason: str, log: LoadLog) -> None:
+    """Enter what became of a document and its parts; ``reason``: why all of it is left out."""
+    log.account(
+        one.name, "documents", total=1, shown=not reason, reasons={reason: 1} if reason else {}
+    )
+    for what, counted in one.counts.items():
+        total = one.totals.get(what, sum(counted.values()))
+        if reason:
+            log.account(
+                one.name, what, total=total, shown=0, reasons={f"its document {reason}": total}
+            )
+        elif total:
+            others = {why: number for why, number in counted.items() if why != SHOWN}
+            log.account(one.name, what, total=total, shown=counted[SHOWN], reasons=others)
+
+
+def _warn_of_dates(documents: Sequence[_Document], log: LoadLog) -> None:
+    rough = [one.name for one in documents if not one.exact]
+    undated = [one.name for one in documents if one.notes and one.notes[0][0] is None]
+    if rough:
+        log.warn(
+            f"{rough[0]}: {len(rough):,} documents name only the month or year of their date — "
+            "they are at its first day"
+        )
+    if undated:
+        log.warn(f"{undated[0]}: {len(undated):,} documents have no date — they come first")

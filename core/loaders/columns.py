@@ -281,8 +281,8 @@ def decide_times(
     """How to read each column of times of one table; what is not ISO 8601 is stated in ``log``.
 
     A column whose dates prove no order takes that of the other columns of the table, if they agree;
-    else those of its dates that may be either are undated. ``settings``: "table.column" → its setting
-    in ``midchart.toml``.
+    else those of its dates that may be either are undated. ``settings``: "table.column" → its
+    setting in ``midchart.toml``.
     """
     evidence = {column: _evidence(values) for column, values in columns.items()}
     orders: dict[str, str] = {}

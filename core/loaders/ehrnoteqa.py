@@ -104,6 +104,7 @@ class EhrNoteQa(RecordLoader):
         asked: list[tuple[str, int, _Question]] = []
         for file in self.files(place):
             name = shown(file, root)
+            log.opened.add(file)
             with log.skipping(name):
                 for number, line in enumerate(read_text(file, name).split("\n"), 1):
                     if not line.strip():

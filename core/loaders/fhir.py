@@ -343,6 +343,7 @@ class Fhir(RecordLoader):
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All resources indexed by patient."""
         files = self.files(place)
+        log.opened.update(_json_files(place))
         index = index_resources(files, root, log, ResourceIndex())
         owned = _by_patient(index, log)
         for skip in index.reasons.skips():

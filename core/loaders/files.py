@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import re
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
+_XML_ENCODING = re.compile(rb"""\s*<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _DEEPEST_XML = 200
 """Levels of elements that an XML document may have."""
 
@@ -56,6 +58,8 @@ class LoadLog:
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
+    opened: set[Path] = field(default_factory=set[Path])
+    """Files that the loader takes for its own, whether or not they could be read."""
     _entered: set[str] = field(default_factory=set[str], repr=False)
 
     def skip(self, file: str, line: int | None, reason: str) -> None:
@@ -195,6 +199,25 @@ def read_text(path: Path, name: str) -> str:
         raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None
 
 
+def _xml_text(path: Path, name: str) -> str:
+    """An XML file's text by its byte-order mark or the encoding that it declares, else UTF-8."""
+    data = read_unchanged(path, name, path.read_bytes)
+    stated = _XML_ENCODING.match(data[:400])
+    encoding = stated[1].decode() if stated else "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif encoding.lower() in ("utf-8", "utf8"):
+        encoding = "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = "UTF-8" if encoding == "utf-8-sig" else f"{encoding} as it declares"
+        raise DataError(name, line, f"is not {what} text", "save it as UTF-8") from None
+
+
 def read_xml(path: Path, name: str) -> Element:
     """The root of an XML document; raises DataError, also for a DOCTYPE or entities."""
     from xml.etree.ElementTree import ParseError
@@ -202,8 +225,9 @@ def read_xml(path: Path, name: str) -> Element:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
 
+    text = _xml_text(path, name)
     try:
-        root = fromstring(read_text(path, name), forbid_dtd=True)
+        root = fromstring(text, forbid_dtd=True)
     except ParseError as error:
         reason = "is not well-formed XML"
         raise DataError(name, error.position[0], reason, "export the file again") from None

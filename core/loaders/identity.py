@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Demographics that tell people apart, as written; "" where the source states none.
+    """Demographics that distinguish people, as written; "" where the source states none.
 
     ``born`` is an ISO date, or its beginning (a year, a month) where no more is known.
     """

@@ -400,6 +400,7 @@ class MedAlign(RecordLoader):
         origin: dict[str, str] = {}
         for file in files:
             name = shown(file, root)
+            log.opened.add(file)
             try:
                 tag, attributes = read_unchanged(file, name, partial(_read_root, file, name))
                 _check_root(tag, name)
@@ -440,6 +441,7 @@ def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> 
 def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[Row]:
     path = root / file
     if path.exists() or path.is_symlink():
+        log.opened.add(path)
         with log.skipping(file):
             return read_table(path, file, columns, log)
     return []

@@ -340,6 +340,7 @@ def _add_file(base: _Database, table: str, file: Path, stored: bool, log: LoadLo
 
 def _read_files(base: _Database, files: Mapping[str, Path], stored: bool, log: LoadLog) -> None:
     for table, file in files.items():
+        log.opened.add(file)
         if table not in _NEEDED:
             continue
         if not checked_tables([file], file.parent, log):
@@ -468,8 +469,10 @@ class Omop(RecordLoader):
             _read_files(base, files, True, log)
             tables: list[str] = list(files)
         elif (stored := _duckdb_at(place)) is not None:
+            log.opened.add(stored)
             tables = _read_duckdb(base, stored, log)
         else:
+            log.opened.add(_zip_at(place) or place)
             tables = _read_zip(base, _zip_at(place) or place, log)
         if "person" not in base.columns or not base.count("person"):
             raise log.nothing_read(place.name, "has no person — export PERSON")

@@ -144,6 +144,7 @@ def _read_file(patients: PatientEntries, file: Path, root: Path, patient: str | 
     name, log = shown(file, root), patients.log
     with log.skipping(name):
         if _is_note(file):
+            log.opened.add(file)
             text = read_text(file, name)
             match = _DATED.match(file.stem)
             stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else None
@@ -157,6 +158,7 @@ def _read_file(patients: PatientEntries, file: Path, root: Path, patient: str | 
         if file.is_dir() and any(_is_note(inner) for inner in sorted(file.iterdir())):
             log.skip(name, None, "holds text files too deep — put them in the patient's own folder")
         elif file.suffix.lower() in _TABLES and patient is None:
+            log.opened.add(file)
             _read_notes_table(file, name, patients)
         elif file.suffix.lower() in _TABLES and not file.is_dir():
             log.skip(name, None, "is a table in a sub-folder — put it in the cohort's own folder")

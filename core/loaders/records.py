@@ -177,6 +177,8 @@ class PatientEntries:
         """Demographics by patient, as the source states them."""
         self.ids: dict[tuple[str, str], str] = {}
         """Patient by (stated id, text), in a format whose ids are not unique."""
+        self.aliases: dict[str, str | None] = {}
+        """Other names of records (numbers, files); None where several records have one."""
         self._source: dict[str, str] = {}
         self._undated: dict[str, list[int]] = {}
         self._numbers = Counter[str]()
@@ -197,6 +199,14 @@ class PatientEntries:
         if undated:
             self._undated.setdefault(file, []).extend(undated)
 
+    def name(self, patient: str, *names: str) -> None:
+        """Let a patient's record be asked for by other names as well, where they are no other's."""
+        for name in names:
+            path = PurePath(name)
+            for form in {name, path.name, path.stem} - {patient}:
+                taken = self.aliases.setdefault(form, patient)
+                self.aliases[form] = patient if taken == patient else None
+
     def records(self, by_time: bool = True) -> LazyRecords:
         """The records; one warning for each file with entries that have no readable time.
 
@@ -213,7 +223,8 @@ class PatientEntries:
             source = self._source[patient]
             return build_record(patient, self.entries[patient], facts, source, by_time), []
 
-        return LazyRecords({p: partial(read, p) for p in self.entries}, self.log)
+        aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
+        return LazyRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
 
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")
@@ -405,6 +416,7 @@ def read_question_tables(
     """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
     rows: list[Row] = []
     for file in files:
+        log.opened.add(file)
         with log.skipping(file.name):
             rows += read_table(file, file.name, QUESTION_COLUMNS, log, delimiter)
     return read_questions(rows, records, log)

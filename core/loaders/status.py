@@ -88,7 +88,7 @@ _WORDS: Mapping[str, tuple[Status, str]] = {
 
 
 def classify(codes: Iterable[str]) -> tuple[Status, str]:
-    """The strongest status that ``codes`` state, and what to say of it ("" where current).
+    """The strongest status that ``codes`` state, and the words for it ("" where current).
 
     Codes of several fields of one entry are given together; case, blanks and underscores do not
     matter, and a code that is not in the tables says nothing.
@@ -103,5 +103,5 @@ def classify(codes: Iterable[str]) -> tuple[Status, str]:
 
 
 def stated(words: str, text: str) -> str:
-    """The text of an entry that opens with what :func:`classify` says of it."""
+    """The text of an entry that opens with the words of :func:`classify`."""
     return "; ".join(part for part in (words.upper() if words else "", text) if part)

@@ -1,33 +1,421 @@
-"""Markup as text: the narrative of CDA documents and HTML, one line a paragraph, item or row."""
+"""Markup as text: the narrative of CDA documents and HTML, one line a paragraph, item or table row.
+
+White space of the file is no content, but for preformatted text. A table row is one line, ``Header: cell; Header: cell``: an
+empty cell leaves out its header and shifts nothing, cells that span rows are repeated in each, and
+a row of more than :data:`ROW_TOKENS` tokens continues in further lines that begin with its name (its
+first cell). Deleted and hidden text is left out. Superscript digits are written ``10^9``, so that
+no number changes. Markup that is itself text (CDATA) is read as markup.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-_BLOCKS = frozenset(
-    ("p", "div", "br", "li", "tr", "table", "ul", "ol", "section", "h1", "h2", "h3", "h4", "h5")
+ROW_TOKENS = 64
+"""Tokens of one line of a table row; a longer row is continued with its name repeated."""
+_DEEPEST = 100
+"""Levels of elements that are laid out; anything deeper is read as plain text."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BLOCKS = _set(
+    "p div paragraph section article header footer main nav address blockquote figure "
+    "figcaption form fieldset hr dl dt dd body html tbody center text"
 )
+_HEADINGS = _set("h1 h2 h3 h4 h5 h6 caption title legend summary")
+_LISTS = _set("ul ol list menu dir")
+_ITEMS = _set("li item")
+_UNREAD = _set("script style head template noscript svg math object iframe")
+_DELETED = _set("del s strike")
+_BOLD = _set("b strong th")
+_KNOWN_TAGS = (
+    r"content|paragraph|item|list|caption|linkhtml|br|b|i|u|em|strong|p|div|span|font|a|ul|ol|li"
+    r"|table|thead|tbody|tr|td|th|sup|sub|h[1-6]|pre|hr"
+)
+_MARKUP_IN_TEXT = re.compile(rf"</?(?:{_KNOWN_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_NUMBER = re.compile(r"[+\-−–]?\d+(?:[.,]\d+)?\Z")
+_ENDED = re.compile(r"[.!?:;,]\Z")
+
+
+def markup_text(root: Any, counts: Counter[str] | None = None) -> str:
+    """The text of an element of ElementTree or lxml and of all elements in it.
+
+    ``counts`` is increased by the number of table rows: those shown (``SHOWN``), and of the others
+    those that name the columns, are empty or were deleted.
+    """
+    return "\n".join(_Layout(_footnotes(root), Counter() if counts is None else counts).lines(root))
+
+
+SHOWN = "shown"
+"""Key of the table rows that are in the text, among the counts of :func:`markup_text`."""
 
 
 def html_text(markup: str) -> str:
-    """The text of an HTML fragment, one line a block; scripts and styles are left out."""
+    """The text of an HTML document or fragment; "" where it holds none."""
     import lxml.etree
     import lxml.html
 
     try:
-        root = lxml.html.document_fromstring(markup)
+        return markup_text(lxml.html.document_fromstring(markup))
     except (lxml.etree.ParserError, ValueError):
         return ""
-    parts: list[str] = []
-    for action, element in lxml.etree.iterwalk(root, events=("start", "end")):
-        if not isinstance(element.tag, str) or element.tag in ("script", "style", "head"):
-            parts.append((element.tail or "") if action == "end" else "")
-            continue
-        if action == "start":
-            inside = element.text or ""
-            parts.append(("\n" if element.tag in _BLOCKS else "") + inside)
+
+
+def is_deleted(element: Any) -> bool:
+    """Whether an element's text was struck out or marked as deleted."""
+    style = (element.get("styleCode") or "").lower() + (element.get("style") or "").lower()
+    return (
+        _tag(element) in _DELETED
+        or element.get("revised") == "delete"
+        or "line-through" in style
+        or "strikethrough" in style
+    )
+
+
+def deletions(root: Any) -> int:
+    """Number of elements below ``root`` that :func:`is_deleted` leaves out."""
+    return sum(is_deleted(element) for element in root.iter() if isinstance(element.tag, str))
+
+
+def _tag(element: Any) -> str:
+    """Local name in lower case; "" for comments and processing instructions."""
+    tag = element.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+
+
+def _is_left_out(element: Any) -> bool:
+    tag = _tag(element)
+    hidden = element.get("hidden") is not None if tag else True
+    style = (element.get("style") or "").replace(" ", "").lower() if tag else ""
+    return hidden or tag in _UNREAD or "display:none" in style or is_deleted(element)
+
+
+def _footnotes(root: Any) -> Mapping[str, str]:
+    """ID → text of the footnotes of a narrative."""
+    notes = (one for one in root.iter() if isinstance(one.tag, str) and _tag(one) == "footnote")
+    return {one.get("ID") or "": " ".join("".join(one.itertext()).split()) for one in notes}
+
+
+@dataclass
+class _Cell:
+    """A table's cell: its lines, the rows of a table in it, and how many rows and columns it spans."""
+
+    lines: list[str]
+    inner_rows: list[str]
+    is_header: bool
+    columns: int = 1
+    rows: int = 1
+
+    @property
+    def text(self) -> str:
+        """The lines in one, joined by commas where they do not end in a mark."""
+        parts = [line if _ENDED.search(line) else f"{line}," for line in self.lines[:-1]]
+        return " ".join([*parts, *self.lines[-1:]])
+
+
+@dataclass
+class _Row:
+    cells: list[_Cell]
+    is_head: bool
+
+
+@dataclass
+class _Layout:
+    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows."""
+
+    footnotes: Mapping[str, str]
+    counts: Counter[str]
+    depth: int = 0
+    _lines: list[str] = field(default_factory=list[str])
+    _line: list[str] = field(default_factory=list[str])
+
+    def lines(self, root: Any) -> list[str]:
+        """The lines of an element, none blank."""
+        if self.depth > _DEEPEST:
+            return [" ".join("".join(root.itertext()).split())]
+        self._children(root)
+        self._end_line()
+        return self._lines
+
+    def _inside(self, element: Any) -> list[str]:
+        return _Layout(self.footnotes, self.counts, self.depth + 1).lines(element)
+
+    def _end_line(self, ending: str = "") -> None:
+        text = " ".join("".join(self._line).split())
+        self._line.clear()
+        if text:
+            self._lines.append(text if _ENDED.search(text) else text + ending)
+
+    def _write(self, text: str | None) -> None:
+        if not text:
+            return
+        if "<" in text and _MARKUP_IN_TEXT.search(text):
+            import lxml.html
+
+            inner = _Layout(self.footnotes, Counter(), self.depth + 1)
+            lines = inner.lines(lxml.html.fromstring(f"<div>{text}</div>"))
+            self._line.append(lines[0] if lines else "")
+            if len(lines) > 1:
+                self._end_line()
+                self._lines += lines[1:]
         else:
-            gap = "\n" if element.tag in _BLOCKS else " " if element.tag in ("td", "th") else ""
-            parts.append(gap + (element.tail or ""))
-    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
-    return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
+            self._line.append(text)
+
+    def _children(self, element: Any) -> None:
+        self._write(element.text)
+        before = ""
+        for child in element:
+            tag = _tag(child)
+            if before == tag == "content" and self._line and self._line[-1][-1:].isalnum():
+                self._line.append(" ")  # two runs of a narrative are two words
+            if _is_left_out(child):
+                self._count_deleted(child)
+            else:
+                self._element(child, tag)
+            self._write(child.tail)
+            before = "" if child.tail else tag
+
+    def _count_deleted(self, element: Any) -> None:
+        rows = sum(_tag(one) == "tr" for one in element.iter() if isinstance(one.tag, str))
+        self.counts["deleted or hidden"] += rows
+
+    def _element(self, element: Any, tag: str) -> None:
+        if tag == "br":
+            self._end_line()
+        elif tag == "table":
+            self._end_line()
+            self._lines += self._table(element)
+        elif tag in _LISTS:
+            self._end_line()
+            self._list(element)
+        elif tag == "pre":
+            self._end_line()
+            written = (" ".join(line.split()) for line in "".join(element.itertext()).splitlines())
+            self._lines += filter(None, written)
+        elif tag in _HEADINGS or tag in _BLOCKS or tag in _ITEMS:
+            self._end_line()
+            self._lines += _headed(self._inside(element), tag in _HEADINGS)
+        elif tag in ("sup", "sub"):
+            self._raised(element, "^" if tag == "sup" else "_")
+        elif tag == "footnote":
+            self._line.append(f" ({' '.join(self._inside(element))}) ")
+        elif tag == "footnoteref":
+            note = self.footnotes.get(element.get("IDREF") or "", "")
+            self._line.append(f" ({note}) " if note else " ")
+        elif tag in ("rendermultimedia", "img", "video", "audio"):
+            title = element.get("alt") or " ".join(self._inside(element))
+            self._line.append(f" [image not read{': ' if title else ''}{title}] ")
+        elif self.depth + 1 > _DEEPEST:
+            self._line.append("".join(element.itertext()))
+        else:
+            self.depth += 1
+            self._children(element)
+            self.depth -= 1
+            if tag in ("td", "th"):
+                self._line.append(" ")
+
+    def _raised(self, element: Any, mark: str) -> None:
+        """Superscript and subscript: digits after a digit (all of a superscript) stay apart."""
+        text = " ".join(self._inside(element))
+        before = "".join(self._line).rstrip()[-1:]
+        apart = _NUMBER.match(text) and (mark == "^" or before.isdigit())
+        self._line.append(f"{mark}{text}" if apart else text)
+
+    def _list(self, element: Any) -> None:
+        ordered = _tag(element) == "ol" or element.get("listType") == "ordered"
+        number = 0
+        for child in element:
+            if _is_left_out(child):
+                self._count_deleted(child)
+                continue
+            if _tag(child) not in _ITEMS:
+                self._lines += _headed(self._inside(child), _tag(child) in _HEADINGS)
+                continue
+            number += 1
+            inside = self._inside(child)
+            first = next((one for one in child if isinstance(one.tag, str)), None)
+            own_text = (child.text or "").strip() or first is None
+            if inside and (own_text or _tag(first) not in ("table", *_LISTS)):
+                inside[0] = f"{number}. {inside[0]}" if ordered else f"- {inside[0]}"
+            self._lines += inside
+
+    # Tables.
+
+    def _table(self, element: Any) -> list[str]:
+        caption = [one for one in element if _tag(one) == "caption" and not _is_left_out(one)]
+        lines = [line for one in caption for line in _headed(self._inside(one), True)]
+        rows: list[_Row] = []
+        for row, in_head in _table_rows(element):
+            if _is_left_out(row):
+                self._count_deleted(row)
+            else:
+                rows.append(_Row([self._cell(cell) for cell in _parts(row, "td", "th")], in_head))
+        return lines + _row_lines(rows, self.counts)
+
+    def _cell(self, element: Any) -> _Cell:
+        tables = any(
+            isinstance(one.tag, str) and one is not element and _tag(one) == "table"
+            for one in element.iter()
+        )
+        if not tables:
+            lines, inner = self._inside(element), []
+        else:
+            # Each row of a table in the cell is a line, named by the outer row.
+            lines, inner = [], self._inside(element)
+        bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
+        header = bold or _tag(element) == "th"
+        return _Cell(lines, inner, header, _span(element, "colspan"), _span(element, "rowspan"))
+
+
+def _headed(lines: list[str], heading: bool) -> list[str]:
+    """Lines of a heading, whose last one ends in a colon."""
+    if heading and lines and not _ENDED.search(lines[-1]):
+        lines[-1] += ":"
+    return lines
+
+
+def _span(cell: Any, name: str) -> int:
+    text = (cell.get(name) or "1").strip()
+    return min(max(int(text), 1), 1000) if text.isdecimal() and len(text) < 5 else 1
+
+
+def _is_bold(cell: Any) -> bool:
+    """Whether all text of a cell is in one bold element."""
+    children = [one for one in cell if isinstance(one.tag, str)]
+    if len(children) != 1 or (cell.text or "").strip() or (children[0].tail or "").strip():
+        return False
+    only = children[0]
+    style = f"{only.get('styleCode') or ''} {only.get('style') or ''}".lower()
+    return _tag(only) in _BOLD or "bold" in style.replace("font-weight:normal", "")
+
+
+def _parts(element: Any, *tags: str) -> Iterator[Any]:
+    return (child for child in element if _tag(child) in tags and not _is_left_out(child))
+
+
+def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
+    """The rows of a table and whether they are in its head; those of inner tables left out."""
+    for child in table:
+        if _tag(child) == "tr":
+            yield child, False
+        elif _tag(child) in ("thead", "tbody", "tfoot"):
+            in_head = _tag(child) == "thead"
+            yield from ((row, in_head) for row in child if _tag(row) == "tr")
+
+
+Grid = list[dict[int, _Cell]]
+
+
+def _grid(rows: list[_Row]) -> Grid:
+    """Column → cell of each row; a cell that spans rows or columns is in each of them."""
+    grid: Grid = [{} for _ in rows]
+    for at, row in enumerate(rows):
+        column = 0
+        for cell in row.cells:
+            while column in grid[at]:
+                column += 1
+            for below in grid[at : at + cell.rows]:
+                below.update(dict.fromkeys(range(column, column + cell.columns), cell))
+            column += cell.columns
+    return grid
+
+
+def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> list[str]:
+    """The lines of a table's rows."""
+    rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
+    grid = _grid(rows)
+    heads = _head_count(rows)
+    headers = _headers(grid[:heads])
+    width = max((max(columns, default=-1) + 1 for columns in grid), default=0)
+    if heads == len(rows):  # only headers: they are what the table says
+        heads, headers = 0, {}
+    counts["empty"] += len(all_rows) - len(rows)
+    counts["names the columns"] += heads
+    counts[SHOWN] += len(rows) - heads
+    lines: list[str] = []
+    for columns in grid[heads:]:
+        cells = list(
+            {id(cell): (column, cell) for column, cell in reversed(columns.items())}.values()
+        )
+        cells.sort(key=lambda one: one[0])
+        filled = [(column, cell) for column, cell in cells if cell.lines or cell.inner_rows]
+        if len(filled) == 1 and len(cells) == 1 and width > 1 and filled[0][1].columns >= width:
+            cell = filled[0][1]  # a heading between rows, or a remark
+            lines += _headed([cell.text] if cell.lines else [], cell.is_header) + cell.inner_rows
+            continue
+        lines += _one_row(filled, columns, headers)
+    return lines
+
+
+def _head_count(rows: list[_Row]) -> int:
+    """Number of rows at the top that name the columns."""
+    heads = 0
+    while heads < len(rows) and rows[heads].is_head:
+        heads += 1
+    if heads:
+        return heads
+    width = max((sum(cell.columns for cell in row.cells) for row in rows), default=0)
+    while heads < len(rows) and _names_columns(rows[heads], width):
+        heads += 1
+    return heads
+
+
+def _names_columns(row: _Row, width: int) -> bool:
+    """Whether all cells of a row are headers; the corner may be empty, and one may not span all.
+
+    Bold values are no headers, so a bold cell with a digit is none.
+    """
+    cells = row.cells[1:] if row.cells and not row.cells[0].lines else row.cells
+    spanning = len(cells) == 1 and cells[0].columns >= width > 1
+    return bool(cells) and not spanning and all(cell.is_header for cell in cells)
+
+
+def _headers(grid: Grid) -> dict[int, str]:
+    """Column → the texts of its header cells, from the top."""
+    stacked: dict[int, list[str]] = {}
+    for columns in grid:
+        for column, cell in columns.items():
+            text = cell.text.rstrip(" :")
+            if text and text not in stacked.setdefault(column, []):
+                stacked[column].append(text)
+    return {column: " ".join(texts) for column, texts in stacked.items()}
+
+
+def _one_row(
+    filled: list[tuple[int, _Cell]], columns: Mapping[int, _Cell], headers: Mapping[int, str]
+) -> list[str]:
+    """A row as one line, or several that begin with its name."""
+    parts: list[str] = []
+    inner: list[str] = []
+    for _, cell in filled:
+        if cell.inner_rows:
+            inner += cell.inner_rows
+            continue
+        spanned = (headers.get(c, "") for c, one in sorted(columns.items()) if one is cell)
+        header = " ".join(dict.fromkeys(filter(None, spanned)))
+        parts.append(f"{header}: {cell.text}" if header else cell.text)
+    name = parts[0] if parts else ""
+    if not headers and len(parts) > 1 and filled[0][1].is_header:
+        first = f"{parts[0].rstrip(' :')}: {parts[1]}"
+        parts = [first, *parts[2:]]
+    separator = "; " if headers else " | "
+    lines: list[str] = []
+    line, length = "", 0
+    for part in parts:
+        tokens = len(_TOKEN.findall(part)) + 1
+        if line and length + tokens > ROW_TOKENS and line != name:
+            lines.append(line)
+            line, length = name, len(_TOKEN.findall(name)) + 1
+        line = f"{line}{separator}{part}" if line else part
+        length += tokens
+    if line and not (inner and line == name):
+        lines.append(line)
+    return lines + [f"{name}{separator}{row}" if name else row for row in inner]

@@ -228,6 +228,8 @@ _NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
 _LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
 _BOLD = re.compile(r"(?:\*\*|__)[^*_]{1,200}(?:\*\*|__)\s?:?\Z")
 _GAP = re.compile(r"\t|(?<=\S) {3,}(?=\S)|\S \| \S|\|[^|]*\|")
+_CELLS = re.compile(r"[^:;]{1,80}: [^;]+; [^:;]{1,80}: \S")
+"""``Header: cell; Header: cell``, a table row as :mod:`core.text.markup` writes it."""
 _NARROW_GAP = re.compile(r"(?<=[^\s.!?:;,])  (?=\S)")
 _RESULT = re.compile(
     r"[A-Z][\w+/()%-]{0,20}(?: [\w+/()%-]{1,20}){0,3}(?:\s?[:=])? ?[<>≤≥~]? ?\d[\d.,/]{0,12}"
@@ -283,7 +285,7 @@ def _kind(body: str, goes_on: bool) -> _Kind:
         return _Kind.PROSE if goes_on else _Kind.RULE
     marker = _BULLET.match(body) or _NUMBER.match(body)
     inner = body[marker.end() :].lstrip() if marker else body
-    if _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
+    if _CELLS.match(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
         return _Kind.ROW
     if marker:
         return _Kind.ITEM

@@ -269,7 +269,7 @@ def test_any_json_gives_entries_or_one_of_the_errors_that_are_named(
 
 
 def test_html_has_a_line_for_each_block_and_no_scripts() -> None:
-    assert html_text("<ul><li>a<li>b</ul><script>c</script>d<br>e") == "a\nb\nd\ne"
+    assert html_text("<ul><li>a<li>b</ul><script>c</script>d<br>e") == "- a\n- b\nd\ne"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the open samples are not here")
