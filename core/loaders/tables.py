@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -98,11 +98,20 @@ def read_bytes(path: Path, name: str) -> bytes:
     try:
         with gzip.open(io.BytesIO(data)) as packed:
             data = packed.read(_LARGEST_UNPACKED + 1)
-    except (OSError, EOFError, zlib.error):
+    except DAMAGED_FILE:
         raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
     if len(data) > _LARGEST_UNPACKED:
         raise DataError(name, None, "unpacks to more than 4 GB", "split it")
     return data
+
+
+DAMAGED_FILE = (OSError, EOFError, zlib.error)
+"""Errors of a packed file that cannot be unpacked."""
+
+
+def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """A file opened for reading its bytes, unpacked where its name ends in ``.gz``."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def read_any_text(path: Path, name: str, log: LoadLog) -> str:
@@ -263,6 +272,9 @@ def _strict_row(
 
 # Tables.
 
+DELIMITERS: Mapping[str, str] = {"csv": ",", "tsv": "\t", "psv": "|"}
+"""Ending of a delimited table → the separator that needs no statement."""
+_ENDING = re.compile(r"(.*)\.(csv|tsv|psv|jsonl|ndjson|parquet)(?:\.gz)?", re.IGNORECASE)
 _DELIMITERS = (",", "\t", ";", "|")
 DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 _MOST_COLUMNS = 5_000
@@ -295,12 +307,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a table is written: its separator and quote, its columns, and the header's last line."""
+    """How a table is written: its separator and quote, its columns, the header's last line, and
+    its encoding ("" for UTF-8) where it was decided."""
 
     delimiter: str
     quote: str
     header: list[str]
     last: int
+    encoding: str = ""
 
 
 def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) -> Head:
@@ -329,6 +343,39 @@ def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) 
         if best is None or score > best[0]:
             best = score, Head(mark, quote, cells, top.last if top else first)
     return best[1] if best else Head(delimiter, quote, [], first)
+
+
+def table_kind(path: Path) -> str:
+    """The ending of a table's name without ``.gz``, in lower case; "" where it is no table's."""
+    match = _ENDING.fullmatch(path.name)
+    return match[2].lower() if match else ""
+
+
+def table_name(path: Path) -> str:
+    """The name of a table's file without its ending, in lower case, as ``midchart.toml`` has it."""
+    match = _ENDING.fullmatch(path.name)
+    return (match[1] if match else path.stem).lower()
+
+
+_HEAD = 1 << 16
+
+
+def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
+    """:func:`table_head` of a file by its first 64 KB; raises DataError, OSError, zlib.error."""
+    with opened(path) as file:
+        data = file.read(_HEAD)
+    if len(data) == _HEAD:  # whole lines, and whole characters of UTF-16 and UTF-32
+        data = data[: data.rfind(b"\n") + 1] or data
+        data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
+    text, encoding = decoded(data, path.name)
+    head = table_head(list(io.StringIO(text, newline="")), delimiter, names)
+    return replace(head, encoding=encoding)
+
+
+def state_delimiter(head: Head, delimiter: str, name: str, log: LoadLog) -> None:
+    """State the separator of a table where it is not ``delimiter``."""
+    if head.delimiter != delimiter:
+        log.warn(f"{name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
 
 
 def accept_long_cells() -> None:
@@ -370,20 +417,23 @@ def _rows(
     known = {**dict.fromkeys(required, ()), **names}
     head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
     header = column_names(head, required, known, name, log)
-    if head.delimiter != delimiter:
-        log.warn(f"{name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
+    state_delimiter(head, delimiter, name, log)
     needed = max((header.index(column) for column in required), default=-1) + 1
     marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
     mixed = head.quote == '"' and any(mark in text for mark in marks)
     rows: list[tuple[int, dict[str, str]]] = []
     suspicious: list[int] = []
+    total = unclosed = uneven = 0
     line = head.last
     try:
         for row in parse_rows(lines, head.delimiter, line, len(header), head.quote, mixed):
             cells, line = row.cells, row.last
             while len(cells) > len(header) and not cells[-1].strip():
                 cells.pop()
+            blank = not any(cell.strip() for cell in cells)
+            total += row.unclosed or not blank
             if row.unclosed:
+                unclosed += 1
                 more = row.last - row.first
                 also = f", with {more:,} lines after it," if more else ""
                 log.skip(
@@ -392,9 +442,10 @@ def _rows(
                     "has a quote that is not closed, or not doubled inside a cell — the row"
                     f"{also} is skipped; fix the quote",
                 )
-            elif not any(cell.strip() for cell in cells):
+            elif blank:
                 continue
             elif not needed <= len(cells) <= len(header):
+                uneven += 1
                 what = DELIMITER_NAMES.get(head.delimiter, head.delimiter)
                 reason = f"has {len(cells)} columns where the header names {len(header)}"
                 log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
@@ -406,6 +457,8 @@ def _rows(
                 rows.append((row.first, dict(zip(header, padded, strict=True))))
     except csv.Error as error:
         log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
+    reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
+    log.account(name, "rows", total=total, shown=len(rows), reasons=reasons)
     if suspicious:
         log.warn(
             f"{name}:{suspicious[0]}: {len(suspicious):,} rows hold what looks like a row of its "
@@ -414,6 +467,18 @@ def _rows(
     if mixed and f"{head.delimiter}'" in text:
         _remove_apostrophes(header, rows, name, log)
     return rows
+
+
+def leave_out(log: LoadLog, name: str, reasons: Mapping[str, int]) -> None:
+    """Move rows of a table from those that are shown to those left out, by reason."""
+    before = log.accounts[name, "rows"]
+    log.account(
+        name,
+        "rows",
+        total=before.total,
+        shown=before.shown - sum(reasons.values()),
+        reasons={**dict(before.reasons), **reasons},
+    )
 
 
 def column_names(

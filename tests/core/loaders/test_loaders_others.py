@@ -165,14 +165,15 @@ def test_plain_notes_as_text_files(tmp_path: Path):
     patient.mkdir()
     (patient / "2020-03-01 1230 visit.txt").write_text("Visit.")
     (patient / "2020-01-05_call.txt").write_text("Call.")
-    (patient / "2021-01-05.txt").write_bytes(b"caf\xe9")
+    (patient / "2021-01-05.txt").write_bytes(b"caf\x81")
     cohort = open_cohort(tmp_path)
     assert sorted(cohort.records) == ["alone", "p2"]
     events = [(e.text, e.time) for e in cohort.records["p2"].events]
     assert events == [("Call.", datetime(2020, 1, 5)), ("Visit.", datetime(2020, 3, 1, 12, 30))]
     assert [(s.file, s.line) for s in cohort.skipped] == [("p2/2021-01-05.txt", 1)]
-    (warning,) = cohort.warnings
-    assert warning.startswith("1 text files have no date — name them YYYY-MM-DD")
+    undated, foreign = cohort.warnings
+    assert undated.startswith("1 text files have no date — name them YYYY-MM-DD")
+    assert "1 file is not part of the format and not read: README.txt" in foreign
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no format"):
         open_cohort(tmp_path / "empty")
