@@ -400,33 +400,51 @@ def read_table(
     named).
     """
     text = read_any_text(path, name, log)
-    rows = _rows(text, name, required, log, delimiter, names or {})
-    return [Row(name, line, cells) for line, cells in rows]
+    header, parsed = table_rows(text, name, log, delimiter, required, names)
+    rows = [Row(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
+    if "'" in text:
+        _remove_apostrophes(header, rows, name, log)
+    return rows
 
 
-def _rows(
+def table_rows(
     text: str,
     name: str,
-    required: Sequence[str],
     log: LoadLog,
-    delimiter: str,
-    names: Mapping[str, Sequence[str]],
-) -> list[tuple[int, dict[str, str]]]:
-    """Line and cells of each row of a table's text; rows that cannot be read are skipped."""
+    delimiter: str = "\t",
+    required: Sequence[str] = (),
+    names: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The columns of a table's text, and line and cells of each row; arguments of
+    :func:`read_table`.
+
+    Rows that cannot be read are skipped while the others are given; then all are accounted for.
+    """
     lines = list(io.StringIO(text, newline=""))
-    known = {**dict.fromkeys(required, ()), **names}
+    known = {**dict.fromkeys(required, ()), **(names or {})}
     head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
     header = column_names(head, required, known, name, log)
     state_delimiter(head, delimiter, name, log)
     needed = max((header.index(column) for column in required), default=-1) + 1
     marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
     mixed = head.quote == '"' and any(mark in text for mark in marks)
-    rows: list[tuple[int, dict[str, str]]] = []
+    rows = parse_rows(lines, head.delimiter, head.last, len(header), head.quote, mixed)
+    return header, _complete_rows(rows, head, header, needed, name, log)
+
+
+def _complete_rows(
+    rows: Iterator[ParsedRow],
+    head: Head,
+    header: Sequence[str],
+    needed: int,
+    name: str,
+    log: LoadLog,
+) -> Iterator[tuple[int, list[str]]]:
     suspicious: list[int] = []
-    total = unclosed = uneven = 0
+    total = complete = unclosed = uneven = 0
     line = head.last
     try:
-        for row in parse_rows(lines, head.delimiter, line, len(header), head.quote, mixed):
+        for row in rows:
             cells, line = row.cells, row.last
             while len(cells) > len(header) and not cells[-1].strip():
                 cells.pop()
@@ -453,20 +471,17 @@ def _rows(
                 tabs = head.delimiter == "\t" and any("\n" in c and "\t" in c for c in cells)
                 if row.suspicious or tabs:
                     suspicious.append(row.first)
-                padded = cells + [""] * (len(header) - len(cells))
-                rows.append((row.first, dict(zip(header, padded, strict=True))))
+                complete += 1
+                yield row.first, cells + [""] * (len(header) - len(cells))
     except csv.Error as error:
         log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
     reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
-    log.account(name, "rows", total=total, shown=len(rows), reasons=reasons)
+    log.account(name, "rows", total=total, shown=complete, reasons=reasons)
     if suspicious:
         log.warn(
             f"{name}:{suspicious[0]}: {len(suspicious):,} rows hold what looks like a row of its "
             "own in a cell — check for a quote that is not closed"
         )
-    if mixed and f"{head.delimiter}'" in text:
-        _remove_apostrophes(header, rows, name, log)
-    return rows
 
 
 def leave_out(log: LoadLog, name: str, reasons: Mapping[str, int]) -> None:
@@ -511,15 +526,20 @@ APOSTROPHES = r"'(?:[^']|'')*'"
 
 
 def _remove_apostrophes(
-    header: Sequence[str], rows: Sequence[tuple[int, dict[str, str]]], name: str, log: LoadLog
+    header: Sequence[str], rows: Sequence[Row], name: str, log: LoadLog
 ) -> None:
     for column in header:
-        cells = [row for _, row in rows if row[column].startswith("'")]
-        quoted = sum(re.fullmatch(APOSTROPHES, row[column]) is not None for row in cells)
+        cells = [row.cells for row in rows if row.cells[column].startswith("'")]
+        quoted = sum(re.fullmatch(APOSTROPHES, cell[column]) is not None for cell in cells)
         if are_quoted_by_apostrophes(len(cells), quoted):
-            log.warn(f"{name}: {column}: {quoted:,} cells are quoted by apostrophes")
-            for row in cells:
-                row[column] = row[column][1:-1].replace("''", "'")
+            state_apostrophes(name, column, quoted, log)
+            for cell in cells:
+                cell[column] = cell[column][1:-1].replace("''", "'")
+
+
+def state_apostrophes(name: str, column: str, quoted: int, log: LoadLog) -> None:
+    """State that apostrophes quote cells of a column."""
+    log.warn(f"{name}: {column}: {quoted:,} cells are quoted by apostrophes")
 
 
 def check_columns(
