@@ -57,7 +57,6 @@ class MMR(SemanticArm):
     """The greedy selection, each with its marginal relevance as its score."""
 
     name, title = "mmr", "MMR (MiniLM)"
-    titled = False  # units of one section would be near to each other by its title (docs/log.md)
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         """Relevance alone, λ·cos; the marginal value depends on the selection (:meth:`rank`)."""

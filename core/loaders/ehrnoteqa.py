@@ -26,8 +26,6 @@ from core.loaders.base import RecordLoader
 from core.loaders.files import (
     LARGEST_TABLE,
     LoadLog,
-    accept_long_cells,
-    check_columns,
     check_file,
     data_error,
     parse_time,
@@ -35,6 +33,7 @@ from core.loaders.files import (
     shown,
 )
 from core.loaders.records import LazyRecords, PatientEntries, Questions, entry
+from core.loaders.tables import accept_long_cells, check_columns
 from core.parsing import read_json
 
 NOTES = ("discharge.csv.gz", "discharge.csv")

@@ -16,16 +16,7 @@ from pathlib import Path
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import EventLoader
-from core.loaders.files import (
-    LARGEST_TABLE,
-    MOST_CSV_COLUMNS,
-    LoadLog,
-    check_columns,
-    check_file,
-    data_error,
-    read_table,
-    shown,
-)
+from core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
 from core.loaders.labelled import (
     EventFiles,
     read_labels,
@@ -34,6 +25,7 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
+from core.loaders.tables import MOST_CSV_COLUMNS, check_columns, read_table
 from core.sequences.build import RawTable, sql_files
 from core.sequences.store import LabelRows
 from core.storage.rows import literal

@@ -1,24 +1,20 @@
-"""Reading input files: errors in one line, files that change meanwhile, delimited tables, times."""
+"""Reading input files: errors in one line, files that change meanwhile, times."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import errno
-import io
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from core.errors import DataError, one_line
-from core.parsing import repeated
 from core.storage.files import replacing
 from core.types import Account, Skip
 
@@ -254,177 +250,6 @@ def write_atomic(path: Path, text: str) -> None:
     except OSError as error:
         reason = f"cannot be written ({error.strerror or type(error).__name__})"
         raise DataError(str(path), None, reason, "free space or name another folder") from None
-
-
-# Delimited tables. An unclosed quote costs its own row, not the rows after it.
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedRow:
-    """A row's cells and its lines, ``first`` to ``last``, counted from 1.
-
-    ``unclosed``: its quotes do not close properly, so its cells are not reliable. ``suspicious``:
-    its quotes close, but a line inside a cell looks like a row.
-    """
-
-    first: int
-    last: int
-    cells: list[str]
-    unclosed: bool = False
-    suspicious: bool = False
-
-
-def parse_rows(
-    lines: Sequence[str], delimiter: str, after: int = 0, width: int = 0
-) -> Iterator[ParsedRow]:
-    """The rows of ``lines`` after the first ``after`` lines, blank ones included.
-
-    ``width``: the number of cells of a complete row. Raises csv.Error where a cell is too long.
-    """
-    start = after
-    while start < len(lines):
-        # A row of two empty cells is appended; an unclosed quote swallows it and is thus detected.
-        source = chain(map(lines.__getitem__, range(start, len(lines))), [delimiter])
-        reader = csv.reader(source, delimiter=delimiter)
-        begin, restart = start, len(lines)
-        for cells in reader:
-            end = start + reader.line_num
-            closed = end <= len(lines)
-            if not closed and cells == ["", ""]:
-                break
-            end = min(end, len(lines))
-            inner = lines[begin + 1 : end]
-            if not closed or (inner and not _well_quoted(lines[begin:end], delimiter)):
-                if inner and all(_is_row(line, delimiter, width) for line in inner):
-                    yield ParsedRow(begin + 1, begin + 1, cells, unclosed=True)
-                    restart = begin + 1
-                    break
-                yield ParsedRow(begin + 1, end, cells, unclosed=True)
-            else:
-                suspicious = any(_is_row(line, delimiter, width) for line in inner)
-                yield ParsedRow(begin + 1, end, cells, suspicious=suspicious)
-            begin = end
-        start = restart
-
-
-def _well_quoted(lines: Sequence[str], delimiter: str) -> bool:
-    try:
-        return len(list(csv.reader(lines, delimiter=delimiter, strict=True))) == 1
-    except csv.Error:
-        return False
-
-
-def _is_row(line: str, delimiter: str, width: int) -> bool:
-    """Whether a line is a row and not prose, which has a space after its commas."""
-    if width < 2 or line.count(delimiter) < width - 1:
-        return False
-    try:
-        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error:
-        return False
-    return len(rows) == 1 and len(rows[0]) == width and not any(c[:1].isspace() for c in rows[0])
-
-
-_MOST_COLUMNS = 5_000
-"""Columns of a table; those of the formats that are read have some tens."""
-MOST_CSV_COLUMNS = 64
-"""Columns of a CSV that DuckDB reads: it copies a short row for each column that the row lacks."""
-_LONGEST_CELL = 2**31 - 1
-"""The csv module's default limit, 128 KiB, is shorter than a long note."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a table: file name in messages, first line, and cells by column."""
-
-    file: str
-    line: int
-    cells: dict[str, str]
-
-    def get(self, *columns: str) -> str:
-        """The first of these columns that is present and not blank, stripped; else ""."""
-        for column in columns:
-            value = self.cells.get(column, "").strip()
-            if value and value != "NULL":
-                return value
-        return ""
-
-
-def accept_long_cells() -> None:
-    """Let the csv module, whose limit holds for the process, read cells of any length."""
-    if csv.field_size_limit() < _LONGEST_CELL:
-        csv.field_size_limit(_LONGEST_CELL)
-
-
-def read_table(
-    path: Path, name: str, required: Sequence[str], log: LoadLog, delimiter: str = "\t"
-) -> list[Row]:
-    """All rows of a delimited table with a header; quotes, CRLF and a byte-order mark are allowed.
-
-    Raises DataError where the file is not UTF-8, has no header, names a column twice or lacks one
-    of ``required`` (all missing ones are named).
-    """
-    accept_long_cells()
-    lines = list(io.StringIO(read_text(path, name), newline=""))
-    top = next(parse_rows(lines, delimiter), None)
-    header = [cell.strip() for cell in top.cells] if top else []
-    check_columns(header, required, name)
-    needed = max((header.index(column) for column in required), default=-1) + 1
-    rows: list[Row] = []
-    suspicious: list[int] = []
-    line = after = top.last if top else 0
-    try:
-        for row in parse_rows(lines, delimiter, after, len(header)):
-            cells, line = row.cells, row.last
-            if row.unclosed:
-                more = row.last - row.first
-                also = f", with {more:,} lines after it," if more else ""
-                log.skip(
-                    name,
-                    row.first,
-                    "has a quote that is not closed, or not doubled inside a cell — the row"
-                    f"{also} is skipped; fix the quote",
-                )
-            elif not any(cell.strip() for cell in cells):
-                continue
-            elif not needed <= len(cells) <= len(header):
-                what = {"\t": "tabs", ",": "commas"}.get(delimiter, delimiter)
-                reason = f"has {len(cells)} columns where the header names {len(header)}"
-                log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
-            else:
-                tabs = delimiter == "\t" and any("\n" in c and "\t" in c for c in cells)
-                if row.suspicious or tabs:
-                    suspicious.append(row.first)
-                padded = cells + [""] * (len(header) - len(cells))
-                rows.append(Row(name, row.first, dict(zip(header, padded, strict=True))))
-    except csv.Error as error:
-        log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
-    if suspicious:
-        log.warn(
-            f"{name}:{suspicious[0]}: {len(suspicious):,} rows hold what looks like a row of its "
-            "own in a cell — check for a quote that is not closed"
-        )
-    return rows
-
-
-def check_columns(
-    header: Sequence[str],
-    required: Sequence[str],
-    name: str,
-    line: int | None = 1,
-    most: int = _MOST_COLUMNS,
-) -> None:
-    """Raise DataError naming the columns that are missing or there twice, or for too many."""
-    missing = [column for column in required if column not in header]
-    if missing:
-        needs = ", ".join(required)
-        raise DataError(name, line, f"lacks the columns {', '.join(missing)}", f"it needs {needs}")
-    if len(header) > most:
-        reason = f"names {len(header):,} columns"
-        raise DataError(name, line, reason, f"at most {most:,} are read")
-    twice = repeated(header)
-    if twice:
-        raise DataError(name, line, f"names the columns {', '.join(twice)} twice", "rename one")
 
 
 # Times as charts write them, as naive datetimes.

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from core.errors import DataError, InputError
-from core.loaders.files import accept_long_cells
 from core.loaders.gold import LazyGold
 from core.loaders.records import GoldSource, opaque_id, task_type_of
+from core.loaders.tables import accept_long_cells
 from core.parsing import read_json
 from core.storage.jsonl import read_lines
 from core.text.prompt import NOT_DOCUMENTED

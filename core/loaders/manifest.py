@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from core.egress import audit
 from core.errors import DataError, DataUseError
+from core.loaders.columns import SETTINGS
 from core.loaders.files import LoadLog, read_text, write_atomic
 from core.parsing import read_toml
 from core.types import Cohort, Manifest
@@ -49,6 +52,39 @@ def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
     return dataclasses.replace(manifest, **dict.fromkeys(changed, False))
 
 
+def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
+    """The table ``columns`` of the tag in folder ``path``: how columns of tables are read.
+
+    "table.column" in lower case → one of :data:`core.loaders.columns.SETTINGS`; another value is
+    skipped by name.
+    """
+    file = path / FILE
+    try:
+        table = read_toml(read_text(file, FILE), FILE).get("columns", {}) if file.exists() else {}
+    except DataError:
+        return {}  # read_manifest names it
+    settings: dict[str, str] = {}
+    for column, setting in table.items() if isinstance(table, dict) else ():
+        if setting in SETTINGS:
+            settings[column.lower()] = setting
+        else:
+            reason = f"sets the column {column} to none of: {', '.join(SETTINGS)}"
+            log.skip(FILE, None, f"{reason} — choose one")
+    return settings
+
+
+def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
+    """Replace the table ``columns`` of the tag in folder ``path``; the rest of the file stays.
+
+    Raises DataError where it cannot be read or written.
+    """
+    file = path / FILE
+    text = read_text(file, FILE) if file.exists() else ""
+    others = re.sub(r"(?ms)^\[columns\]\n.*?(?=^\[|\Z)", "", text)
+    lines = (f"{json.dumps(column)} = {json.dumps(value)}\n" for column, value in columns.items())
+    write_atomic(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
+
+
 def unconfirmed(path: Path, default: Manifest) -> list[str]:
     """The permissions that the tag in folder ``path`` sets and whose last audited value is no."""
     return _unconfirmed(_stated(path, default, LoadLog()), path)
@@ -82,7 +118,7 @@ def _stated(path: Path, default: Manifest, log: LoadLog) -> Manifest:
             reason = f"field {name} is not a {types[name]} — fix it; until then it allows no"
             log.skip(FILE, None, reason)
             return restricted
-    return dataclasses.replace(Manifest(default.name), **values)
+    return dataclasses.replace(Manifest(default.name) if values else restricted, **values)
 
 
 def write_manifest(path: str | Path, manifest: Manifest) -> Path:

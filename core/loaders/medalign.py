@@ -21,15 +21,7 @@ from xml.parsers import expat
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import (
-    LoadLog,
-    Row,
-    data_error,
-    parse_time,
-    read_table,
-    read_unchanged,
-    shown,
-)
+from core.loaders.files import LoadLog, data_error, parse_time, read_unchanged, shown
 from core.loaders.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
@@ -41,6 +33,7 @@ from core.loaders.records import (
     read_questions,
     read_responses,
 )
+from core.loaders.tables import Row, read_table
 from core.types import Record
 
 _CHUNK = 1 << 20

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import read_table
 from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
+from core.loaders.tables import read_table
 from core.text.splitting import split
 from core.types import Span
 

@@ -18,7 +18,7 @@ import numpy as np
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import EventLoader
-from core.loaders.files import LoadLog, check_columns, checked_tables, shown
+from core.loaders.files import LoadLog, checked_tables, shown
 from core.loaders.labelled import (
     CHEXPERT,
     EventFiles,
@@ -29,6 +29,7 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
+from core.loaders.tables import check_columns
 from core.sequences.build import RawTable, columns, describe_error, sql_files
 from core.sequences.store import SPLITS, LabelRows
 

@@ -1,13 +1,15 @@
 """OMOP CDM 5.3 and 5.4: a folder or zip of CSV or Parquet tables, or a DuckDB file.
 
-Table and column names may be upper or lower case. A patient's record is built from the rows of
-its person_id on access. Names come from CONCEPT where it exists, else from the source values.
-Questions come from any ``.tsv`` in the same folder, in MedAlign's column names, ``filename`` being
-the person_id.
+Table and column names may be upper or lower case; a CSV may have any encoding, separator, quoting,
+decimal mark and order of day and month (:mod:`core.loaders.columns`), and may be packed. A
+patient's record is built from the rows of its person_id on access. Names come from CONCEPT where it
+exists, else from the source values. Questions come from any other ``.tsv`` in the same folder, in
+MedAlign's column names, ``filename`` being the person_id.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,19 +18,26 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import duckdb
 
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import (
-    MOST_CSV_COLUMNS,
-    LoadLog,
-    check_columns,
-    checked_tables,
-    parse_time,
+from core.loaders.columns import (
+    ISO,
+    MISSING,
+    MISSING_TYPED,
+    WHOLE_OR_NUMBER,
+    Numbers,
+    Times,
+    Values,
+    decide_numbers,
+    decide_times,
 )
+from core.loaders.files import LoadLog, checked_tables
+from core.loaders.manifest import column_settings
 from core.loaders.records import (
     Entry,
     LazyRecords,
@@ -38,6 +47,23 @@ from core.loaders.records import (
     entry,
     read_question_tables,
     tables_in,
+)
+from core.loaders.tables import (
+    APOSTROPHES,
+    DAMAGED_FILE,
+    DELIMITERS,
+    MOST_CSV_COLUMNS,
+    are_quoted_by_apostrophes,
+    check_columns,
+    column_names,
+    leave_out,
+    read_any_text,
+    read_head,
+    state_apostrophes,
+    state_delimiter,
+    table_kind,
+    table_name,
+    table_rows,
 )
 from core.sequences.build import connect, describe_error, sql_files
 from core.storage.archives import UntrustedZip
@@ -50,7 +76,12 @@ LARGEST_ZIP = 4 << 30
 MEMORY = "2GB"
 """What the tables of CSV files and zips may take in memory; Parquet and DuckDB stay on disk."""
 _CONCEPT = ("concept_id", "concept_name", "vocabulary_id", "concept_code")
-_SUFFIXES = (".csv", ".parquet")
+_LARGEST_REREAD = 256 << 20
+"""Bytes of a CSV that is read row by row where DuckDB cannot read all of it."""
+_COUNTS = ("quantity", "days_supply", "year_of_birth", "month_of_birth", "day_of_birth")
+_NUMBERS = (*_COUNTS, "value_as_number", "range_low", "range_high")
+_EXACT_IDS = 2**53
+"""Whole numbers up to which a floating-point column has each."""
 _MOST_REJECTED = 20
 """Rows of a table that are named one by one; of more, the number is named."""
 
@@ -73,6 +104,8 @@ class _Table:
     interval: bool = False
 
 
+_STARTS = ("_start_datetime", "_start_date", "_datetime", "_date")
+_ENDS = ("_end_datetime", "_end_date")
 _TABLES: Mapping[str, _Table] = {
     "visit_occurrence": _Table("visit", "visit", ("discharged to: discharged_to",), True),
     "condition_occurrence": _Table(
@@ -91,6 +124,19 @@ _TABLES: Mapping[str, _Table] = {
     "note": _Table("note", "note"),
     "death": _Table("death", "death"),
 }
+
+
+def _dated(table: str) -> str:
+    """What the names of a table's columns of times begin with."""
+    return _TABLES[table].prefix + ("_exposure" if table.endswith("_exposure") else "")
+
+
+_START_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    table: tuple(f"{_dated(table)}{form}" for form in _STARTS) for table in _TABLES
+}
+_END_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    table: tuple(f"{_dated(table)}{form}" for form in _ENDS) for table in _TABLES
+}
 _SHARED = ("concept", "provider")
 """Tables that are not about a person."""
 _NEEDED = ("person", *_TABLES, *_SHARED)
@@ -104,33 +150,159 @@ class _Database:
     """The tables of a cohort behind one DuckDB connection, used by one thread at a time."""
 
     base: duckdb.DuckDBPyConnection
+    settings: Mapping[str, str]
+    log: LoadLog
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """Table → its file in messages."""
     concepts: dict[str, tuple[str, str]] = field(default_factory=dict[str, "tuple[str, str]"])
     providers: dict[str, str] = field(default_factory=dict[str, str])
+    times: dict[tuple[str, str], Times] = field(default_factory=dict[tuple[str, str], Times])
+    """Readings of the columns (by table and name) whose times are not all ISO 8601."""
+    numbers: dict[tuple[str, str], Numbers] = field(default_factory=dict[tuple[str, str], Numbers])
+    """Readings of the columns whose numbers are not all as shown."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, table: str, source: str, stored: bool) -> None:
+    def add(self, table: str, file: str, source: str, stored: bool, csv: bool = False) -> None:
         """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
 
-        Columns become lower case and text. Raises duckdb.Error, DataError.
+        Columns become lower case and text, and how they are read is decided. ``csv``: cells may be
+        quoted by apostrophes. Raises duckdb.Error, DataError.
         """
-        columns = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        names = [str(row[0]) for row in columns]
-        numbers = {str(row[0]) for row in columns if row[1] in ("DOUBLE", "FLOAT")}
-        lower = [name.lower() for name in names]
+        described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        types: dict[str, str] = {}
+        originals: dict[str, str] = {}
+        for name, type, *_ in described:
+            lower = re.sub(r"\W+", "_", str(name).strip(" \ufeff\"'").lower()).strip("_")
+            if lower.isidentifier():
+                types[lower], originals[lower] = str(type), str(name)
         needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
-        check_columns(lower, needed, table)
+        check_columns(list(types), needed, table)
         chosen = ", ".join(
-            f"{_as_text(name, name in numbers and low.endswith('_id'))} AS {_quoted(low)}"
-            for name, low in zip(names, lower, strict=True)
-            if low.isidentifier()
+            f"{_as_text(_quoted(originals[c]), type, c)} AS {_quoted(c)}"
+            for c, type in types.items()
         )
+        self._create(table, f"SELECT {chosen} FROM {source}", stored)
+        self.columns[table], self.files[table] = tuple(types), file
+        ids = [c for c, type in types.items() if c.endswith("_id") and type == "VARCHAR"]
+        rough = [c for c, type in types.items() if c.endswith("_id") and type in _FLOATING]
+        for column in rough:
+            beyond = f"abs({_quoted(originals[column])}) > {_EXACT_IDS}"
+            rows = self.base.execute(f"SELECT count(*) FROM {source} WHERE {beyond}").fetchall()
+            if rows[0][0]:
+                self.log.warn(
+                    f"{file}: {column}: {rows[0][0]:,} ids are floating-point numbers too large to "
+                    "be exact — export ids as text or whole numbers"
+                )
+        strings = [c for c, type in types.items() if type == "VARCHAR"] if csv else []
+        changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
+        if changes:
+            replaced = ", ".join(f"{sql} AS {_quoted(c)}" for c, sql in changes.items())
+            inner = f"(SELECT {chosen} FROM {source})" if stored else f"midchart_{table}"
+            self._create(table, f"SELECT * REPLACE ({replaced}) FROM {inner}", stored)
+        if table in _TABLES or table == "person":
+            self._decide(table, file, source, types, originals)
+
+    def _create(self, table: str, select: str, stored: bool) -> None:
         ordered = "" if stored or table in _SHARED else " ORDER BY person_id"
         what = "VIEW" if stored else "TABLE"
-        self.base.execute(
-            f"CREATE {what} midchart_{table} AS SELECT {chosen} FROM {source}{ordered}"
-        )
-        self.columns[table] = tuple(low for low in lower if low.isidentifier())
+        self.base.execute(f"CREATE OR REPLACE {what} midchart_{table} AS {select}{ordered}")
+
+    def _one(self, table: str, aggregates: Sequence[str]) -> tuple[Any, ...]:
+        """Aggregates over all rows of a table; none for none."""
+        if not aggregates:
+            return ()
+        row = self.base.execute(f"SELECT {', '.join(aggregates)} FROM midchart_{table}").fetchone()
+        return row or ()
+
+    def _apostrophes(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
+        """SQL for the columns whose cells in apostrophes are quoted by them."""
+        starts = [f"count_if(starts_with({_quoted(c)}, ''''))" for c in columns]
+        some = dict(zip(columns, self._one(table, starts), strict=True))
+        some = {column: n for column, n in some.items() if n}
+        pattern = literal(APOSTROPHES)
+        full = [f"count_if(regexp_full_match({_quoted(c)}, {pattern}, 's'))" for c in some]
+        changes: dict[str, str] = {}
+        for (column, n), quoted in zip(some.items(), self._one(table, full), strict=True):
+            if are_quoted_by_apostrophes(n, quoted):
+                state_apostrophes(file, column, quoted, self.log)
+                cell = _quoted(column)
+                inner = f"replace({cell}[2:-2], '''''', '''')"
+                changes[column] = (
+                    f"CASE WHEN starts_with({cell}, '''') THEN {inner} ELSE {cell} END"
+                )
+        return changes
+
+    def _ids(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
+        """SQL for the columns of ids that are not all plain whole numbers."""
+        plain = [f"bool_or(translate({_quoted(c)}, '-0123456789', '') <> '')" for c in columns]
+        other = [c for c, n in zip(columns, self._one(table, plain), strict=True) if n]
+        missing = ", ".join(map(literal, sorted(MISSING_TYPED)))
+        tests: list[str] = []
+        for column in other:
+            cell = f"trim({_quoted(column)})"
+            number = f"regexp_full_match({cell}, {literal(WHOLE_OR_NUMBER)})"
+            tests.append(f"bool_and({number} OR {cell} IN ({missing}))")
+            tests.append(f"bool_or({number} AND contains({cell}, '.'))")
+        results = self._one(table, tests)
+        changes: dict[str, str] = {}
+        for i, column in enumerate(other):
+            cell = f"trim({_quoted(column)})"
+            if results[2 * i] and results[2 * i + 1]:
+                self.log.warn(f"{file}: {column} read as whole numbers (1.0 is 1)")
+                digits = f"split_part({cell}, '.', 1)"
+            else:
+                digits = cell
+            changes[column] = f"CASE WHEN {cell} IN ({missing}) THEN NULL ELSE {digits} END"
+        return changes
+
+    def _decide(
+        self,
+        table: str,
+        file: str,
+        source: str,
+        types: Mapping[str, str],
+        originals: Mapping[str, str],
+    ) -> None:
+        """Decide the readings of the columns of times and numbers of a table."""
+        dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
+        times = [c for c in dated if not types.get(c, "DATE").startswith(_TEMPORAL)]
+        numbers = [c for c in _NUMBERS if types.get(c) == "VARCHAR"]
+        floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
+        counts = [c for c in numbers if c in _COUNTS]
+        aggregates = [
+            *(f"coalesce(bool_or(NOT {_is_iso(_quoted(c))}), false)" for c in times),
+            *(
+                f"coalesce(bool_or(try_cast({_quoted(c)} AS DOUBLE) IS NULL AND {_quoted(c)} "
+                "IS NOT NULL), false)"
+                for c in numbers
+            ),
+            *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in counts),
+            *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in floating),
+        ]
+        flags = iter(self._one(table, aggregates))
+        other_times = [column for column in times if next(flags)]
+        other_numbers = [column for column in numbers if next(flags)]
+        for column in counts + floating:
+            if next(flags):
+                self.numbers[table, column] = Numbers(integers=True)
+        values = {c: self._values(source, originals[c], _TIME_TOKEN) for c in other_times}
+        readings = decide_times(file, table, values, self.settings, self.log)
+        self.times |= {(table, column): reading for column, reading in readings.items()}
+        for column in other_numbers:
+            values = self._values(source, originals[column], "{0}")
+            self.numbers[table, column] = decide_numbers(
+                file, table, column, values, self.settings, self.log
+            )
+
+    def _values(self, source: str, column: str, token: str) -> Values:
+        """The distinct values of a column of a source by ``token``, an SQL expression."""
+        cell = f"trim(CAST({_quoted(column)} AS VARCHAR))"
+        rows = self.base.execute(
+            f"SELECT {token.format('v')}, count(*), min(n) FROM (SELECT {cell} AS v, "
+            f"row_number() OVER () AS n FROM {source}) WHERE v IS NOT NULL GROUP BY 1"
+        ).fetchall()
+        return {str(value): (int(count), int(first)) for value, count, first in rows}
 
     def count(self, table: str, condition: str = "true") -> int:
         """Number of rows of a table for which an SQL condition holds."""
@@ -148,7 +320,11 @@ class _Database:
             raise DataError(table, None, describe_error(error), "open the cohort again") from None
         names = self.columns[table]
         return [
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            {
+                name: value
+                for name, value in zip(names, row, strict=True)
+                if value is not None and (value not in MISSING or name == "note_text")
+            }
             for row in rows
         ]
 
@@ -193,36 +369,51 @@ class _Database:
         code = "" if number == "0" else number
         return source or (f"OMOP/{code}" if code else ""), source
 
-    def text(self, row: Row, parts: Sequence[str]) -> str:
+    def number(self, table: str, row: Row, column: str) -> str:
+        """A number as it is shown; "" where there is none."""
+        reading = self.numbers.get((table, column))
+        text = row.get(column, "")
+        return reading.read(text) if reading is not None else text.strip()
+
+    def text(self, table: str, row: Row, parts: Sequence[str]) -> str:
         """The parts of what a row says, joined by semicolons."""
         texts: list[str] = []
         for part in parts:
             label, _, column = part.rpartition(": ")
-            value = _number(row.get(column, "").strip()) or self.concept(row, column)[1]
+            value = self.number(table, row, column) or self.concept(row, column)[1]
             if value and value != "0":
                 texts.append(f"{label} {value}" if label else value)
         return "; ".join(texts)
 
-    def value(self, row: Row) -> tuple[str, str]:
+    def value(self, table: str, row: Row) -> tuple[str, str]:
         """Text and unit of a measurement's or observation's value, with its limits."""
-        number = _number(row.get("value_as_number", ""))
+        number = self.number(table, row, "value_as_number")
         operator = self.concept(row, "operator")[1]
         value = f"{operator} {number}".strip() if number else ""
         value = value or row.get("value_as_string", "") or self.concept(row, "value_as")[1]
         value = value or row.get("value_source_value", "")
         unit = self.concept(row, "unit")[1] if value else ""
-        low, high = _number(row.get("range_low", "")), _number(row.get("range_high", ""))
+        low, high = (self.number(table, row, limit) for limit in ("range_low", "range_high"))
         if low or high:
             return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
         return value, unit
 
+    def moment(self, table: str, row: Row, columns: Sequence[str]) -> datetime | None:
+        """The time of the first of these columns that states one."""
+        for column in columns:
+            if column in row:
+                time = self.times.get((table, column), ISO).read(row[column])
+                if time is not None:
+                    return time
+        return None
+
     def entries(self, name: str, row: Row) -> Iterator[Entry]:
         """The entry of a row, and one for its end where that is later."""
         table = _TABLES[name]
-        dated = table.prefix + ("_exposure" if name.endswith("_exposure") else "")
-        time = _moment(row, dated, ("_start", ""))
+        starts, ends = _START_COLUMNS[name], _END_COLUMNS[name]
+        time = self.moment(name, row, starts)
         code, title = self.concept(row, "cause" if name == "death" else table.prefix)
-        text, unit, note, author = self.text(row, table.parts), "", "", ""
+        text, unit, note, author = self.text(name, row, table.parts), "", "", ""
         if name == "note":
             note = row.get("note_id", "")
             author = self.providers.get(row.get("provider_id", ""), "")
@@ -231,12 +422,12 @@ class _Database:
         elif name == "death":
             title, text = "Death", f"cause {title}" if title else "recorded"
         elif name in ("measurement", "observation"):
-            value, unit = self.value(row)
+            value, unit = self.value(name, row)
             both = text and value
             text, unit = (f"{value} {unit}; {text}", "") if both else (value or text, unit)
         visit = row.get("visit_occurrence_id", "")
         title = title or f"{table.kind} without a name"
-        end = _moment(row, dated, ("_end",)) if table.interval else None
+        end = self.moment(name, row, ends) if table.interval else None
         lasting = end is not None and (time is None or end.date() > time.date())
         text = text or ("start" if lasting else "" if name == "note" else "recorded")
         started = entry(
@@ -259,20 +450,43 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _as_text(column: str, is_integer: bool) -> str:
-    """SQL for a column as text; ``is_integer``: an id stored as a floating-point number."""
-    number = f"TRY_CAST({_quoted(column)} AS BIGINT)" if is_integer else _quoted(column)
-    return f"CAST({number} AS VARCHAR)"
+_FLOATING = ("DOUBLE", "FLOAT")
+_TEMPORAL = ("DATE", "TIMESTAMP")
+
+
+def _as_text(cell: str, type: str, column: str) -> str:
+    """SQL for a cell as text: ids as whole numbers, and no zeros that only a DECIMAL type adds."""
+    if column.endswith("_id") and type.startswith((*_FLOATING, "DECIMAL")):
+        cell = f"TRY_CAST({cell} AS BIGINT)"
+    elif column in _NUMBERS and type.startswith("DECIMAL"):
+        cell = f"CAST({cell} AS DOUBLE)"
+    elif type == "TIMESTAMP WITH TIME ZONE":  # in UTC, not in this machine's zone
+        cell = f"make_timestamp(epoch_us({cell}))"
+    return f"CAST({cell} AS VARCHAR)"
+
+
+def _is_iso(cell: str) -> str:
+    """SQL for whether a cell, which may be missing, is a time by ISO 8601."""
+    return f"({cell} IS NULL OR ({cell}[5] = '-' AND try_cast({cell} AS TIMESTAMP) IS NOT NULL))"
+
+
+_TIME_TOKEN = (
+    r"CASE WHEN regexp_full_match({0}, '\d{{9,11}}(\.\d+)?|\d{{13}}|\d{{15,19}}') "
+    r"THEN rpad({0}[1:4], strlen(split_part({0}, '.', 1))::INT, '0') "
+    r"WHEN regexp_full_match({0}, '\d{{5}}\.\d+') THEN {0}[1:5] "
+    r"ELSE regexp_replace({0}, '([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d+)?)?', '12:00') END"
+)
+"""SQL for what decides how a time is read, so that a column has few: the date, or the magnitude."""
 
 
 def _by_table(names: Iterable[str]) -> dict[str, str]:
     """Table in lower case → the name of its file; other files are left out."""
     paths = {name: Path(name) for name in names}
-    return {
-        path.stem.lower(): name
-        for name, path in paths.items()
-        if path.suffix.lower() in _SUFFIXES and not path.name.startswith("._")
-    }
+    tables: dict[str, str] = {}
+    for name, path in paths.items():
+        if table_kind(path) in ("parquet", *DELIMITERS) and not path.name.startswith("._"):
+            tables.setdefault(table_name(path), name)
+    return tables
 
 
 def _table_files(place: Path) -> dict[str, Path]:
@@ -303,38 +517,63 @@ def _duckdb_at(place: Path) -> Path | None:
     )
 
 
-def _delimiter(file: Path) -> str:
-    """The first delimiter in a CSV file's header; raises DataError for too many columns.
+def _csv_source(file: Path, table: str, log: LoadLog) -> str:
+    """SQL that reads a CSV file as text; raises DataError where its header cannot be read.
 
-    DuckDB would try out several, which takes seconds and gigabytes for some headers of 50 KB.
+    DuckDB would try out several dialects, which takes seconds and gigabytes for some headers.
     """
-    with file.open("rb") as opened:
-        header = opened.readline(1 << 20)
-    first = re.search(rb"[,\t;|]", header)
-    delimiter = first[0] if first else b","
-    if (columns := header.count(delimiter) + 1) > MOST_CSV_COLUMNS:
-        reason = f"has {columns:,} columns; at most {MOST_CSV_COLUMNS} are read"
+    default = DELIMITERS[table_kind(file)]
+    head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
+    if (n := len(head.header)) > MOST_CSV_COLUMNS:
+        reason = f"has {n:,} columns; at most {MOST_CSV_COLUMNS} are read"
         raise DataError(file.name, 1, reason, "export the table again")
-    return delimiter.decode()
-
-
-def _add_file(base: _Database, table: str, file: Path, stored: bool, log: LoadLog) -> None:
-    """Enter the table of a CSV or Parquet file; rows that cannot be parsed are skipped."""
-    if file.suffix.lower() == ".parquet":
-        base.add(table, f"read_parquet({sql_files([file])})", stored)
-        return
-    base.add(
-        table,
-        f"read_csv({sql_files([file])}, header=true, all_varchar=true, null_padding=false, delim="
-        f"{literal(_delimiter(file))}, comment='', store_rejects=true, rejects_limit=0, "
-        "max_line_size=67108864, sample_size=-1)",
-        False,
+    if head.last != 1 or head.encoding or head.quote != '"':
+        raise _OtherDialectError
+    names = column_names(head, (), {}, file.name, log)
+    state_delimiter(head, default, file.name, log)
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv({sql_files([file])}, header=false, skip=1, auto_detect=false, "
+        f"columns={{{columns}}}, null_padding=false, delim={literal(head.delimiter)}, "
+        "quote='\"', escape='\"', comment='', store_rejects=true, rejects_limit=0, "
+        "max_line_size=67108864)"
     )
-    rejected = base.base.execute(
-        "SELECT line, min(CAST(error_type AS VARCHAR)) FROM reject_errors "
-        "GROUP BY line ORDER BY line"
-    ).fetchall()
-    base.base.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+
+
+class _OtherDialectError(Exception):
+    """A CSV file that DuckDB does not read completely."""
+
+
+def _add_csv(base: _Database, table: str, file: Path) -> None:
+    """Enter the table of a CSV file; rows that cannot be read are skipped.
+
+    Where DuckDB cannot read all of it, a copy is read that has the rows in plain quotes and UTF-8.
+    """
+    log, size = base.log, file.stat().st_size * (10 if file.suffix.lower() == ".gz" else 1)
+    rejected: list[tuple[int, str]] = []
+    try:
+        base.add(table, file.name, _csv_source(file, table, log), False, csv=True)
+        rejected = base.base.execute(
+            "SELECT line, min(CAST(error_type AS VARCHAR)) FROM reject_errors "
+            "GROUP BY line ORDER BY line"
+        ).fetchall()
+        again = bool(rejected) and size <= _LARGEST_REREAD
+    except (_OtherDialectError, duckdb.InvalidInputException):
+        if size > _LARGEST_REREAD:
+            raise DataError(
+                file.name, None, "mixes line ends, or is not UTF-8 with a header in line 1",
+                f"export it as UTF-8, or in files of at most {_LARGEST_REREAD >> 20} MB",
+            ) from None  # fmt: skip
+        again = True
+    finally:
+        base.base.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+    if again:
+        _add_copy(base, table, file)
+        return
+    log.account(
+        file.name, "rows", total=base.count(table) + len(rejected), shown=base.count(table),
+        reasons={"cannot be parsed": len(rejected)},
+    )  # fmt: skip
     for line, kind in rejected[:_MOST_REJECTED]:
         reason = f"cannot be parsed ({str(kind).lower()}) — fix the row's quotes and columns"
         log.skip(file.name, int(line), reason)
@@ -343,7 +582,28 @@ def _add_file(base: _Database, table: str, file: Path, stored: bool, log: LoadLo
         log.skip(file.name, None, f"{more:,} more rows cannot be parsed — fix them")
 
 
-def _read_files(base: _Database, files: Mapping[str, Path], stored: bool, log: LoadLog) -> None:
+def _add_copy(base: _Database, table: str, file: Path) -> None:
+    """Enter the table of a CSV file by way of a copy in plain quotes and UTF-8."""
+    default = DELIMITERS[table_kind(file)]
+    text = read_any_text(file, file.name, base.log)
+    header, rows = table_rows(text, file.name, base.log, default)
+    with TemporaryDirectory(prefix="midchart-") as folder:
+        copy = Path(folder) / f"{table}.csv"
+        with copy.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
+            writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(cells for _, cells in rows)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+        source = (
+            f"read_csv({sql_files([copy])}, header=false, skip=1, auto_detect=false, "
+            f"columns={{{columns}}}, delim=',', quote='\"', escape='\"', comment='', "
+            "max_line_size=67108864)"
+        )
+        base.add(table, file.name, source, False, csv=True)
+
+
+def _read_files(base: _Database, files: Mapping[str, Path], stored: bool) -> None:
+    log = base.log
     for table, file in files.items():
         log.opened.add(file)
         if table not in _NEEDED:
@@ -351,18 +611,24 @@ def _read_files(base: _Database, files: Mapping[str, Path], stored: bool, log: L
         if not checked_tables([file], file.parent, log):
             continue
         try:
-            _add_file(base, table, file, stored and file.suffix.lower() == ".parquet", log)
+            if table_kind(file) == "parquet":
+                base.add(table, file.name, f"read_parquet({sql_files([file])})", stored)
+            else:
+                _add_csv(base, table, file)
         except duckdb.OutOfMemoryException:
             reason = f"takes more than {MEMORY} of memory"
             raise DataError(file.name, None, reason, "convert the tables to Parquet") from None
         except duckdb.Error as error:
             log.skip(file.name, None, f"{describe_error(error)} — export the table again")
+        except DAMAGED_FILE:
+            log.skip(file.name, None, "cannot be unpacked — pack it again")
         except DataError as error:
             log.skip(file.name, error.line, f"{error.reason} — {error.remedy}")
 
 
-def _read_zip(base: _Database, path: Path, log: LoadLog) -> list[str]:
+def _read_zip(base: _Database, path: Path) -> list[str]:
     """Enter the tables of a zip, by way of a folder that is removed; gives all tables' names."""
+    log = base.log
     with (
         UntrustedZip(path, path.name) as archive,
         TemporaryDirectory(prefix="midchart-") as folder,
@@ -372,7 +638,8 @@ def _read_zip(base: _Database, path: Path, log: LoadLog) -> list[str]:
         archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
         files: dict[str, Path] = {}
         for table, member in wanted.items():
-            file = Path(folder) / f"{table}{Path(member).suffix.lower()}"
+            ending = Path(member).name[len(table) :].lower()
+            file = Path(folder) / f"{table}{ending}"
             try:
                 with archive.open(member) as packed, file.open("wb") as unpacked:
                     while block := packed.read(1 << 20):
@@ -381,12 +648,13 @@ def _read_zip(base: _Database, path: Path, log: LoadLog) -> list[str]:
                 log.skip(path.name, None, f"{error.reason} — {error.remedy}")
             else:
                 files[table] = file
-        _read_files(base, files, False, log)
+        _read_files(base, files, False)
         return list(members)
 
 
-def _read_duckdb(base: _Database, path: Path, log: LoadLog) -> list[str]:
+def _read_duckdb(base: _Database, path: Path) -> list[str]:
     """Enter the tables of a DuckDB file, read-only; its views are not trusted."""
+    log = base.log
     if not checked_tables([path], path.parent, log):
         raise log.nothing_read(path.name, "cannot be read")
     try:
@@ -400,7 +668,8 @@ def _read_duckdb(base: _Database, path: Path, log: LoadLog) -> list[str]:
     for name, schema in tables:
         if str(name).lower() in _NEEDED:
             try:
-                base.add(str(name).lower(), f'cdm."{schema}"."{name}"', True)
+                lower = str(name).lower()
+                base.add(lower, lower, f'cdm."{schema}"."{name}"', True)
             except duckdb.Error as error:
                 log.skip(path.name, None, f"table {name}: {describe_error(error)} — export it")
     return [str(name).lower() for name, _ in tables]
@@ -409,22 +678,9 @@ def _read_duckdb(base: _Database, path: Path, log: LoadLog) -> list[str]:
 # Rows become entries.
 
 
-def _number(text: str) -> str:
-    try:
-        value = float(text)
-    except ValueError:
-        return text
-    return f"{value:.6g}" if not value or 1e-4 <= abs(value) < 1e6 else text.removesuffix(".0")
-
-
-def _moment(row: Row, prefix: str, infixes: Sequence[str]) -> datetime | None:
-    columns = (f"{prefix}{infix}_{what}" for infix in infixes for what in ("datetime", "date"))
-    return next((t for c in columns if (t := parse_time(row.get(c))) is not None), None)
-
-
 def _facts(base: _Database, person: Row) -> dict[str, str]:
     facts = {
-        "birth year": person.get("year_of_birth", ""),
+        "birth year": base.number("person", person, "year_of_birth"),
         **{name: base.concept(person, name)[1] for name in ("gender", "race", "ethnicity")},
     }
     return {name: value for name, value in facts.items() if value and value != "0"}
@@ -462,28 +718,29 @@ class Omop(RecordLoader):
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The persons of the tables."""
         try:
-            return self._read(place, log)
+            return self._read(place, root, log)
         except duckdb.Error as error:
             remedy = "export the tables again"
             raise DataError(place.name, None, describe_error(error), remedy) from None
 
-    def _read(self, place: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
-        base = _Database(connect(memory=MEMORY))
+    def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+        base = _Database(connect(memory=MEMORY), column_settings(root, log), log)
         files = _table_files(place) if place.is_dir() else {}
         if files:
-            _read_files(base, files, True, log)
+            _read_files(base, files, True)
             tables: list[str] = list(files)
         elif (stored := _duckdb_at(place)) is not None:
             log.opened.add(stored)
-            tables = _read_duckdb(base, stored, log)
+            tables = _read_duckdb(base, stored)
         else:
             log.opened.add(_zip_at(place) or place)
-            tables = _read_zip(base, _zip_at(place) or place, log)
+            tables = _read_zip(base, _zip_at(place) or place)
         if "person" not in base.columns or not base.count("person"):
             raise log.nothing_read(place.name, "has no person — export PERSON")
         base.read_concepts()
         base.read_providers()
-        _account(base, tables, log)
+        questions = {table_name(table) for table in tables_in(place)}
+        _account(base, [table for table in tables if table not in questions], log)
         people = base.base.execute(
             "SELECT DISTINCT person_id FROM midchart_person WHERE person_id IS NOT NULL "
             "ORDER BY try_cast(person_id AS BIGINT), person_id"
@@ -492,21 +749,29 @@ class Omop(RecordLoader):
             id: partial(_record, base, id, place.name) for (id,) in people
         }
         records = LazyRecords(readers, log)
-        return records, read_question_tables(tables_in(place), records, log)
+        questions = [table for table in tables_in(place) if table_name(table) not in _NEEDED]
+        return records, read_question_tables(questions, records, log)
 
 
 def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
-    """Say what of the tables is no part of any record."""
-    for table in _TABLES:
+    """Account for the rows of the tables, and name what is no part of any record."""
+    people = "(SELECT person_id FROM midchart_person WHERE person_id IS NOT NULL)"
+    for table in ("person", *_TABLES):
         if table not in base.columns:
             continue
-        lost = base.count(
-            table, "person_id IS NULL OR person_id NOT IN (SELECT person_id FROM midchart_person "
-            "WHERE person_id IS NOT NULL)",
-        )  # fmt: skip
-        if lost:
-            reason = f"{lost:,} rows name a person who is not in PERSON — add the person"
+        nobody = base.count(table, "person_id IS NULL")
+        unknown = base.count(table, f"person_id NOT IN {people}")
+        if nobody:
+            log.skip(table, None, f"{nobody:,} rows name no person — fill in person_id")
+        if unknown:
+            reason = f"{unknown:,} rows name a person who is not in PERSON — add the person"
             log.skip(table, None, reason)
+        part = base.files[table]
+        if (part, "rows") not in log.accounts:
+            total = base.count(table)
+            log.account(part, "rows", total=total, shown=total)
+        reasons = {"names no person": nobody, "names a person who is not in PERSON": unknown}
+        leave_out(log, part, reasons)
     missing = [table for table in _TABLES if table not in base.columns]
     if missing:
         log.warn(f"tables that are not there: {', '.join(missing)}")

@@ -1,8 +1,9 @@
-"""Plain notes: a CSV or JSONL of patient_id, time, text, or a folder of ``.txt`` files.
+"""Plain notes: a CSV, TSV or JSONL of patient_id, time, text, or a folder of ``.txt`` files.
 
 In a folder of text files each file is a patient, and each sub-folder of text files is a patient
 whose notes are its files in order of name; a name that starts with an ISO date dates its note. A
-table without patient_id and text, or in a sub-folder, is skipped. Questions come from any ``.tsv``
+table without patient_id and text, or in a sub-folder, is skipped. Columns may have other names, and
+a table may be packed (``.csv.gz``). Questions come from any ``.tsv``
 in the same folder, in MedAlign's column names, ``filename`` being the patient_id (with or without
 an ending).
 """
@@ -10,13 +11,28 @@ an ending).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, Row, parse_time, read_table, read_text, shown
+from core.loaders.columns import (
+    ISO,
+    are_decimal_ids,
+    decide_times,
+    distinct,
+    folded,
+    known_names,
+    read_id,
+)
+from core.loaders.files import LoadLog, shown
+from core.loaders.identity import People, Person
+from core.loaders.manifest import column_settings
 from core.loaders.records import (
     LazyRecords,
     PatientEntries,
@@ -25,26 +41,74 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
+from core.loaders.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    Row,
+    decoded,
+    encoding_read,
+    leave_out,
+    opened,
+    read_any_text,
+    read_bytes,
+    read_head,
+    read_table,
+    table_kind,
+    table_name,
+)
 from core.parsing import read_json
 
 NEEDED = ("patient_id", "text")
-_TABLES = {".csv", ".jsonl", ".ndjson"}
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "patient_id": (
+        *("subject_id", "person_id", "patient", "subject", "pat_id", "pid", "mrn", "pat_mrn_id"),
+        *("medical_record_number", "patient_number", "patient_no"),
+    ),
+    "time": (
+        *("charttime", "chartdate", "datetime", "date_time", "timestamp", "note_datetime"),
+        *("note_date", "note_time", "date", "visit_date", "visit_datetime", "service_date"),
+        *("encounter_date", "contact_date", "document_date", "report_date", "event_time", "start"),
+    ),
+    "text": (
+        *("note_text", "note", "body", "report", "report_text", "note_body", "content"),
+        *("document", "document_text", "narrative", "clinical_note", "transcription"),
+    ),
+    "type": ("kind", "note_type", "category"),
+    "name": ("title", "note_title"),
+    "code": (),
+    "unit": (),
+    "note_id": ("document_id", "report_id"),
+    "visit_id": ("hadm_id", "encounter_id", "visit_occurrence_id"),
+}
+"""Column of a table of notes → the other names that it may have."""
+_PERSON: Mapping[str, tuple[str, ...]] = {
+    "family_name": ("last_name", "surname", "patient_name", "patient_last_name"),
+    "birth_date": ("birthdate", "date_of_birth", "dob"),
+    "sex": ("gender",),
+}
+"""Demographics that show two people under one patient_id."""
+_TIMES = frozenset(map(folded, ("time", *COLUMNS["time"])))
+_OTHER_NAMES = {**COLUMNS, **_PERSON}
 HEAD_LINES = 64
-"""Lines of a JSONL that are checked for notes; loading reads all."""
+"""Lines of a table that are checked for notes; loading reads all."""
 _NOT_NOTES = {"readme", "license", "licence", "copying", "changelog", "notice", "requirements"}
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T_ ](\d{2})[-:.]?(\d{2}))?")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AaPp][Mm])?")
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file is a CSV or JSONL with patient_id and text in one of its first lines."""
-    if not path.is_file() or path.suffix.lower() not in _TABLES:
+    """Whether a file is a table with a patient and a text in its header or first lines."""
+    kind = table_kind(path)
+    if kind == "" or not path.is_file():
         return False
-    with path.open("rb") as file:
-        if path.suffix.lower() != ".csv":
+    try:
+        if kind in DELIMITERS:
+            header = read_head(path, DELIMITERS[kind], NEEDED).header
+            return set(NEEDED) <= set(known_names(header, COLUMNS).values())
+        with opened(path) as file:
             return any(not isinstance(_cells(line), str) for line in islice(file, HEAD_LINES))
-        head = file.read(1 << 16).decode("utf-8-sig", "replace")
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    return set(NEEDED) <= {cell.strip().strip('"') for cell in first.split(",")}
+    except (DataError, *DAMAGED_FILE):
+        return False  # reading the table names what is wrong with it
 
 
 def _is_note(path: Path) -> bool:
@@ -52,20 +116,28 @@ def _is_note(path: Path) -> bool:
 
 
 def _cells(line: str | bytes) -> dict[str, str] | str:
-    """The cells of a JSONL line, or why it has none."""
+    """The cells of a JSONL line by the names of columns, or why it has none."""
     try:
         cells = read_json(line, "", 1, "one object a line")
     except DataError as error:
         return f"{error.reason} — {error.remedy}"
-    if not isinstance(cells, dict) or not set(NEEDED) <= cells.keys():
+    if not isinstance(cells, dict):
         return "lacks patient_id or text — name both"
-    return {str(k): "" if v is None else str(v) for k, v in cells.items()}
+    names = _names_of(tuple(map(str, cells)))
+    if not set(NEEDED) <= set(names.values()):
+        return "lacks patient_id or text — name both"
+    return {names.get(str(k), str(k)): "" if v is None else str(v) for k, v in cells.items()}
+
+
+@lru_cache(maxsize=64)
+def _names_of(columns: tuple[str, ...]) -> dict[str, str]:
+    return known_names(columns, _OTHER_NAMES)
 
 
 def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[Row]:
     rows: list[Row] = []
     bad: list[tuple[int, str]] = []
-    for line, content in enumerate(read_text(path, name).split("\n"), 1):
+    for line, content in enumerate(read_any_text(path, name, log).split("\n"), 1):
         cells = _cells(content) if content.strip() else None
         if isinstance(cells, str):
             bad.append((line, cells))
@@ -76,22 +148,81 @@ def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[Row]:
         raise DataError(name, None, reason, "one JSON object a line, with both")
     for line, reason in bad:
         log.skip(name, line, reason)
+    reasons = {"is no object with patient_id and text": len(bad)}
+    log.account(name, "rows", total=len(rows) + len(bad), shown=len(rows), reasons=reasons)
     return rows
 
 
-def _read_notes_table(path: Path, name: str, patients: PatientEntries) -> None:
-    """Enter all rows of a CSV or JSONL; raises DataError where it has no such rows."""
-    csv = path.suffix.lower() == ".csv"
-    log = patients.log
-    rows = read_table(path, name, NEEDED, log, ",") if csv else _read_jsonl(path, name, log)
-    for row in rows:
-        patient = row.get("patient_id")
+def _read_times(
+    rows: Sequence[Row], name: str, table: str, settings: Mapping[str, str], log: LoadLog
+) -> list[datetime | None]:
+    """The time of each row: of the first of its columns of times that states one.
+
+    A column of clock times belongs to the date beside it.
+    """
+    columns = [
+        c for c in dict.fromkeys(c for row in rows for c in row.cells) if folded(c) in _TIMES
+    ]
+    columns.sort(key=lambda column: column != "time")
+    texts = {column: [row.get(column) for row in rows] for column in columns}
+    clocks = [c for c in columns if _are_clocks(texts[c])]
+    dates = [c for c in columns if c not in clocks]
+    if clocks and dates:
+        clock, date = clocks[0], dates[0]
+        pairs = zip(texts[date], texts[clock], strict=True)
+        texts[date] = [f"{day} {time}" if day and time else day for day, time in pairs]
+        log.warn(f"{name}: {clock} read as the clock time of {date}")
+        columns = dates
+    values = {column: distinct(texts[column]) for column in columns}
+    readings = decide_times(name, table, values, settings, log)
+    read = {c: {text: readings[c].read(text) for text in values[c]} for c in columns}
+    times: list[datetime | None] = [None] * len(rows)
+    for column in columns:
+        filled = 0
+        for row, text in enumerate(texts[column]):
+            if times[row] is None and text:
+                times[row] = read[column][text]
+                filled += times[row] is not None
+        if filled and column != columns[0]:
+            log.warn(f"{name}: {filled:,} rows without {columns[0]} have the time of {column}")
+    return times
+
+
+def _are_clocks(texts: Iterable[str]) -> bool:
+    stated = {text for text in texts if text}
+    return bool(stated) and all(map(_CLOCK.fullmatch, stated))
+
+
+def _read_notes_table(
+    path: Path, name: str, patients: PatientEntries, people: People, settings: Mapping[str, str]
+) -> None:
+    """Enter all rows of a table; raises DataError where it has no such rows."""
+    log, kind = patients.log, table_kind(path)
+    rows = (
+        read_table(path, name, NEEDED, log, DELIMITERS[kind], _OTHER_NAMES)
+        if kind in DELIMITERS
+        else _read_jsonl(path, name, log)
+    )
+    table = table_name(path)
+    ids = [row.get("patient_id") for row in rows]
+    decimal = are_decimal_ids(set(ids))
+    if decimal:
+        log.warn(f"{name}: patient_id read as whole numbers (1.0 is 1)")
+    times = _read_times(rows, name, table, settings, log)
+    persons = _read_persons(rows, name, table, settings, log)
+    nobody = others = 0
+    for row, stated, time, person in zip(rows, ids, times, persons, strict=True):
+        patient = read_id(stated, decimal)
         if not patient:
-            log.skip(name, row.line, "has no patient_id — fill it in")
+            log.skip(name, row.line, "names no person — fill in patient_id")
+            nobody += 1
+            continue
+        if person is not None and not people.same(("", patient), person, name, row.line):
+            others += 1
             continue
         one = entry(
-            parse_time(row.get("time")),
-            row.get("type", "kind") or "note",
+            time,
+            row.get("type") or "note",
             code=row.get("code"),
             name=row.get("name"),
             text=row.cells.get("text", ""),
@@ -101,6 +232,27 @@ def _read_notes_table(path: Path, name: str, patients: PatientEntries) -> None:
             line=row.line,
         )
         patients.add(patient, name, one)
+    leave_out(log, name, {"names no person": nobody, "is about another person": others})
+
+
+def _read_persons(
+    rows: Sequence[Row], name: str, table: str, settings: Mapping[str, str], log: LoadLog
+) -> list[Person | None]:
+    """The demographics of each row; None of a table that has none."""
+    if not any(column in row.cells for row in rows[:1] for column in _PERSON):
+        return [None] * len(rows)
+    born = [row.get("birth_date") for row in rows]
+    values = {"birth_date": distinct(born)} if any(born) else {}
+    readings = decide_times(name, table, values, settings, log)
+    dates = {text: readings["birth_date"].read(text) for text in values.get("birth_date", ())}
+    return [
+        Person(
+            row.get("family_name"),
+            date.date().isoformat() if (date := dates.get(text)) else "",
+            row.get("sex"),
+        )
+        for row, text in zip(rows, born, strict=True)
+    ]
 
 
 @LOADERS.register("plain_notes")
@@ -121,44 +273,70 @@ class PlainNotes(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All notes and questions."""
-        patients = PatientEntries(log)
+        reading = _Reading(root, PatientEntries(log), People(log), column_settings(root, log))
+        questions = [table for table in tables_in(place) if not _is_table(table)]
         inside = sorted(place.iterdir()) if place.is_dir() else [place]
-        undated = sum(_read_file(patients, file, root) for file in inside)
-        records = patients.records()
-        if undated:
-            log.warn(
-                f"{undated} text files have no date — name them YYYY-MM-DD….txt to give them a "
-                "time position"
-            )
+        for file in inside:
+            if file not in questions:
+                reading.enter(file)
+        reading.state_text_files()
+        records = reading.patients.records()
         if not records:
             raise log.nothing_read(place.name, "holds no note")
-        return records, read_question_tables(tables_in(place), records, log)
+        return records, read_question_tables(questions, records, log)
 
 
-def _read_file(patients: PatientEntries, file: Path, root: Path, patient: str | None = None) -> int:
-    """Enter a file of the cohort, or of the folder of ``patient``; what fails is skipped.
+@dataclass
+class _Reading:
+    """What was read of a folder of plain notes so far."""
 
-    The number of its notes without a date in their file names.
-    """
-    name, log = shown(file, root), patients.log
-    with log.skipping(name):
-        if _is_note(file):
-            log.opened.add(file)
-            text = read_text(file, name)
-            match = _DATED.match(file.stem)
-            stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else None
-            time = parse_time(stamp)
-            patients.add(
-                patient or file.stem, name, entry(time, "note", text=text, note_id=file.stem)
+    root: Path
+    patients: PatientEntries
+    people: People
+    settings: Mapping[str, str]
+    undated: int = 0
+    """Text files without a date in their names."""
+    encodings: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Encoding → text files that are not UTF-8."""
+
+    def enter(self, file: Path, patient: str | None = None) -> None:
+        """Enter a file of the cohort, or of the folder of ``patient``; what fails is skipped."""
+        name, log = shown(file, self.root), self.patients.log
+        with log.skipping(name):
+            if _is_note(file):
+                log.opened.add(file)
+                self._enter_text(file, name, patient or file.stem)
+            elif file.is_dir() and patient is None:
+                for inner in sorted(file.iterdir()):
+                    self.enter(inner, file.name)
+            elif file.is_dir() and any(_is_note(inner) for inner in sorted(file.iterdir())):
+                reason = "holds text files too deep — put them in the patient's own folder"
+                log.skip(name, None, reason)
+            elif table_kind(file) and patient is None:
+                log.opened.add(file)
+                _read_notes_table(file, name, self.patients, self.people, self.settings)
+            elif table_kind(file) and not file.is_dir():
+                reason = "is a table in a sub-folder — put it in the cohort's own folder"
+                log.skip(name, None, reason)
+
+    def _enter_text(self, file: Path, name: str, patient: str) -> None:
+        text, encoding = decoded(read_bytes(file, name), name)
+        if encoding:
+            self.encodings.setdefault(encoding, []).append(name)
+        match = _DATED.match(file.stem)
+        stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
+        time = ISO.read(stamp)
+        self.undated += time is None
+        self.patients.add(patient, name, entry(time, "note", text=text, note_id=file.stem))
+
+    def state_text_files(self) -> None:
+        """State the encodings of text files, and how many have no date."""
+        log = self.patients.log
+        for encoding, files in self.encodings.items():
+            more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
+            log.warn(encoding_read(files[0] + more, encoding))
+        if self.undated:
+            log.warn(
+                f"{self.undated} text files have no date — name them YYYY-MM-DD….txt to give them "
+                "a time position"
             )
-            return int(time is None)
-        if file.is_dir() and patient is None:
-            return sum(_read_file(patients, f, root, file.name) for f in sorted(file.iterdir()))
-        if file.is_dir() and any(_is_note(inner) for inner in sorted(file.iterdir())):
-            log.skip(name, None, "holds text files too deep — put them in the patient's own folder")
-        elif file.suffix.lower() in _TABLES and patient is None:
-            log.opened.add(file)
-            _read_notes_table(file, name, patients)
-        elif file.suffix.lower() in _TABLES and not file.is_dir():
-            log.skip(name, None, "is a table in a sub-folder — put it in the cohort's own folder")
-    return 0

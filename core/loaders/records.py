@@ -25,7 +25,17 @@ from typing import Any
 import numpy as np
 
 from core.errors import DataError, UnknownName
-from core.loaders.files import LoadLog, Row, read_table
+from core.loaders.columns import are_decimal_ids, known_names, read_id
+from core.loaders.files import LoadLog
+from core.loaders.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    Row,
+    leave_out,
+    read_head,
+    read_table,
+    table_kind,
+)
 from core.storage.lru import LRU
 from core.text import event_text
 from core.text.evidence import place_of
@@ -228,6 +238,18 @@ class PatientEntries:
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")
 RESPONSE_COLUMNS = ("filename", "question", "model_name")
+_QUESTION_NAMES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(QUESTION_COLUMNS, ()),
+    "filename": ("file", "file_name", "patient_id", "subject_id", "mrn"),
+    **dict.fromkeys(
+        (
+            *("person_id", "instruction_id", "submitter_specialty", "specialty", "annotator_num"),
+            *("domain", "task_type", "options", "evidence_spans"),
+        ),
+        (),
+    ),
+}
+"""Column of a table of questions → the other names that it may have."""
 _RESPONSE_TEXT = ("model_response", "response", "model_output", "generated_response", "output")
 MOST_PIECES = 500
 """Pieces of evidence of a question; those of published sets have at most some tens."""
@@ -383,19 +405,25 @@ def read_questions(rows: Iterable[Row], records: LazyRecords, log: LoadLog) -> Q
     """Instructions and gold sources of question rows; bad rows are skipped."""
     questions = Questions()
     grouped: dict[str, list[Row]] = {}
+    reasons: dict[str, Counter[str]] = {}
     for row in rows:
         question = row.get("question")
         record = _record_of(row, records)
         if not question:
-            log.skip(row.file, row.line, "has no question — fill in the column question")
+            reason, remedy = "has no question", "fill in the column question"
         elif row.get("evidence").count("|||") >= MOST_PIECES:
-            reason = f"has more than {MOST_PIECES} pieces of evidence — keep those that matter"
-            log.skip(row.file, row.line, reason)
+            reason = f"has more than {MOST_PIECES} pieces of evidence"
+            remedy = "keep those that matter"
         elif record is None:
-            reason = "asks about a record that is not in the cohort — check filename"
-            log.skip(row.file, row.line, reason)
+            reason = "asks about a record that is not in the cohort"
+            remedy = "check filename"
         else:
             grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
+            continue
+        log.skip(row.file, row.line, f"{reason} — {remedy}")
+        reasons.setdefault(row.file, Counter())[reason] += 1
+    for file, counts in reasons.items():
+        leave_out(log, file, counts)
     for id, group in grouped.items():
         source = _gold_source(id, questions.records[id], group)
         if source is not None:
@@ -417,14 +445,40 @@ def read_question_tables(
     for file in files:
         log.opened.add(file)
         with log.skipping(file.name):
-            rows += read_table(file, file.name, QUESTION_COLUMNS, log, delimiter)
+            kind = DELIMITERS.get(table_kind(file), delimiter)
+            table = read_table(file, file.name, QUESTION_COLUMNS, log, kind, _QUESTION_NAMES)
+            rows += _with_plain_ids(table, file.name, log)
     return read_questions(rows, records, log)
 
 
+def _with_plain_ids(rows: Sequence[Row], name: str, log: LoadLog) -> Sequence[Row]:
+    """The rows with patients as whole numbers where a column has them as decimals (1.0 is 1)."""
+    decimal = [c for c in ("filename", "person_id") if are_decimal_ids({r.get(c) for r in rows})]
+    for column in decimal:
+        log.warn(f"{name}: {column} read as whole numbers (1.0 is 1)")
+        for row in rows:
+            row.cells[column] = read_id(row.get(column), True)
+    return rows
+
+
 def tables_in(place: Path) -> list[Path]:
-    """The ``.tsv`` files of a folder, in the order of their names; none of a single file."""
+    """The tables of questions in a folder, in the order of their names; none of a single file.
+
+    Every ``.tsv`` is one, and every other delimited table with the columns of MedAlign's.
+    """
     inside = sorted(place.iterdir()) if place.is_dir() else []
-    return [file for file in inside if file.suffix.lower() == ".tsv"]
+    return [file for file in inside if table_kind(file) == "tsv" or _has_questions(file)]
+
+
+def _has_questions(file: Path) -> bool:
+    if table_kind(file) not in DELIMITERS or not file.is_file():
+        return False
+    try:
+        header = read_head(file, ",", QUESTION_COLUMNS).header
+    except (DataError, *DAMAGED_FILE):
+        return False  # no table of questions, whatever else it is
+    known = set(known_names(header, _QUESTION_NAMES).values())
+    return known >= set(QUESTION_COLUMNS)
 
 
 def _annotator(row: Row) -> int:
@@ -455,11 +509,13 @@ def read_responses(
     None where the verdict is neither yes nor no; rows not used in the evaluation are marked.
     """
     responses: list[Response] = []
+    reasons: dict[str, Counter[str]] = {}
     for row in rows:
         record, question = _record_of(row, records), row.get("question")
         if record is None or not question:
             what = "names no question" if record else "is about a record that is not in the cohort"
             log.skip(row.file, row.line, f"{what} — check filename and question")
+            reasons.setdefault(row.file, Counter())[what] += 1
             continue
         cells = row.cells
         text_column = next((column for column in _RESPONSE_TEXT if column in cells), "")
@@ -475,4 +531,6 @@ def read_responses(
                 extra=tuple((k, v) for k, v in cells.items() if k not in known and v),
             )
         )
+    for file, counts in reasons.items():
+        leave_out(log, file, counts)
     return tuple(responses)

@@ -23,7 +23,14 @@ from core.egress import audit
 from core.errors import DataError, InputError, MidchartError, UnknownName
 from core.loaders.check import check_cohort
 from core.loaders.files import LoadLog
-from core.loaders.manifest import FIELDS, FILE, read_manifest, write_manifest
+from core.loaders.manifest import (
+    FIELDS,
+    FILE,
+    column_settings,
+    read_manifest,
+    write_column_settings,
+    write_manifest,
+)
 from core.loaders.open import close_cohorts, find_loader, open_cohort
 from core.parsing import user_path
 from core.runs.directory import find_run, run_ids
@@ -186,7 +193,10 @@ def import_cohort(
                 raise DataError(name, None, "holds no file", "choose the files of a cohort")
             place = _cohort_in(staging)
             stated = read_manifest(place, Manifest(name), LoadLog())
+            columns = column_settings(place, LoadLog())
             (place / FILE).unlink(missing_ok=True)
+            if columns:
+                write_column_settings(place, columns)
             cohort = open_cohort(place)
             report = check_cohort(cohort)
             source = stated.source or cohort.manifest.source
@@ -219,6 +229,8 @@ def import_cohort(
                     tag=tag,
                 )
                 write_manifest(place, manifest)
+                if columns:
+                    write_column_settings(place, columns)
                 place.rename(root / name)
                 sync_folder(root)
         except DataError as error:

@@ -403,7 +403,8 @@ def _one_row(
         if not cell.lines:
             continue
         spanned = (headers.get(c, "") for c, one in sorted(columns.items()) if one is cell)
-        header = " ".join(dict.fromkeys(filter(None, spanned)))
+        over = dict.fromkeys(filter(None, spanned))
+        header = next(iter(over)) if len(over) == 1 else ""  # a cell below several is a remark
         parts.append(f"{header}: {cell.text}" if header else cell.text)
     name = parts[0] if parts else ""
     dated = not _LETTERS.search(name.rpartition(": ")[2])

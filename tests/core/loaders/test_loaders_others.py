@@ -165,7 +165,7 @@ def test_plain_notes_as_text_files(tmp_path: Path):
     patient.mkdir()
     (patient / "2020-03-01 1230 visit.txt").write_text("Visit.")
     (patient / "2020-01-05_call.txt").write_text("Call.")
-    (patient / "2021-01-05.txt").write_bytes(b"caf\xe9")
+    (patient / "2021-01-05.txt").write_bytes(b"caf\x81")
     cohort = open_cohort(tmp_path)
     assert sorted(cohort.records) == ["alone", "p2"]
     events = [(e.text, e.time) for e in cohort.records["p2"].events]
@@ -180,7 +180,7 @@ def test_plain_notes_as_text_files(tmp_path: Path):
 
 
 def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
-    (tmp_path / "a.csv").write_text("PatientID,time,text\nP1,2020-01-01,A\n")
+    (tmp_path / "a.csv").write_text("Ward,time,text\nP1,2020-01-01,A\n")
     (tmp_path / "b.jsonl").write_text('{"patient_id": "P2",\n{"patient_id": "P2", "text": "B"}\n')
     late = json.dumps({"text": "word " * 20_000, "patient_id": "P3"})
     (tmp_path / "c.NDJSON").write_text(late)
