@@ -1,19 +1,21 @@
 """BM25 scores of all sentences of a record for one question, from an index that is kept.
 
-The scores are those of ``rank_bm25.BM25Okapi`` bit for bit (k1 = 1.5, b = 0.75, epsilon = 0.25):
-the same operations in the same order, done once per posting instead of once per question. The
-plain version is ``tests/reference/bm25.py``.
+With its idf the scores are those of ``rank_bm25.BM25Okapi`` bit for bit (k1 = 1.5, b = 0.75,
+epsilon = 0.25): the same operations in the same order, done once per posting instead of once per
+question. The plain version is ``tests/reference/bm25.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 K1, B, EPSILON = 1.5, 0.75, 0.25
+Idf = Literal["non_negative", "rank_bm25"]
 
 
 class BM25Index:
@@ -22,12 +24,15 @@ class BM25Index:
     ``corpus`` holds the words of each document. ``terms`` maps a word to its row; the documents
     of row t are ``documents[starts[t]:starts[t + 1]]`` with parts ``parts[...]`` of their score.
 
-    Source: Trotman, Puurula, Burgess, ADCS 2014 (10.1145/2682862.2682863), as coded in
-    rank_bm25 0.2.2: an idf below zero (a word in over half of the documents) becomes epsilon
-    times the mean idf. A corpus without any word, on which rank_bm25 divides by zero, scores 0.
+    ``idf`` of a word in n of N documents: "non_negative" is ln(1 + (N - n + 0.5) / (n + 0.5))
+    (Robertson and Zaragoza 2009, 10.1561/1500000019, equation 3.3, with 1 added inside the
+    logarithm as in Lucene), above 0 for every word; "rank_bm25" is the logarithm without the 1
+    (Trotman, Puurula, Burgess, ADCS 2014, 10.1145/2682862.2682863), as coded in rank_bm25 0.2.2: 0
+    for a word in half of the documents, and epsilon times the mean idf where it is below 0. A
+    corpus without any word, on which rank_bm25 divides by zero, scores 0.
     """
 
-    def __init__(self, corpus: Sequence[Sequence[str]]) -> None:
+    def __init__(self, corpus: Sequence[Sequence[str]], idf: Idf = "rank_bm25") -> None:
         self.size = len(corpus)
         self.terms: dict[str, int] = {}
         terms = self.terms
@@ -41,7 +46,12 @@ class BM25Index:
         postings, counts = np.unique(rows * max(self.size, 1) + owners, return_counts=True)
         term_of, self.documents = np.divmod(postings, max(self.size, 1))
         self.starts = np.searchsorted(term_of, np.arange(len(terms) + 1))
-        idf = self._idf(np.diff(self.starts))
+        frequencies = np.diff(self.starts)
+        weights = (
+            np.log1p((self.size - frequencies + 0.5) / (frequencies + 0.5))
+            if idf == "non_negative"
+            else self._rank_bm25_idf(frequencies)
+        )
         self.parts = np.zeros(0)
         if terms:
             mean_length = len(rows) / self.size
@@ -50,10 +60,10 @@ class BM25Index:
                 * (K1 + 1)
                 / (counts + K1 * (1 - B + B * lengths[self.documents] / mean_length))
             )
-            self.parts = idf[term_of] * saturation
+            self.parts = weights[term_of] * saturation
 
-    def _idf(self, frequencies: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Floored idf of each term, by its document frequency [terms]."""
+    def _rank_bm25_idf(self, frequencies: NDArray[np.int64]) -> NDArray[np.float64]:
+        """rank_bm25's idf of each term, by its document frequency [terms]."""
         by_frequency = {
             f: math.log(self.size - f + 0.5) - math.log(f + 0.5) for f in set(frequencies.tolist())
         }
@@ -74,11 +84,14 @@ class BM25Index:
                 scores[self.documents[row]] += self.parts[row]
         return scores
 
-    def holding(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Documents that hold any of ``words``, ascending, each once."""
-        rows = [self.terms[word] for word in words if word in self.terms]
-        postings = [self.documents[self.starts[row] : self.starts[row + 1]] for row in rows]
-        return np.unique(np.concatenate(postings)) if postings else np.zeros(0, dtype=np.int64)
+    def holding(self, words: Iterable[str]) -> NDArray[np.bool_]:
+        """Which documents hold any of ``words``, bool [size]."""
+        holds = np.zeros(self.size, dtype=bool)
+        for word in words:
+            term = self.terms.get(word)
+            if term is not None:
+                holds[self.documents[self.starts[term] : self.starts[term + 1]]] = True
+        return holds
 
     def explain(self, query: Sequence[str], document: int) -> list[tuple[str, float]]:
         """What each word of the query adds to a document's score, in the order of the query.

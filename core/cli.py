@@ -186,6 +186,15 @@ def examples(call: Namespace) -> None:
     facts(call, api.open_examples())
 
 
+def balance_line(part: Mapping[str, Any]) -> str:
+    """What became of the files, rows, … of a cohort, in a line."""
+    left_out = sum(part["left_out"].values())
+    reasons = "; ".join(f"{number:,} {reason}" for reason, number in part["left_out"].items())
+    line = f"{part['what']}: {part['total']:,} = {part['shown']:,} read + {left_out:,} not read"
+    lost = f" + {part['unaccounted']:,} UNACCOUNTED" if part["unaccounted"] else ""
+    return line + (f" ({reasons})" if reasons else "") + lost
+
+
 @command(
     "check",
     "read a cohort; counts, warnings, errors naming file and line",
@@ -197,9 +206,11 @@ def examples(call: Namespace) -> None:
 def check(call: Namespace) -> None:
     protocol = api.parse(call.protocol)
     checked = api.check(call.data, meter("check"), protocol, call.locator, call.validate)
-    facts(call, checked, ("skipped", "invalid", "warnings", "positions"))
+    facts(call, checked, ("balance", "skipped", "invalid", "warnings", "positions"))
     if call.json:
         return
+    for part in checked["balance"]:
+        print(balance_line(part))
     if call.validate:
         print(f"invalid: {len(checked['invalid'])}")
     for problem in ("skipped", "invalid"):

@@ -59,23 +59,30 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_WRITTEN = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str)
 _STRICT = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
 )
 
 
 def read_json(
-    data: bytes | str, name: str, line: int | None = None, remedy: str = "", unique: bool = False
+    data: bytes | str,
+    name: str,
+    line: int | None = None,
+    remedy: str = "",
+    unique: bool = False,
+    as_written: bool = False,
 ) -> Any:
     """The value of a JSON document; raises DataError.
 
     ``line``: of the file ``name``, where the document is one of its lines. ``unique``: a name that
-    an object has twice is an error, and not the last one's value. Lone surrogates become U+FFFD.
+    an object has twice is an error, and not the last one's value. ``as_written``: numbers with a
+    decimal point or exponent are texts of all their digits. Lone surrogates become U+FFFD.
     """
     remedy = remedy or "export it again"
     try:
-        text = data if isinstance(data, str) else data.decode("utf-8-sig")
-        value = (_STRICT if unique else _PLAIN).decode(text)
+        text = data if isinstance(data, str) else data.decode().removeprefix("\ufeff")
+        value = (_STRICT if unique else _WRITTEN if as_written else _PLAIN).decode(text)
     except UnicodeDecodeError:
         raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None
     except json.JSONDecodeError as error:

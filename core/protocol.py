@@ -19,6 +19,13 @@ from core.types import Budget
 
 LATER = ("question_place", "second_read")
 """Fields that runs of earlier versions do not have: their defaults are in no row key."""
+BEFORE: Mapping[str, str] = {
+    "scored_text": "plain",
+    "unmatched": "kept",
+    "ties": "earliest",
+    "bm25_idf": "rank_bm25",
+}
+"""What runs without these fields did, whatever their preset."""
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
@@ -33,8 +40,21 @@ class Protocol:
     sentence_tokens: Annotated[int, Field(ge=4)] = 64
     """Target length of a piece of a note, in tokens; a sentence up to 1.5 times as long is not
     split."""
+    scored_text: Literal["titled", "plain"] = "titled"
+    """What arms score: a unit's text with the titles above it (note, heading, table header), or its
+    text alone (published)."""
     k: Whole = 20
-    """Units that an arm keeps."""
+    """Most units that an arm keeps."""
+    unmatched: Literal["dropped", "kept"] = "dropped"
+    """Units that an arm has no reason to keep, as they share no word with the question and are not
+    similar to it: never kept, or used to fill up to k (published)."""
+    ties: Literal["drawn", "earliest"] = "drawn"
+    """Order of units with equal scores: drawn from the seed, the record and the question, or the
+    earliest first (published)."""
+    bm25_idf: Literal["non_negative", "rank_bm25"] = "non_negative"
+    """Weight of a word in n of N units: ln(1 + (N - n + 0.5) / (n + 0.5)) (Robertson and Zaragoza
+    2009, as in Lucene), or that of the package rank_bm25 (published), which is 0 for a word in half
+    of the units."""
     recency: Whole = 5
     """Latest events that the recency buffer may show."""
     recency_rule: Literal["share", "events_first"] = "share"
@@ -154,6 +174,10 @@ PRESETS: Mapping[str, Protocol] = {
     "published": Protocol(
         preset="published",
         unit="event",
+        scored_text="plain",
+        unmatched="kept",
+        ties="earliest",
+        bm25_idf="rank_bm25",
         recency_rule="events_first",
         position="order",
         locate="paper",

@@ -77,7 +77,9 @@ class Sentence:
     """The unit of selection: an event or a piece of one.
 
     ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
-    ``text`` is exactly what is scored; ``tokens`` its length by :func:`core.text.count_tokens`.
+    ``text`` is what is shown, exported and counted; ``tokens`` its length by
+    :func:`core.text.count_tokens`. ``title`` is what it is searched with besides its text: the
+    title of its note, the heading and the table header above it ("": nothing).
     """
 
     id: str
@@ -86,6 +88,12 @@ class Sentence:
     kind: str
     text: str
     tokens: int
+    title: str = ""
+
+    @property
+    def scored_text(self) -> str:
+        """What arms score: the title on a line before the text."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,8 @@ class Gold:
 
     ``snippets`` are the annotated pieces of evidence, ``spans`` their positions in the record
     (empty where none could be located). ``order``, ``time`` and ``token`` are the positions of the
-    best-located evidence, each in [0, 1]; None where unlocated. ``exact``: the source gave the
+    best-located evidence, each in [0, 1]; None where unlocated, and where the entry has no date
+    and comes before the first dated one. ``exact``: the source gave the
     spans (True), or matching found them (False). ``score`` is the match score of the best-located
     piece, ``candidates`` the number of places with that score, both None where nothing was
     matched; ``unlocated`` counts the pieces without a match.
@@ -381,9 +390,7 @@ class Cohort:
     labels: Mapping[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
-    accounts: Mapping[tuple[str, str], Account] = field(
-        default_factory=dict[tuple[str, str], Account]
-    )
+    accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
     patient: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def patient_of(self, instruction: Instruction) -> str:

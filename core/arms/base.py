@@ -1,30 +1,32 @@
 """What arms share: candidates, top k, the recency buffer, the token budget, the order; BM25.
 
 A new arm is one file with a subclass of :class:`ScoredArm` and, in most cases, one method,
-``score``. Ties go to the earlier sentence, so a selection is the same in every process.
+``score``. Only sentences that an arm has a reason to keep are kept; sentences of equal score are in
+an order drawn from the protocol's seed, the record and the question, so a selection is the same in
+every process. Under the published protocol k are kept whatever their score, the earliest first.
 
 Candidates are the sentences of a record up to the question's cutoff. Nothing after the cutoff
 reaches an arm, not even its statistics: BM25's document frequencies are those of the candidates
 alone. The candidates of a record are worked out once and kept.
 
-The BM25 arms are subclasses of :class:`BM25Arm` (PROTOCOL, Arms): rank_bm25's BM25Okapi over
-lower-cased ``\\w+`` words. As there, k sentences are kept even where fewer share a word with the
-question; those that score zero fill up from the record's start (rank_bm25 leaves their order to an
-unstable sort).
+The BM25 arms are subclasses of :class:`BM25Arm` (PROTOCOL, Arms): BM25 over lower-cased ``\\w+``
+words. Published: sentences that score zero fill up k from the record's start (rank_bm25 leaves
+their order to an unstable sort).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bm25 import BM25Index
+from core.bm25 import BM25Index, Idf
 from core.errors import UnknownName
 from core.protocol import Protocol
 from core.storage.lru import LRU
@@ -48,9 +50,10 @@ Positions = NDArray[np.intp]
 class Candidates:
     """Sentences that an arm may select.
 
-    ``key`` names this very set by content, for keeping what is derived from it. ``positions``
-    [n] is each sentence's place among all sentences the cutoff allows (0, 1, 2, … unless an arm
-    leaves some out). ``withheld`` counts sentences of the record after the cutoff.
+    ``key`` names this very set by content, the record's digest first, for keeping what is derived
+    from it. ``positions`` [n] is each sentence's place among all sentences the cutoff allows (0, 1,
+    2, … unless an arm leaves some out). ``withheld`` counts sentences of the record after the
+    cutoff.
     """
 
     key: tuple[str, ...]
@@ -98,6 +101,7 @@ def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> C
         protocol.unit,
         str(protocol.sentence_tokens),
         protocol.interval_events,
+        protocol.scored_text,
         cutoff.isoformat() if cutoff else "",
     )
 
@@ -131,11 +135,21 @@ def _most_recent(pool: Candidates, events: int) -> list[int]:
 
 
 Scores = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Trace = tuple[tuple[str, str], ...]
 
 
-def top_k(scores: Scores, k: int) -> Positions:
-    """Indices of the ``k`` highest of ``scores`` [n], best first, ties to the lower index.
+def generator(*parts: str) -> np.random.Generator:
+    """A generator seeded by texts, the same in every process and on every machine."""
+    # With the lengths of the parts, distinct sequences have distinct names.
+    name = "".join(f"{len(part)}:{part}" for part in parts)
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+
+
+def top_k(scores: Scores, k: int, draw: Callable[[], Scores] | None = None) -> Positions:
+    """Indices of the ``k`` highest of ``scores`` [n], best first, ties to the lower of ``draw()``
+    [n], which is called only where there are any among them, or without it to the lower index.
 
     A large array is first cut to what can be among the k; the result is that of a stable sort
     of the whole.
@@ -148,8 +162,12 @@ def top_k(scores: Scores, k: int) -> Positions:
     if n > 4 * k:
         least = np.partition(scores, n - k)[n - k]
         contenders = np.flatnonzero(scores >= least)
-    best = np.argsort(-scores[contenders], kind="stable")[:k]
-    return contenders[best]
+    order = np.argsort(-scores[contenders], kind="stable")
+    if draw is not None:
+        ranked = scores[contenders[order[: k + 1]]]
+        if np.any(ranked[1:] == ranked[:-1]):
+            order = np.lexsort((draw()[contenders], -scores[contenders]))
+    return contenders[order[:k]]
 
 
 def _fitting(
@@ -177,7 +195,8 @@ class ScoredArm(ABC):
     picks in rank order whatever the protocol says. ``buffered``: the recency buffer is added
     to the picks. ``contiguous``: under a token budget stop at the first sentence that does not
     fit instead of going on to smaller ones. ``control``: a baseline that no method should lose to;
-    charts draw it in grey.
+    charts draw it in grey. ``titled``: under the protocol's ``scored_text = "titled"`` it scores
+    titles too.
     """
 
     name: ClassVar[str]
@@ -186,9 +205,10 @@ class ScoredArm(ABC):
     buffered: ClassVar[bool] = True
     contiguous: ClassVar[bool] = False
     control: ClassVar[bool] = False
+    titled: ClassVar[bool] = True
 
     def __init__(self, protocol: Protocol) -> None:
-        self.protocol = protocol
+        self.protocol = protocol if self.titled else replace(protocol, scored_text="plain")
 
     @abstractmethod
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
@@ -209,11 +229,43 @@ class ScoredArm(ABC):
                 return pool, place
         raise UnknownName("sentence", sentence_id, (s.id for s in pool.sentences))
 
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        """Which candidates the arm has a reason to keep, bool [n]; by default all of them."""
+        return np.ones(len(pool.sentences), dtype=bool)
+
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         """The selected indices into ``pool``, best first, and their scores."""
         scores = self.score(pool, instruction)
-        best = top_k(scores, k)
+        best = self.best(pool, instruction, scores, k)
         return best, scores[best]
+
+    def best(self, pool: Candidates, instruction: Instruction, scores: Scores, k: int) -> Positions:
+        """Indices of the ``k`` highest of ``scores`` [n] that may be kept, best first; one of −∞
+        never is."""
+        if self.protocol.unmatched == "dropped":
+            reasons = self.reasons(pool, instruction)
+            scores, k = np.where(reasons, scores, -np.inf), min(k, int(np.count_nonzero(reasons)))
+        best = top_k(scores, k, self.draw(pool, instruction))
+        return best[scores[best] > -np.inf]
+
+    def draw(self, pool: Candidates, instruction: Instruction) -> Callable[[], Scores] | None:
+        """What draws a number for each candidate, float64 [n], by which ties are ordered; None
+        where the earliest comes first."""
+        if self.protocol.ties == "earliest":
+            return None
+        # Without the protocol's other fields: the same units are drawn in the same order by every
+        # arm, and under every choice that leaves them as they are.
+        parts = ("ties", str(self.protocol.seed), pool.key[0], instruction.question)
+        return lambda: generator(*parts).random(len(pool.sentences))
+
+    def unmatched(self, record: Record, instruction: Instruction, selection: Selection) -> int:
+        """Number of the arm's own picks in a selection that it has no reason to keep."""
+        pool = self.pool(candidates(record, instruction.cutoff, self.protocol))
+        if not pool.sentences:
+            return 0
+        without = np.flatnonzero(~self.reasons(pool, instruction)).tolist()
+        picks = {k.sentence.id for k in selection.kept if k.score is not None}
+        return sum(pool.sentences[i].id in picks for i in without)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         """Additional facts on the selection, from its ``scores``, best first."""
@@ -259,6 +311,10 @@ class ScoredArm(ABC):
         trace = [("candidates", str(len(pool.sentences)))]
         if everything.withheld:
             trace.append(("after the cutoff", str(everything.withheld)))
+        if self.protocol.unmatched == "dropped" and len(picks) < min(budget.k, len(pool.sentences)):
+            available = int(np.count_nonzero(self.reasons(pool, instruction)))
+            if available < budget.k:
+                trace.append(("kept of k", f"{available} of {budget.k}"))
         trace.extend(self.trace(pool, instruction, scores))
         return Selection(
             record.id,
@@ -279,21 +335,31 @@ class ScoredArm(ABC):
         return _fitting(everything, recent, self.protocol.buffer_tokens(budget.tokens))
 
 
-_NOTE = "The BM25 part of each word of the question that the sentence holds; exact."
+_NOTE = "The BM25 part of each word of the question that the sentence or its title holds; exact."
 
 _indexes: LRU[BM25Index] = LRU(32)
 
 
-def index_of(pool: Candidates) -> BM25Index:
-    """The BM25 index of a set of candidates, cached between questions."""
-    return _indexes.get(pool.key, lambda: BM25Index([words(s.text) for s in pool.sentences]))
+def index_of(pool: Candidates, idf: Idf) -> BM25Index:
+    """The BM25 index of a set of candidates with their titles, cached between questions."""
+    return _indexes.get(
+        (idf, pool.key), lambda: BM25Index([words(s.scored_text) for s in pool.sentences], idf)
+    )
 
 
 class BM25Arm(ScoredArm):
     """The k sentences of highest BM25 score among the arm's pool."""
 
+    def index(self, pool: Candidates) -> BM25Index:
+        """The index of the candidates under the protocol."""
+        return index_of(pool, self.protocol.bm25_idf)
+
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
-        return index_of(pool).scores(words(instruction.question))
+        return self.index(pool).scores(words(instruction.question))
+
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        """The sentences that share a word with the question, their titles included."""
+        return self.index(pool).holding(words(instruction.question))
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         return (("picks that share no word", str(int(np.count_nonzero(scores == 0)))),)
@@ -308,6 +374,6 @@ class BM25Arm(ScoredArm):
         spans: dict[str, list[tuple[int, int]]] = {}
         for word, start, end in word_spans(pool.sentences[place].text):
             spans.setdefault(word, []).append((start, end))
-        parts = index_of(pool).explain(words(instruction.question), place)
-        terms = tuple(Term(word, part, tuple(spans[word])) for word, part in parts)
+        parts = self.index(pool).explain(words(instruction.question), place)
+        terms = tuple(Term(word, part, tuple(spans.get(word, ()))) for word, part in parts)
         return Explanation(terms, 0.0, _NOTE)

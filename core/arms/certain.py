@@ -24,22 +24,21 @@ from typing_extensions import TypedDict
 
 from core import config as settings
 from core.arms import ARMS
-from core.arms.base import Candidates, Positions, Scores, Trace, candidates, index_of, top_k
-from core.arms.semantic import DECIMALS, SemanticArm
+from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, candidates
+from core.arms.semantic import DECIMALS, LexicalArm
 from core.embedding.embedder import Embedder
 from core.errors import DataError, InputError, MissingModel
 from core.format import percent
 from core.loaders.gold import gold_under
 from core.loaders.open import content_digest
 from core.parsing import read_document, user_path
-from core.protocol import Protocol
+from core.protocol import BEFORE, Protocol
 from core.provenance import digest
 from core.stats.ranking import hierarchical_quantile, patients_needed, ranks
 from core.storage.files import replacing
 from core.storage.lock import exclusive
 from core.storage.lru import LRU
 from core.storage.vectors import Progress
-from core.text import words
 from core.text.evidence import band_of, gold_sentence_ids, is_middle
 from core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
 from core.weights import locate
@@ -49,7 +48,7 @@ _ALPHA = 0.1
 _PATIENTS = 19
 """Fewest patients of a band that has a separate threshold: then the probability of keeping the
 evidence is at most 1 / (19 + 1) = 5 points above 1 − alpha (scores without ties)."""
-FIELDS = ("unit", "sentence_tokens", "interval_events")
+FIELDS = ("unit", "sentence_tokens", "interval_events", "scored_text", "bm25_idf")
 """Fields of a protocol that a calibration depends on."""
 
 
@@ -168,15 +167,19 @@ _CATEGORIES: Mapping[str, tuple[Callable[[float], str], Sequence[str]]] = {
 }
 
 
-class _RankedByBoth(SemanticArm):
+class _RankedByBoth(LexicalArm):
     """Sentences by the geometric mean of their ranks by BM25 and by MiniLM."""
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         """Minus the geometric mean of the ranks; equal scores have equal ranks."""
-        lexical = index_of(pool).scores(words(instruction.question))
+        lexical = self.lexical(pool, instruction.question)
         semantic = self.cosines(pool, instruction.question)
         mean: Scores = np.sqrt(ranks(lexical) * ranks(semantic))
         return -np.round(mean, DECIMALS)
+
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        """All: the thresholds, which the guarantee is of, decide which sentences are kept."""
+        return ScoredArm.reasons(self, pool, instruction)
 
 
 @ARMS.register("certain")
@@ -210,9 +213,14 @@ class Certain(_RankedByBoth):
         self.calibration = read_calibration(user_path(calibration))
         self.alpha, self.withdrawn = alpha, withdrawn
         self._thresholds: LRU[Thresholds] = LRU(8)
-        fit = {"model": self.embedder.id, "protocol": {f: getattr(protocol, f) for f in FIELDS}}
-        for field, value in fit.items():
-            if self.calibration[field] != value:
+        made_with = {**BEFORE, **self.calibration["protocol"]}
+        written = {f: made_with.get(f) for f in FIELDS}
+        fit = {
+            "model": (self.calibration["model"], self.embedder.id),
+            "protocol": (written, {f: getattr(self.protocol, f) for f in FIELDS}),
+        }
+        for field, (before, now) in fit.items():
+            if before != now:
                 raise InputError(
                     f"the calibration of the arm 'certain' was made with another {field}; make it "
                     "again with: python -m core calibrate DATA --out FILE"
@@ -253,7 +261,7 @@ class Certain(_RankedByBoth):
         kind, largest = self.thresholds(pool).by_band
         category, _ = _CATEGORIES[kind]
         allowed = np.array([largest[category(place)] for place in token_positions(pool)])
-        best = top_k(scores, len(scores))
+        best = self.best(pool, instruction, scores, len(scores))
         ranked = best[-scores[best] <= allowed[best]]
         return ranked, scores[ranked]
 

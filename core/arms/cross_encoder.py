@@ -1,7 +1,8 @@
 """Cross-encoder: BM25's best sentences, re-ranked by a model that reads question and sentence
 together (PROTOCOL, Arms: BM25 top 50, ms-marco-MiniLM-L-6-v2, 20 kept).
 
-What BM25 does not bring up is never seen by the model, so k beyond the shortlist keeps no more.
+What BM25 does not bring up is never seen by the model, so k beyond the shortlist keeps no more. A
+word that is shared with the question is the reason to keep a sentence.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace, index_of, top_k
+from core.arms.base import Candidates, Mask, ScoredArm, Scores, Trace
+from core.arms.bm25 import BM25
 from core.embedding.pairs import RELEVANCE, relevance, shared
 from core.protocol import Protocol
-from core.text import words
 from core.types import Instruction
 
 SHORTLIST = 50
@@ -35,20 +36,19 @@ class CrossEncoder(ScoredArm):
         super().__init__(protocol)
         if type(shortlist) is not int or shortlist < 1:
             raise ValueError(f"'shortlist' is {shortlist!r}; it takes a whole number from 1")
-        self.shortlist = shortlist
+        self.shortlist, self.first = shortlist, BM25(self.protocol)
         self.scorer = shared(self.needs)
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         """The model's logit of each sentence of the shortlist, −∞ for the others."""
-        bm25 = index_of(pool).scores(words(instruction.question))
-        read = top_k(bm25, self.shortlist)
+        read, _ = self.first.rank(pool, instruction, self.shortlist)
         scores = np.full(len(pool.sentences), -np.inf)
-        texts = [pool.sentences[i].text for i in read.tolist()]
+        texts = [pool.sentences[i].scored_text for i in read.tolist()]
         scores[read] = relevance(self.scorer, instruction.question, texts)
         return scores
 
-    def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
-        return super().rank(pool, instruction, min(k, self.shortlist))
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        return self.first.reasons(pool, instruction)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         read = min(self.shortlist, len(pool.sentences))

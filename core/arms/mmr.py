@@ -7,6 +7,8 @@ maximum over nothing being 0. The plain version is ``tests/reference/mmr.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from core.arms import ARMS
@@ -19,12 +21,17 @@ LAMBDA = 0.5
 
 
 def greedy(
-    relevance: Scores, vectors: SentenceVectors, k: int, balance: float = LAMBDA
+    relevance: Scores,
+    vectors: SentenceVectors,
+    k: int,
+    balance: float = LAMBDA,
+    draw: Callable[[], Scores] | None = None,
 ) -> tuple[Positions, Scores]:
     """The selected indices [k] in order, and the value of each when selected.
 
     ``relevance`` [m] is that of each distinct text. The highest cosine with any pick is carried
-    along, so a pick costs one product of a matrix and a vector. Ties go to the earlier sentence.
+    along, so a pick costs one product of a matrix and a vector. Ties go to the lowest of ``draw()``
+    [n], without it to the earlier sentence.
     """
     rows, row_of = vectors.rows, vectors.row_of
     k = max(0, min(k, len(row_of)))
@@ -32,8 +39,12 @@ def greedy(
     relevant = balance * relevance
     nearest = np.full(len(rows), -np.inf, dtype=np.float32)
     value = np.round(relevant, DECIMALS)[row_of]
+    drawn: Scores | None = None
     for i in range(k):
         picks[i] = np.argmax(value)
+        if draw is not None and np.count_nonzero(tied := value == value[picks[i]]) > 1:
+            drawn = draw() if drawn is None else drawn
+            picks[i] = np.argmin(np.where(tied, drawn, np.inf))
         values[i] = value[picks[i]]
         np.maximum(nearest, cosines(rows, rows[row_of[picks[i]]]), out=nearest)
         value = np.round(relevant - (1 - balance) * nearest.astype(np.float64), DECIMALS)[row_of]
@@ -54,4 +65,11 @@ class MMR(SemanticArm):
 
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         vectors = self.vectors(pool)
-        return greedy(self.relevance(vectors, instruction.question), vectors, k)
+        relevance = self.relevance(vectors, instruction.question)
+        draw = self.draw(pool, instruction)
+        if self.protocol.unmatched == "kept":
+            return greedy(relevance, vectors, k, draw=draw)
+        near = np.flatnonzero(self.reasons(pool, instruction))
+        chosen = SentenceVectors(vectors.rows, vectors.row_of[near])
+        picks, values = greedy(relevance, chosen, k, draw=draw and (lambda: draw()[near]))
+        return near[picks], values

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from core.arms import ARMS
-from core.arms.base import Candidates, Positions, ScoredArm, Scores, candidates, top_k
+from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, candidates
 from core.arms.bm25 import BM25
 from core.errors import InputError
 from core.protocol import Protocol
@@ -78,6 +78,10 @@ class Oracle(ScoredArm):
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         return self._held(pool, instruction)
 
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        holds = self._held(pool, instruction) > 0
+        return holds if self.filler is None else holds | self.filler.reasons(pool, instruction)
+
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         best, scores = super().rank(pool, instruction, k)
         best, scores = best[scores > 0], scores[scores > 0]
@@ -86,8 +90,7 @@ class Oracle(ScoredArm):
         others = np.where(
             self._held(pool, instruction) > 0, -np.inf, self.filler.score(pool, instruction)
         )
-        filling = top_k(others, k - len(best))
-        filling = filling[np.isfinite(others[filling])]
+        filling = self.filler.best(pool, instruction, others, k - len(best))
         return np.concatenate([best, filling]), np.concatenate([scores, np.zeros(len(filling))])
 
     def _held(self, pool: Candidates, instruction: Instruction) -> Scores:

@@ -27,6 +27,7 @@ class Qccs(ScoredArm):
     """
 
     name, title = "qccs", "QCCS gate"
+    titled = False  # keeps less evidence with titles, also when trained with them (docs/log.md)
 
     def __init__(self, protocol: Protocol, gate: str = "") -> None:
         super().__init__(protocol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from core.arms import ARMS
 from core.arms.base import Candidates, Scores, Trace
-from core.arms.semantic import SemanticArm
+from core.arms.semantic import LexicalArm
 from core.embedding.embedder import Embedder
 from core.errors import MissingModel
 from core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
@@ -20,7 +20,7 @@ _records: LRU[PlusRecord] = LRU(32)
 
 
 @ARMS.register("qccs_plus")
-class QccsPlus(SemanticArm):
+class QccsPlus(LexicalArm):
     """The k sentences of highest score.
 
     ``gate``: the folder of a trained QCCS plus; where the program builds the arm and none is
@@ -49,7 +49,9 @@ class QccsPlus(SemanticArm):
 
     def _record(self, pool: Candidates) -> PlusRecord:
         key = (self.gate.digest, pool.key)
-        return _records.get(key, lambda: ready(self.gate.weights, [s.text for s in pool.sentences]))
+        return _records.get(
+            key, lambda: ready(self.gate.weights, [s.scored_text for s in pool.sentences])
+        )
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         cosine = self.cosines(pool, instruction.question)

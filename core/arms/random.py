@@ -6,12 +6,8 @@ same in every process and machine; a larger k keeps what a smaller one kept.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
-import numpy as np
-
 from core.arms import ARMS
-from core.arms.base import Candidates, ScoredArm, Scores
+from core.arms.base import Candidates, ScoredArm, Scores, generator
 from core.types import Instruction
 
 
@@ -23,9 +19,5 @@ class Random(ScoredArm):
     control = True
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
-        # With the lengths of the parts, distinct triples have distinct names.
-        parts = (str(self.protocol.seed), instruction.record_id, instruction.id)
-        name = "".join(f"{len(part)}:{part}" for part in parts)
-        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
-        return generator.random(len(pool.sentences))
+        drawn = generator(str(self.protocol.seed), instruction.record_id, instruction.id)
+        return drawn.random(len(pool.sentences))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.arms import ARMS
-from core.arms.base import ScoredArm, candidates, top_k
+from core.arms.base import ScoredArm, candidates
 from core.errors import InputError, MidchartError
 from core.interfaces import Arm
 from core.protocol import Protocol
@@ -101,7 +101,7 @@ def _scores(
 ) -> ArmScores:
     if not isinstance(arm, ScoredArm):
         raise InputError(f"the arm {name!r} gives sentences no score")
-    everything = candidates(record, instruction.cutoff, protocol)
+    everything = candidates(record, instruction.cutoff, arm.protocol)
     n = len(everything.sentences)
     values = np.full(n, np.nan)
     picked, kept_mask = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
@@ -113,7 +113,11 @@ def _scores(
         scores = arm.score(pool, instruction)
         values[pool.positions] = scores
         plain = type(arm).rank is ScoredArm.rank
-        picks = top_k(scores, budget.k) if plain else arm.rank(pool, instruction, budget.k)[0]
+        picks = (
+            arm.best(pool, instruction, scores, budget.k)
+            if plain
+            else arm.rank(pool, instruction, budget.k)[0]
+        )
         picked[pool.positions[picks]] = True
     values[~np.isfinite(values)] = np.nan
     ids = {item.sentence.id for item in selection.kept}

@@ -1,8 +1,8 @@
 """Base of the embedding arms: the vectors of a record's sentences, cached in memory.
 
-Equal texts share one row, so copies of a line have exactly equal scores and ties between them go
-by position. Scores are rounded to six decimals: beyond that, float32 encoders differ between
-batches and machines, and a selection must not.
+Equal texts share one row, so copies of a line have exactly equal scores. Scores are rounded to six
+decimals: beyond that, float32 encoders differ between batches and machines, and a selection must
+not.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace
+from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, index_of
 from core.embedding.embedder import Embedder, cosines, shared
 from core.protocol import Protocol
 from core.storage.lru import LRU
 from core.storage.vectors import Progress
+from core.text import words
 from core.types import Instruction
 from core.weights import MINILM
 
@@ -34,10 +35,11 @@ class SentenceVectors:
 
 
 _vectors: LRU[SentenceVectors] = LRU(8)
+_cosines: LRU[Scores] = LRU(8)
 
 
 class SemanticArm(ScoredArm):
-    """An arm that scores by MiniLM embeddings.
+    """An arm that scores by MiniLM embeddings; a cosine above 0 is its reason to keep a sentence.
 
     ``progress`` hears of a record's sentences while they are first encoded. Raises MissingModel
     when the weights are not here.
@@ -60,7 +62,7 @@ class SemanticArm(ScoredArm):
 
         def make() -> SentenceVectors:
             place: dict[str, int] = {}
-            rows = [place.setdefault(s.text, len(place)) for s in pool.sentences]
+            rows = [place.setdefault(s.scored_text, len(place)) for s in pool.sentences]
             vectors = self.embedder.embed(list(place), self._progress)
             return SentenceVectors(vectors, np.array(rows, dtype=np.intp))
 
@@ -71,9 +73,30 @@ class SemanticArm(ScoredArm):
         return cosines(vectors.rows, self.embedder.embed([question])[0]).astype(np.float64)
 
     def cosines(self, pool: Candidates, question: str) -> Scores:
-        """Cosine of each candidate with the question, float64 [n], rounded."""
-        vectors = self.vectors(pool)
-        return np.round(self.relevance(vectors, question), DECIMALS)[vectors.row_of]
+        """Cosine of each candidate with the question, float64 [n], rounded; cached."""
+
+        def make() -> Scores:
+            vectors = self.vectors(pool)
+            return np.round(self.relevance(vectors, question), DECIMALS)[vectors.row_of]
+
+        return _cosines.get((self.embedder.id, *pool.key, question), make)
+
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        return self.cosines(pool, instruction.question) > 0
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         return (("model", self.embedder.id),)
+
+
+class LexicalArm(SemanticArm):
+    """An arm that scores by BM25 and MiniLM; a shared word or a cosine above 0 is its reason to
+    keep a sentence."""
+
+    def lexical(self, pool: Candidates, question: str) -> Scores:
+        """BM25 of each candidate, float64 [n]."""
+        return index_of(pool, self.protocol.bm25_idf).scores(words(question))
+
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        index = index_of(pool, self.protocol.bm25_idf)
+        shared_word = index.holding(words(instruction.question))
+        return shared_word | super().reasons(pool, instruction)

@@ -15,7 +15,7 @@ from core.types import Instruction
 
 @ARMS.register("shortest")
 class Shortest(ScoredArm):
-    """The score is minus the length in tokens; ties go to the earlier sentence."""
+    """The score is minus the length in tokens."""
 
     name, title = "shortest", "Shortest"
     control = True

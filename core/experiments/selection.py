@@ -91,9 +91,12 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks
-    (:mod:`core.runs.evidence`); null for semantic hits. ``evidence_share`` is the share of the
-    evidence's characters that the context holds, the mean over the counted questions whose
-    evidence is located: of the selection, and under "in prompt" of the prompt.
+    (:mod:`core.runs.evidence`); null for semantic hits. ``unmatched`` is the mean number of units
+    of a question that the arm kept without a reason (no word shared with the question, no
+    similarity above 0); null for an arm that scores no units and in runs of earlier versions.
+    ``evidence_share`` is the share of the evidence's characters that the context holds, the mean
+    over the counted questions whose evidence is located: of the selection, and under "in prompt" of
+    the prompt.
 
     Evidence "in prompt" is that of the ``reader``'s prompt after all cuts (without a reader, within
     the protocol's own limits); ``prompts_cut`` counts prompts that lost anything,
@@ -140,6 +143,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                 "picked_recall": sum(picked) / n if n else None,
                 **ends("picked_", share_interval(picked, records)),
                 "picked_chance": picked_chance,
+                "unmatched": _mean(row["unmatched"] for row in rows),
                 "kept_but_cut": lost if prompted else None,
                 "prompts_cut": len(cut) if prompted else None,
                 "cut_at_least": min(cut, default=None),

@@ -302,12 +302,14 @@ class Ccda(RecordLoader):
             log.opened.add(file)
             with log.skipping(shown(file, root)):
                 documents.append(_read_document(file, shown(file, root)))
-        people, out_of_date = People(log), _replaced(documents)
+        people = People(log)
+        same = [one for one in documents if people.same(one.key, one.person, one.name)]
+        out_of_date, of_the_patient = _replaced(same), {one.name for one in same}
         names = record_names(one.key for one in documents)
         patients = PatientEntries(log)
         for one in documents:
             reason = ""
-            if not people.same(one.key, one.person, one.name):
+            if one.name not in of_the_patient:
                 reason = "is about another person under the same number"
             elif one.name in out_of_date:
                 reason = "was replaced by a newer version"

@@ -128,7 +128,8 @@ def _label(statement: Element) -> str:
         for one in each(statement, "participant")
     ]
     code = inside(statement, "code")
-    return ": ".join(filter(None, (*products[:1], code_text(code), *played)))
+    named = "" if code is not None and code.get("code") == "ASSERTION" else code_text(code)
+    return ": ".join(filter(None, (*products[:1], named, *played)))
 
 
 def _says(statement: Element) -> tuple[str, bool]:

@@ -6,9 +6,10 @@ With ``position = "auto"`` in the protocol the cohort's records choose the measu
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from core.loaders.gold import gold_under, locator_errors
 from core.loaders.labelled import StoredRecords, readable_tasks
 from core.protocol import Protocol
 from core.text import count_tokens, event_text
-from core.types import Cohort, Record
+from core.types import Account, Cohort, Record
 
 FEW_EVENTS = 20
 """With fewer events in the median record, positions are by tokens: event order has little
@@ -78,8 +79,16 @@ def _event_counts(cohort: Cohort) -> list[int]:
 _POSITION = ("order", "time", "token", "score", "candidates")
 """Fields of each located gold: its positions, its score and its number of equal candidates."""
 Progress = Callable[[int, int], None]
-Counts = tuple[int, int, int | None]
-"""Records that can be read, their events and tokens (None for coded events)."""
+
+
+class Counts(NamedTuple):
+    """Records that can be read, their events, tokens (None for coded events), and the undated
+    events before the first dated one of their record, which are in no position band."""
+
+    records: int
+    events: int
+    tokens: int | None
+    undated: int
 
 
 def check_cohort(
@@ -93,9 +102,11 @@ def check_cohort(
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
     ``records`` counts those that could be read; ``events`` and ``tokens`` (words and punctuation
-    marks of event texts) are theirs, None for coded events. ``unlocated`` counts gold whose
-    evidence was not found. A cohort with labels adds ``labels``: by task n, positive, and by split
-    the labels (``splits``) and the positive ones (``positives``). Evidence is located by
+    marks of event texts) are theirs, None for coded events; ``undated`` events are in no position
+    band. ``balance``: :func:`balance` of what was read. ``unlocated`` counts gold whose
+    evidence was not found, ``undated_evidence`` gold in entries without a date. A cohort with
+    labels adds ``labels``: by task n, positive, and by split the labels (``splits``) and the
+    positive ones (``positives``). Evidence is located by
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
     (:func:`core.loaders.gold.locator_errors`), ``validate`` what of FHIR resources does not
     follow the standard (``invalid``; :func:`core.loaders.fhir.invalid_resources`).
@@ -104,31 +115,35 @@ def check_cohort(
     """
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
-    records, events, tokens = counts or count_records(cohort, progress)
+    counts = counts or count_records(cohort, progress)
     stored = cohort.records if isinstance(cohort.records, StoredRecords) else None
     labels = (
         None if stored is None else {t: _labels(cohort, t) for t in readable_tasks(stored.data)}
     )
     gold = [(i, cohort.gold[i.id]) for i in cohort.instructions if i.id in cohort.gold]
-    located = [(i, g) for i, g in gold if g.order is not None]
+    located = [(i, g) for i, g in gold if g.spans]
     report: dict[str, Any] = {
         "name": cohort.manifest.name,
         "path": cohort.path,
         "format": cohort.format,
         "manifest": dataclasses.asdict(cohort.manifest),
-        "records": records,
-        "events": events,
-        "tokens": tokens,
+        "records": counts.records,
+        "events": counts.events,
+        "tokens": counts.tokens,
+        "undated": counts.undated,
         "instructions": len(cohort.instructions),
         "gold": len(cohort.gold),
         "unlocated": len(gold) - len(located),
+        "undated_evidence": sum(g.order is None for _, g in located),
         "responses": len(cohort.responses),
+        "balance": balance(cohort.accounts),
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
         "positions": [
             {"record": i.record_id, "instruction": i.id}
             | {name: getattr(g, name) for name in _POSITION}
             for i, g in located
+            if g.order is not None
         ],
     }
     if validate:
@@ -151,8 +166,8 @@ def count_records(
     """
     if isinstance(cohort.records, StoredRecords):
         store = cohort.records.data.store(progress)
-        return len(store.patients), store.events, None
-    records = events = tokens = 0
+        return Counts(len(store.patients), store.events, None, 0)
+    records = events = tokens = undated = 0
     for id in cohort.records:
         try:
             record = cohort.records[id]
@@ -160,9 +175,35 @@ def count_records(
             continue  # it is among cohort.skipped now
         records += 1
         events += len(record.events)
+        first = next((i for i, one in enumerate(record.events) if one.time is not None), 0)
+        undated += first
         tokens += sum(count_tokens(event_text(event)) for event in record.events)
         visit(record)
-    return records, events, tokens
+    return Counts(records, events, tokens, undated)
+
+
+def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]:
+    """What became of the parts of a cohort's files, by what they are (files, rows, resources, …).
+
+    ``total`` in the source, ``shown`` in records, ``left_out`` by reason, and ``unaccounted``: the
+    rest, 0 unless something was lost.
+    """
+    sums: dict[str, tuple[Counter[str], Counter[str]]] = {}
+    for (_, what), one in accounts.items():
+        numbers, reasons = sums.setdefault(what, (Counter(), Counter()))
+        numbers.update(total=one.total, shown=one.shown, unaccounted=one.unaccounted)
+        reasons.update(dict(one.reasons))
+    return [
+        {
+            "what": what,
+            "total": numbers["total"],
+            "shown": numbers["shown"],
+            "left_out": dict(reasons.most_common()),
+            "unaccounted": numbers["unaccounted"],
+        }
+        for what, (numbers, reasons) in sums.items()
+        if numbers["total"] or numbers["unaccounted"]
+    ]
 
 
 def _labels(cohort: Cohort, task: str) -> dict[str, Any]:

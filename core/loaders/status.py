@@ -47,6 +47,7 @@ _NEGATED: Mapping[str, str] = {
     "negated": "negated",
     "rejected": "rejected",
     "declined": "declined",
+    "not-taking": "not taken",
     "absent": "absent",
 }
 _PLANNED: Mapping[str, str] = {
@@ -72,6 +73,8 @@ _UNKNOWN: Mapping[str, str] = {
     "unconfirmed": "unconfirmed",
     "provisional": "provisional",
     "differential": "differential",
+    "presumed": "presumed",
+    "potential": "potential, did not happen",
     "preliminary": "preliminary",
     "partial": "partial",
 }

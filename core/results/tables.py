@@ -174,9 +174,9 @@ SEMANTIC_HITS = (
 
 @dataclass(frozen=True, slots=True)
 class Stage1Facts:
-    """Rows with ``label``, ``instruction``, ``record``, ``band``, ``middle``, ``kept``, ``picked``
-    and the columns of ``criteria``: lexical and evidence-id, and semantic ones where they were
-    scored (these have no chance: it would take scoring every sentence of the record).
+    """Rows with ``label``, ``instruction``, ``record``, ``band``, ``middle``, ``kept``, ``picked``,
+    ``unmatched`` and the columns of ``criteria``: lexical and evidence-id, and semantic ones where
+    they were scored (these have no chance: it would take scoring every sentence of the record).
 
     ``prompts``: the criterion :data:`IN_PROMPT`, one a reader (one without a reader where nobody
     read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and ``COLUMN_tokens``
@@ -194,7 +194,16 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     scored = bool(plan.options.get("semantic"))
     counts = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in OF]
     chances = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in CHANCES]
-    alike = ["band", "middle", "kept", "picked", "lexical", "evidence", "evidence_share"]
+    alike = [
+        "band",
+        "middle",
+        "kept",
+        "picked",
+        "unmatched",
+        "lexical",
+        "evidence",
+        "evidence_share",
+    ]
     columns = ["record", *alike, *counts, *chances]
     firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
     readers = [""] if main == "selections" else list(plan.readers)

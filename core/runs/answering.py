@@ -16,6 +16,7 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from core.arms.base import ScoredArm
 from core.errors import MidchartError, WorkFailed
 from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
 from core.judges.rules import failure_kind, reference_of
@@ -58,7 +59,8 @@ def select(job: Job, entry: ArmConfig, question: Question) -> tuple[Selection | 
     }
     start = time.perf_counter()
     try:
-        selection = job.arm(entry).select(question.record(), question.instruction, entry.budget)
+        arm, record = job.arm(entry), question.record()
+        selection = arm.select(record, question.instruction, entry.budget)
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 - becomes the row's reason
@@ -75,6 +77,8 @@ def select(job: Job, entry: ArmConfig, question: Question) -> tuple[Selection | 
         "trace": [{"name": name, "value": value} for name, value in selection.trace],
         **question.hits(selection, buffer_claims(job.protocol, entry.shown_k)),
     }
+    if isinstance(arm, ScoredArm):
+        row["unmatched"] = arm.unmatched(record, question.instruction, selection)
     return selection, row
 
 

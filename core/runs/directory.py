@@ -45,7 +45,7 @@ from core.egress import audit
 from core.errors import DataError, InputError, UnknownName
 from core.identity import ROLES, Person, account, person
 from core.parsing import read_document
-from core.protocol import parse
+from core.protocol import BEFORE, parse
 from core.provenance import now
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
@@ -132,7 +132,7 @@ class RunDirectory:
         raw = self.document(self.spec, PLAN)
         spec = raw["spec"]
         EXPERIMENTS.get(spec["kind"])
-        raw["protocol"] = _with_judge_prompt(raw["protocol"], spec["judges"])
+        raw["protocol"] = _with_later_fields(raw["protocol"], spec["judges"])
         return Plan(
             name=spec["name"],
             kind=spec["kind"],
@@ -176,16 +176,14 @@ class RunDirectory:
         return RowStore(self.items, EXPERIMENTS.build(plan.kind).schemas, partial(conditions, plan))
 
 
-def _with_judge_prompt(
+def _with_later_fields(
     protocol: Mapping[str, Any], judges: Sequence[str | Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """A plan's protocol; one written before ``judge_prompt`` was a field used the plain prompt
-    wherever it used any."""
-    if "judge_prompt" in protocol:
-        return protocol
+    """A plan's protocol, with what it did where it was written before a field was there; one
+    without ``judge_prompt`` used the plain prompt wherever it used any."""
     names = {ComponentSpec.read(judge).name for judge in judges}
     plain = protocol.get("preset") == "published" or not names <= RULE_JUDGES
-    return {**protocol, "judge_prompt": "plain" if plain else "fenced"}
+    return {**BEFORE, "judge_prompt": "plain" if plain else "fenced", **protocol}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -13,6 +13,8 @@ from itertools import chain, groupby
 from operator import and_, attrgetter
 from typing import Any
 
+import numpy as np
+
 from core.arms.base import Candidates, candidates, index_of
 from core.embedding.pairs import Entailment
 from core.loaders.gold import SourceCheck, check_with_source, location_columns
@@ -21,7 +23,7 @@ from core.provenance import digest, now
 from core.runs.job import Job, Row, Stopped, reason_of
 from core.runs.planner import own_patients
 from core.runs.schemas import SEMANTIC, UNLOCATED, blank
-from core.text import content_words, sentences
+from core.text import content_words, sentences, words
 from core.text.evidence import (
     LEAST_SHOWN,
     band_of,
@@ -82,7 +84,11 @@ class RandomSentences:
 
     @cached_property
     def _lexical_hits(self) -> int:
-        return len(index_of(self._pool).holding(content_words(self.answer)))
+        wanted = content_words(self.answer)
+        holds = index_of(self._pool, self.protocol.bm25_idf).holding(wanted)
+        sentences = (self._pool.sentences[i] for i in np.flatnonzero(holds).tolist())
+        # The index holds words of titles too, which are not shown.
+        return sum(not s.title or not wanted.isdisjoint(words(s.text)) for s in sentences)
 
 
 def own_pick(kept_by: str, buffer_claims: bool) -> bool:

@@ -260,7 +260,7 @@ SELECTIONS: Schema = {
     "evidence": "BOOLEAN",
     **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
     **dict.fromkeys(
-        ("buffer_tokens", "kept", "picked", "lexical_kept", "lexical_picked"), "BIGINT"
+        ("buffer_tokens", "kept", "picked", "unmatched", "lexical_kept", "lexical_picked"), "BIGINT"
     ),
     **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
     "cut": "VARCHAR[]",
@@ -285,7 +285,10 @@ wrote its context itself, "compressed" or as "summaries", and what it wrote; of 
 sentence at least half of the evidence must be left (``evidence_share`` counts the characters that
 are), and what a summary holds is not known: null. ``kept`` counts the lines of the
 context, ``picked`` those that the arm itself chose (:func:`core.runs.evidence.own_pick`); of both,
-how many are hits. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
+how many are hits. ``unmatched`` counts units that the arm chose without a reason to keep them (no
+word shared with the question, no similarity above 0), null for an arm that scores no units and in
+runs of earlier versions.
+``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
 buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
 kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
 (``evidence_in_prompt_picked``), and of the evidence's characters this share

@@ -154,7 +154,8 @@ def select_report(
     ``sentences``, ``lines``, ``tokens`` and ``position_range`` are of what a prompt shows under the
     protocol's own limits, whole or in part; ``kept_sentences`` and ``kept_tokens`` of all that the
     arm kept, ``cut_sentences`` and ``cut_tokens`` the difference. ``limited`` is false where the
-    protocol sets no limit: a reader's window may then still cut.
+    protocol sets no limit: a reader's window may then still cut. A sentence has a ``title`` where
+    it was searched with one; its ``text`` is what is shown.
     """
     cohort = open_data(data)
     ARMS.get(arm)  # an unknown arm is refused before a record is read
@@ -201,6 +202,7 @@ def select_report(
                 "time": entry.sentence.time.isoformat() if entry.sentence.time else None,
                 "kind": entry.sentence.kind,
                 "text": text_of(entry),
+                **({"title": entry.sentence.title} if entry.sentence.title else {}),
                 "score": entry.score,
                 "kept_by": entry.kept_by,
             }

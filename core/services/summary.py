@@ -34,7 +34,7 @@ from core.services.cohorts import cohort_key, cohort_size, find_cohort, open_dat
 from core.storage.files import protect_new_files
 from core.storage.lock import Lock, is_locked
 from core.text.evidence import Place, place_of
-from core.types import Cohort, Gold, Record, Skip, Span
+from core.types import Account, Cohort, Gold, Record, Skip, Span
 
 FOLDER = "summaries"
 AT_ONCE = 16_000_000
@@ -191,6 +191,7 @@ def _summarise(
         "counts": counts,
         "skipped": [dataclasses.astuple(skip) for skip in cohort.skipped],
         "warnings": cohort.warnings,
+        "accounts": [(*key, *dataclasses.astuple(one)) for key, one in cohort.accounts.items()],
         "gold": {id: _located(cohort.gold[id]) for id in gold},
         "places": places,
         "position": position,
@@ -232,9 +233,10 @@ def _use(cohort: Cohort, key: str, stored: Mapping[str, Any]) -> None:
         cohort.gold.locate_as(gold, stored["warnings"])
     known = set(cohort.skipped)
     cohort.skipped.extend(skip for each in stored["skipped"] if (skip := Skip(*each)) not in known)
-    records, events, tokens = stored["counts"]
+    for part, what, total, shown, reasons in stored["accounts"]:
+        cohort.accounts[part, what] = Account(total, shown, tuple((r, n) for r, n in reasons))
     places = {id: tuple(Place(*one) for one in of) for id, of in stored["places"].items()}
-    summary = _Summary((records, events, tokens), places, stored["position"], stored["locations"])
+    summary = _Summary(Counts(*stored["counts"]), places, stored["position"], stored["locations"])
     _known[cohort.path] = (key, summary)
 
 

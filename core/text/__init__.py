@@ -21,7 +21,7 @@ from itertools import islice
 
 from core.protocol import Protocol
 from core.storage.lru import LRU
-from core.text.splitting import split
+from core.text.splitting import cells, pieces
 from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 
 _NAMES = (
@@ -160,7 +160,7 @@ def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]
     (start, end) pairs, in order, none blank.
     """
     most = longest + longest // 2
-    return [piece for piece_span in split(text) for piece in _cut_long(text, *piece_span, most)]
+    return [cut for piece in pieces(text) for cut in _cut_long(text, piece.start, piece.end, most)]
 
 
 def _cut_long(text: str, start: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
@@ -209,24 +209,49 @@ def _good_place(text: str, tokens: Sequence[tuple[int, int]]) -> int:
     return place
 
 
-def cut_event(event: Event, unit: str, longest: int = SENTENCE_TOKENS) -> list[Sentence]:
-    """The sentences of one event. ``unit`` is "sentence" or "event"; a blank event gives none."""
+def cut_event(
+    event: Event, unit: str, longest: int = SENTENCE_TOKENS, titled: bool = False
+) -> list[Sentence]:
+    """The sentences of one event, with their titles where ``titled``. ``unit`` is "sentence" or
+    "event"; a blank event gives none.
+
+    A title is the event's name, where the sentence does not open with it, and the heading and table
+    header above the sentence. A sentence without a letter or digit has none.
+    """
     text = event_text(event)
     if not text.strip():
         return []
     event_id = f"e{event.order}"
+    name = one_line(event.name) if titled else ""
+    opens = text.lstrip().startswith(name)
 
-    def sentence(id: str, start: int, end: int) -> Sentence:
+    def sentence(id: str, start: int, end: int, title: str) -> Sentence:
         piece = text[start:end]
         span = Span(event.order, start, end)
-        return Sentence(id, span, event.time, event.kind, piece, count_tokens(piece))
+        if title and not any(map(str.isalnum, piece)):
+            title = ""
+        return Sentence(id, span, event.time, event.kind, piece, count_tokens(piece), title)
 
     if unit == "event" or ("\n" not in text.strip() and count_tokens(text) <= longest):
-        return [sentence(event_id, *_trim(text, 0, len(text)))]
-    return [
-        sentence(f"{event_id}.{i}", start, end)
-        for i, (start, end) in enumerate(cut_note(text, longest))
-    ]
+        return [sentence(event_id, *_trim(text, 0, len(text)), "" if opens else name)]
+    cut: list[tuple[int, int, str]] = []
+    lines, title = (None, None), name
+    for piece in pieces(text):
+        if titled and piece.above != lines:
+            lines = piece.above
+            title = _title(name, text, *lines)
+        for start, end in _cut_long(text, piece.start, piece.end, longest + longest // 2):
+            cut.append((start, end, "" if opens and not cut else title))
+    return [sentence(f"{event_id}.{i}", *one) for i, one in enumerate(cut)]
+
+
+def _title(name: str, text: str, *lines: tuple[int, int] | None) -> str:
+    """A note's name and the lines of it above a sentence, each once, without their layout."""
+    above = ["; ".join(cells(text[slice(*line)])).strip("#*_: ") for line in lines if line]
+    parts: dict[str, str] = {}
+    for part in filter(None, (name, *above)):
+        parts.setdefault(part.lower(), part)
+    return " · ".join(parts.values())
 
 
 _recent: LRU[tuple[Sentence, ...]] = LRU(32)
@@ -240,7 +265,8 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     short events as they are, notes cut into sentences of at most ``protocol.sentence_tokens``
     tokens, wrapped lines joined (PROTOCOL, Units and positions).
     """
-    key = (record.digest, protocol.unit, protocol.sentence_tokens, protocol.interval_events)
+    titled = protocol.scored_text == "titled"
+    key = (record.digest, protocol.unit, protocol.sentence_tokens, protocol.interval_events, titled)
     named = protocol.interval_events == "named"
     return _recent.get(
         key,
@@ -248,7 +274,7 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
             sentence
             for event in record.events
             if named or event.text.strip() not in INTERVAL_TEXTS
-            for sentence in cut_event(event, protocol.unit, protocol.sentence_tokens)
+            for sentence in cut_event(event, protocol.unit, protocol.sentence_tokens, titled)
         ),
     )
 

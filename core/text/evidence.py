@@ -49,11 +49,15 @@ _BINS = 128
 
 
 class Place(NamedTuple):
-    """The three positions of a place in a record, each in [0, 1]; time is None where undated."""
+    """The three positions of a place in a record, each in [0, 1].
 
-    order: float
+    An entry without a date has no time. One that comes before every dated entry of a record that
+    has dates has no position at all: it is there for want of a date, so its place says nothing.
+    """
+
+    order: float | None
     time: float | None
-    token: float
+    token: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,14 @@ class _Places:
 
     def __init__(self, record: Record) -> None:
         self.order, self.time = positions(record)
+        self.first_dated = next((i for i, at in enumerate(self.time) if at is not None), 0)
         self.texts = [event_text(event) for event in record.events]
         sizes = [count_tokens(text) for text in self.texts]
         self.before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
     def place(self, span: Span) -> Place:
+        if span.event < self.first_dated:
+            return Place(None, None, None)
         before = int(self.before[span.event]) + count_tokens(self.texts[span.event][: span.start])
         share = before / max(int(self.before[-1]), 1)
         return Place(float(self.order[span.event]), self.time[span.event], min(share, 1.0))

@@ -1,10 +1,11 @@
 """Markup as text: the narrative of CDA documents and HTML, one line a paragraph, item or table row.
 
-White space of the file is no content, but for preformatted text. A table row is one line, ``Header: cell; Header: cell``: an
-empty cell leaves out its header and shifts nothing, cells that span rows are repeated in each, and
-a row of more than :data:`ROW_TOKENS` tokens continues in further lines that begin with its name (its
-first cell). Deleted and hidden text is left out. Superscript digits are written ``10^9``, so that
-no number changes. Markup that is itself text (CDATA) is read as markup.
+White space of the file is no content, but for preformatted text. A table row is one line,
+``Header: cell; Header: cell``: an empty cell leaves out its header and shifts nothing, cells that
+span rows are repeated in each, and a row of more than :data:`ROW_TOKENS` tokens continues in
+further lines that begin with its name (its first cell), as do the rows of a table in a cell.
+Deleted and hidden text is left out. Superscript digits are written ``10^9``, so that no number
+changes. Markup that is itself text (CDATA) is read as markup.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ROW_TOKENS = 64
+ROW_TOKENS = 96
 """Tokens of one line of a table row; a longer row is continued with its name repeated."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
@@ -42,6 +43,7 @@ _KNOWN_TAGS = (
 _MARKUP_IN_TEXT = re.compile(rf"</?(?:{_KNOWN_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _NUMBER = re.compile(r"[+\-−–]?\d+(?:[.,]\d+)?\Z")
+_LETTERS = re.compile(r"[^\W\d_]{4}")
 _ENDED = re.compile(r"[.!?:;,]\Z")
 
 
@@ -106,7 +108,7 @@ def _footnotes(root: Any) -> Mapping[str, str]:
 
 @dataclass
 class _Cell:
-    """A table's cell: its lines, the rows of a table in it, and how many rows and columns it spans."""
+    """A table's cell: its lines, the rows of tables in it, and the rows and columns it spans."""
 
     lines: list[str]
     inner_rows: list[str]
@@ -129,10 +131,12 @@ class _Row:
 
 @dataclass
 class _Layout:
-    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows."""
+    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows;
+    ``cell_rows``: within a cell, takes the rows of inner tables whose columns have names."""
 
     footnotes: Mapping[str, str]
     counts: Counter[str]
+    cell_rows: list[str] | None = None
     depth: int = 0
     _lines: list[str] = field(default_factory=list[str])
     _line: list[str] = field(default_factory=list[str])
@@ -146,7 +150,7 @@ class _Layout:
         return self._lines
 
     def _inside(self, element: Any) -> list[str]:
-        return _Layout(self.footnotes, self.counts, self.depth + 1).lines(element)
+        return _Layout(self.footnotes, self.counts, self.cell_rows, self.depth + 1).lines(element)
 
     def _end_line(self, ending: str = "") -> None:
         text = " ".join("".join(self._line).split())
@@ -160,7 +164,7 @@ class _Layout:
         if "<" in text and _MARKUP_IN_TEXT.search(text):
             import lxml.html
 
-            inner = _Layout(self.footnotes, Counter(), self.depth + 1)
+            inner = _Layout(self.footnotes, Counter(), self.cell_rows, self.depth + 1)
             lines = inner.lines(lxml.html.fromstring(f"<div>{text}</div>"))
             self._line.append(lines[0] if lines else "")
             if len(lines) > 1:
@@ -192,7 +196,7 @@ class _Layout:
             self._end_line()
         elif tag == "table":
             self._end_line()
-            self._lines += self._table(element)
+            self._table(element)
         elif tag in _LISTS:
             self._end_line()
             self._list(element)
@@ -243,33 +247,32 @@ class _Layout:
             inside = self._inside(child)
             first = next((one for one in child if isinstance(one.tag, str)), None)
             own_text = (child.text or "").strip() or first is None
-            if inside and (own_text or _tag(first) not in ("table", *_LISTS)):
+            if (
+                inside
+                and self.cell_rows is None
+                and (own_text or _tag(first) not in ("table", *_LISTS))
+            ):
                 inside[0] = f"{number}. {inside[0]}" if ordered else f"- {inside[0]}"
             self._lines += inside
 
     # Tables.
 
-    def _table(self, element: Any) -> list[str]:
-        caption = [one for one in element if _tag(one) == "caption" and not _is_left_out(one)]
-        lines = [line for one in caption for line in _headed(self._inside(one), True)]
+    def _table(self, element: Any) -> None:
+        for caption in _parts(element, "caption"):
+            self._lines += _headed(self._inside(caption), True)
         rows: list[_Row] = []
         for row, in_head in _table_rows(element):
             if _is_left_out(row):
                 self._count_deleted(row)
             else:
                 rows.append(_Row([self._cell(cell) for cell in _parts(row, "td", "th")], in_head))
-        return lines + _row_lines(rows, self.counts)
+        lines, headers = _row_lines(rows, self.counts)
+        target = self.cell_rows if headers and self.cell_rows is not None else self._lines
+        target += lines
 
     def _cell(self, element: Any) -> _Cell:
-        tables = any(
-            isinstance(one.tag, str) and one is not element and _tag(one) == "table"
-            for one in element.iter()
-        )
-        if not tables:
-            lines, inner = self._inside(element), []
-        else:
-            # Each row of a table in the cell is a line, named by the outer row.
-            lines, inner = [], self._inside(element)
+        inner: list[str] = []
+        lines = _Layout(self.footnotes, self.counts, inner, self.depth + 1).lines(element)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
         header = bold or _tag(element) == "th"
         return _Cell(lines, inner, header, _span(element, "colspan"), _span(element, "rowspan"))
@@ -328,8 +331,8 @@ def _grid(rows: list[_Row]) -> Grid:
     return grid
 
 
-def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> list[str]:
-    """The lines of a table's rows."""
+def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> tuple[list[str], bool]:
+    """The lines of a table's rows, and whether its columns have names."""
     rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
     grid = _grid(rows)
     heads = _head_count(rows)
@@ -352,7 +355,7 @@ def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> list[str]:
             lines += _headed([cell.text] if cell.lines else [], cell.is_header) + cell.inner_rows
             continue
         lines += _one_row(filled, columns, headers)
-    return lines
+    return lines, bool(headers)
 
 
 def _head_count(rows: list[_Row]) -> int:
@@ -396,17 +399,22 @@ def _one_row(
     parts: list[str] = []
     inner: list[str] = []
     for _, cell in filled:
-        if cell.inner_rows:
-            inner += cell.inner_rows
+        inner += cell.inner_rows
+        if not cell.lines:
             continue
         spanned = (headers.get(c, "") for c, one in sorted(columns.items()) if one is cell)
-        header = " ".join(dict.fromkeys(filter(None, spanned)))
+        over = dict.fromkeys(filter(None, spanned))
+        header = next(iter(over)) if len(over) == 1 else ""  # a cell below several is a remark
         parts.append(f"{header}: {cell.text}" if header else cell.text)
     name = parts[0] if parts else ""
+    dated = not _LETTERS.search(name.rpartition(": ")[2])
     if not headers and len(parts) > 1 and filled[0][1].is_header:
         first = f"{parts[0].rstrip(' :')}: {parts[1]}"
         parts = [first, *parts[2:]]
     separator = "; " if headers else " | "
+    if dated and len(parts) > 2:  # a date alone names no row
+        parts = [separator.join(parts[:2]), *parts[2:]]
+        name = parts[0]
     lines: list[str] = []
     line, length = "", 0
     for part in parts:

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 # Where sentences end within joined lines: not in a number, an abbreviation or brackets.
 
@@ -228,8 +230,8 @@ _NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
 _LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
 _BOLD = re.compile(r"(?:\*\*|__)[^*_]{1,200}(?:\*\*|__)\s?:?\Z")
 _GAP = re.compile(r"\t|(?<=\S) {3,}(?=\S)|\S \| \S|\|[^|]*\|")
-_CELLS = re.compile(r"[^:;]{1,80}: [^;]+; [^:;]{1,80}: \S")
-"""``Header: cell; Header: cell``, a table row as :mod:`core.text.markup` writes it."""
+_NAMED_CELL = re.compile(r"(?![a-z])(?:[^:;.]|\.(?! )){1,60}: \S")
+_NAMED_WITHIN = re.compile(r"\. [A-Z][^:;.]{0,40}: ")
 _NARROW_GAP = re.compile(r"(?<=[^\s.!?:;,])  (?=\S)")
 _RESULT = re.compile(
     r"[A-Z][\w+/()%-]{0,20}(?: [\w+/()%-]{1,20}){0,3}(?:\s?[:=])? ?[<>≤≥~]? ?\d[\d.,/]{0,12}"
@@ -285,7 +287,7 @@ def _kind(body: str, goes_on: bool) -> _Kind:
         return _Kind.PROSE if goes_on else _Kind.RULE
     marker = _BULLET.match(body) or _NUMBER.match(body)
     inner = body[marker.end() :].lstrip() if marker else body
-    if _CELLS.match(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
+    if _is_named_row(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
         return _Kind.ROW
     if marker:
         return _Kind.ITEM
@@ -300,6 +302,17 @@ def _kind(body: str, goes_on: bool) -> _Kind:
     if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
         return _Kind.HEADING
     return _Kind.RESULT if _RESULT.match(body) else _Kind.PROSE
+
+
+def _is_named_row(body: str) -> bool:
+    """Whether a line is ``Header: cell; Header: cell``, a row as :mod:`core.text.markup` writes it.
+
+    A cell may hold semicolons, but most parts begin with a header, and no sentence within one does.
+    """
+    parts = body.split("; ")
+    named = sum(_NAMED_CELL.match(part) is not None for part in parts)
+    first = _NAMED_CELL.match(parts[0]) is not None
+    return first and 1 < named > len(parts) / 2 and not _NAMED_WITHIN.search(body)
 
 
 class _Widths:
@@ -442,25 +455,103 @@ _SECTION = 400
 """Lines over which one width holds: letters of different widths may be put into one note."""
 
 
-def split(text: str) -> list[tuple[int, int]]:
-    """The sentences of a note as (start, end) character pairs, in order, none blank.
+class Piece(NamedTuple):
+    """A sentence of a note: its first character and the one after its last, and the same of the
+    lines ``above`` that say what it is about: the nearest heading, a table row's header row."""
+
+    start: int
+    end: int
+    above: tuple[tuple[int, int] | None, tuple[int, int] | None] = (None, None)
+
+
+def pieces(text: str) -> list[Piece]:
+    """The sentences of a note, in order, none blank.
 
     They cover every visible character of ``text``, do not overlap, and begin and end with
     visible characters. A heading, list item, table row or line of one result without a full
-    stop counts as a sentence.
+    stop counts as a sentence. A heading has no heading itself.
     """
-    spans: list[tuple[int, int]] = []
+    cut: list[Piece] = []
     lines = _read_lines(text)
+    headers = _headers(text, lines)
+    heading: tuple[int, int] | None = None
     begin = 0
     for at, joined in enumerate(_joins(text, lines)):
         if joined:
             continue
-        if lines[begin].kind in (_Kind.PROSE, _Kind.ITEM):
-            spans += sentences(text, lines[begin].start, lines[at].end)
+        line, end = lines[begin], lines[at].end
+        if line.kind is _Kind.HEADING:
+            heading = (line.start, line.end)
+            cut.append(Piece(line.start, end))
+        elif line.kind in (_Kind.PROSE, _Kind.ITEM):
+            cut += [Piece(*span, (heading, None)) for span in sentences(text, line.start, end)]
         else:
-            spans.append((lines[begin].start, lines[at].end))
+            cut.append(Piece(line.start, end, (heading, headers.get(begin))))
         begin = at + 1
-    return spans
+    return cut
+
+
+def split(text: str) -> list[tuple[int, int]]:
+    """The characters of :func:`pieces`, as (start, end) pairs."""
+    return [(piece.start, piece.end) for piece in pieces(text)]
+
+
+_CELL_GAP = re.compile(r"\s*\|\s*|\t+|\s{2,}")
+_LONGEST_CELL = 40
+"""Characters of a cell of a header row."""
+
+
+def cells(row: str) -> list[str]:
+    """The cells of a table's row without outer white space and emphasis, empty ones left out."""
+    stripped = (cell.strip("*_ ") for cell in _CELL_GAP.split(row))
+    return [cell for cell in stripped if cell]
+
+
+def _headers(text: str, lines: Sequence[Line]) -> dict[int, tuple[int, int]]:
+    """Number of a table row → the header row of its table, for the rows that have one.
+
+    A header row is the first row of a table, with no digit, that a rule comes after or before, or
+    whose column has a digit in every row of as many cells (in rows of two cells: at least two). A
+    heading does not end a table whose rows after it have as many cells as the header.
+    """
+    headers: dict[int, tuple[int, int]] = {}
+    header: tuple[int, int] | None = None
+    columns, first = 0, True
+    for at, line in enumerate(lines):
+        first = first or line.apart
+        if line.kind is _Kind.ROW:
+            if first and _is_header(text, lines, at):
+                header = (line.start, line.end)
+                columns = len(cells(text[line.start : line.end]))
+            elif header is not None and first:  # after a heading, or a blank line
+                row = text[line.start : line.end]
+                header = header if len(cells(row)) == columns else None
+            if header is not None and header[0] != line.start:
+                headers[at] = header
+            first = False
+        elif line.kind is _Kind.HEADING:
+            first = True
+        elif line.kind is not _Kind.RULE:
+            header, first = None, True
+    return headers
+
+
+def _is_header(text: str, lines: Sequence[Line], at: int) -> bool:
+    """Whether row ``at``, the first of its table, names the columns of the rows after it."""
+    row = cells(text[lines[at].start : min(lines[at].end, lines[at].start + _LINE_HEAD)])
+    if len(row) < 2 or any(map(_has_digit, row)) or max(map(len, row)) > _LONGEST_CELL:
+        return False
+    around = [lines[i].kind for i in (at - 1, at + 1) if 0 <= i < len(lines)]
+    if _Kind.RULE in around:
+        return True
+    rows = list(takewhile(lambda line: line.kind is _Kind.ROW, islice(lines, at + 1, at + 4)))
+    below = [cells(text[line.start : line.end]) for line in rows]
+    even = len(below) > (len(row) == 2) and all(len(other) == len(row) for other in below)
+    return even and any(all(_has_digit(other[i]) for other in below) for i in range(len(row)))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _joins(text: str, lines: Sequence[Line]) -> Iterator[bool]:

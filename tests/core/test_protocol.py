@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from core.errors import InputError
-from core.protocol import PRESETS, Protocol, parse
+from core.protocol import BEFORE, PRESETS, Protocol, parse
 
 
 def test_the_default_is_corrected():
@@ -17,6 +17,10 @@ def test_the_default_is_corrected():
 def test_the_published_preset_enables_every_fault_and_nothing_else():
     assert set(parse("published").differences()) == {
         "unit",
+        "scored_text",
+        "unmatched",
+        "ties",
+        "bm25_idf",
         "recency_rule",
         "locate",
         "locate_threshold",
@@ -37,6 +41,16 @@ def test_the_published_preset_enables_every_fault_and_nothing_else():
         "gate_positives",
         "gate_negatives",
     }
+
+
+def test_a_choice_that_runs_once_lacked_is_that_of_the_published_run():
+    published, corrected = PRESETS["published"].as_dict(), PRESETS["corrected"].as_dict()
+    assert {name: published[name] for name in BEFORE} == BEFORE
+    assert all(
+        f"{name}={value!r}" in repr(Protocol())
+        for name, value in corrected.items()
+        if name in BEFORE
+    ), "in every row key"
 
 
 def test_one_fault_at_a_time():

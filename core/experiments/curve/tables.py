@@ -307,8 +307,8 @@ SUMMARY: Schema = {
     )
 }  # fmt: skip
 """As in :class:`Curve`; shares and differences of shares, and
-``quadratic`` in log odds. ``smallest_difference`` is shown with 80 % power. ``unlocated``,
-``unscored`` and ``weak`` responses are in no bin."""
+``quadratic`` in log odds. ``smallest_difference`` is shown with 80 % power. ``unlocated``
+(not located, or in an entry without a date), ``unscored`` and ``weak`` responses are in no bin."""
 
 
 def compute_curve(
@@ -319,7 +319,8 @@ def compute_curve(
     if selected.responses is None:
         raise InputError(
             f"no answer has both the score {choice.score!r} and a {choice.position} position of "
-            f"its evidence ({selected.unscored} without the score, {selected.unlocated} unlocated, "
+            f"its evidence ({selected.unscored} without the score, {selected.unlocated} without a "
+            "position: not located, or in an entry without a date; "
             f"{selected.weak} left out for a weak location)"
         )
     widened = observed.protocol.intervals == "widened"

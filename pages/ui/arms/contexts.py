@@ -50,7 +50,9 @@ def question_html(instruction: api.Instruction, gold: api.Gold | None, band: str
     if gold is not None:
         facts["Reference"] = gold.answer or "none"
     located = f"at {band} % of the record"
-    facts["Evidence"] = "not found in the record" if band == "unlocated" else located
+    facts["Evidence"] = (
+        "not found in the record, or without a date" if band == "unlocated" else located
+    )
     inside = "".join(f"<dt>{safe(k)}</dt><dd>{safe(v)}</dd>" for k, v in facts.items())
     return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-facts">{inside}</dl>')
 

@@ -101,7 +101,11 @@ def summary(row: Mapping[str, Any]) -> Facts:
             f"{percent(row['uniform_share'])} if evenly distributed",
         ),
         ("Answers in the curve", f"{int(row['n']):,}", f"to {int(row['clusters']):,} questions"),
-        ("Evidence not located", f"{int(row['unlocated']):,}", "answers, in no bin"),
+        (
+            "Evidence without a position",
+            f"{int(row['unlocated']):,}",
+            "answers, in no bin: not located, or undated",
+        ),
     ]
     if row.get("weak"):
         facts.append(("Weakly located, excluded", f"{int(row['weak']):,}", "answers, in no bin"))

@@ -30,6 +30,7 @@ KINDS = (
     ("Notes", ("note",)),
     ("Labs, vitals", ("measurement",)),
     ("Drugs", ("drug_exposure", "drug")),
+    ("Vaccinations", ("immunization",)),
     ("Conditions", ("condition", "condition_occurrence")),
     ("Visits", ("visit", "visit_detail", "visit_occurrence")),
     ("Procedures", ("procedure", "procedure_occurrence")),

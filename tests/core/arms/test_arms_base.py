@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from core.arms import ARMS
-from core.arms.base import allowed, top_k
+from core.arms.base import allowed, generator, top_k
 from core.arms.bm25_filtered import dropped
 from core.bm25 import BM25Index
 from core.errors import InputError, UnknownName
-from core.protocol import Protocol
+from core.protocol import Protocol, parse
 from core.storage.lru import LRU
 from core.types import Budget, Event, Instruction, Record, Sentence, Span
+from tests.reference import bm25 as plain_bm25
 from tests.support.charts import START, chart
+from tests.support.gates import plus_folder
 
 
 def ask(arm: str, record: Record, question: str = "fever", protocol=None, **budget):
@@ -42,6 +44,18 @@ def ids(selection) -> list[str]:
 def test_top_k_is_a_stable_sort_of_everything(scores, k):
     plain = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
     assert top_k(np.array(scores, dtype=float), k).tolist() == plain
+    drawn = np.random.default_rng(len(scores)).random(len(scores))
+    plain = plain_bm25.best(scores, k, drawn=drawn.tolist())
+    assert top_k(np.array(scores, dtype=float), k, lambda: drawn).tolist() == plain
+
+
+def test_nothing_is_drawn_where_no_scores_are_equal():
+    def draw():
+        raise AssertionError("drawn without a tie")
+
+    scores = np.arange(40.0)
+    scores[:10] = 0  # equal, and not among the best
+    assert top_k(scores, 5, draw).tolist() == [39, 38, 37, 36, 35]
 
 
 def test_the_recency_buffer_holds_whole_events_and_skips_empty_ones():
@@ -115,7 +129,8 @@ def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest()
     assert selected_texts(6) == ["e0", "e4"]
     assert selected_texts(4) == ["e0", "e3"], "the share of 2 tokens holds e3, not e4"
     assert selected_texts(3) == ["e0"], "a share of 1 token holds nothing"
-    greedy = ask("bm25", record, protocol=half, k=5, recency=3, tokens=12)
+    all_kept = replace(half, unmatched="kept", ties="earliest")
+    greedy = ask("bm25", record, protocol=all_kept, k=5, recency=3, tokens=12)
     assert [(k.sentence.id, k.kept_by) for k in greedy.kept] == [
         ("e0", "arm"), ("e1", "arm"), ("e2", "arm"), ("e3", "both"), ("e4", "both"),
     ]  # fmt: skip
@@ -283,14 +298,78 @@ def test_scores_equal_rank_bm25_bit_for_bit(corpus, query):
 
 @settings(deadline=None)
 @given(corpora, queries)
-def test_term_contributions_sum_exactly_to_the_score(corpus, query):
-    index = BM25Index(corpus)
+@example([["a"], ["b"]], ["a"])  # a word in half of the documents
+@example([["a"], ["a", "b"], ["a", "c"], []], ["a", "b", "a"])
+def test_non_negative_scores_equal_the_formula_and_are_above_zero_where_a_word_is_shared(
+    corpus, query
+):
+    index = BM25Index(corpus, "non_negative")
+    plain = plain_bm25.non_negative([" ".join(line) for line in corpus], " ".join(query))
+    assert index.scores(query) == pytest.approx(plain, rel=1e-12)
+    shared = [bool(set(line) & set(query)) for line in corpus]
+    assert (index.scores(query) > 0).tolist() == index.holding(query).tolist() == shared
+
+
+@settings(deadline=None)
+@given(corpora, queries, st.integers(0, 14), st.integers(0, 3))
+def test_a_selection_is_that_of_the_plain_formula_the_reasons_and_the_draw(corpus, query, k, seed):
+    lines = [" ".join(line) for line in corpus]
+    record = chart(*lines)
+    arm = ARMS.build("bm25_ranked", Protocol(seed=seed))
+    asked = Instruction("i1", "p1", " ".join(query))
+    selected = arm.select(record, asked, Budget(k, 0)).kept
+    texts = [line for line in lines if line]
+    parts = ("ties", str(seed), record.digest, asked.question)
+    drawn = generator(*parts).random(len(texts))
+    plain = [round(score, 9) for score in plain_bm25.non_negative(texts, asked.question)]
+    reasons = [bool(set(text.split()) & set(query)) for text in texts]
+    best = plain_bm25.best(plain, k, reasons, drawn.tolist())
+    assert [k.sentence.text for k in selected] == [texts[i] for i in best]
+    order = [f"e{i}" for i, line in enumerate(lines) if line]
+    assert [k.sentence.id for k in selected] == [order[i] for i in best]
+
+
+def test_a_word_in_half_of_a_short_record_is_a_reason():
+    record = chart("Sodium 140", "Potassium 5.9")
+    asked = "What is the sodium?"
+    assert ids(ask("bm25", record, asked, k=1, recency=0)) == ["e0"]
+    ranked = ask("bm25_ranked", record, asked, recency=0)
+    assert ids(ranked) == ["e0"] and ("kept of k", "1 of 20") in ranked.trace
+    weightless = replace(Protocol(), bm25_idf="rank_bm25")
+    selection = ask("bm25", record, asked, weightless, recency=0)
+    assert [(k.sentence.id, k.score) for k in selection.kept] == [("e0", 0.0)]
+    published = ask("bm25", record, asked, parse("published"), recency=0)
+    assert ids(published) == ["e0", "e1"] and not dict(published.trace).get("kept of k")
+
+
+@settings(deadline=None)
+@given(corpora, queries, st.sampled_from(["rank_bm25", "non_negative"]))
+def test_term_contributions_sum_exactly_to_the_score(corpus, query, idf):
+    index = BM25Index(corpus, idf)
     scores = index.scores(query)
     for document, score in enumerate(scores):
         total = 0.0
         for _, part in index.explain(query, document):
             total += part
         assert total == score
+
+
+@pytest.mark.parametrize("name", ["bm25", "qccs_plus"])
+def test_a_word_of_the_title_is_explained_without_a_place_in_the_text(name):
+    note = Event(0, START, "note", name="Discharge letter", text="Allergies:\nCodeine: hives.")
+    record = Record("p1", (note, Event(1, START, "note", text="No fever.")), "titled")
+    asked = Instruction("i", "p1", "Which allergies, codeine?")
+    options = {"gate": plus_folder()} if name == "qccs_plus" else {}
+    arm = ARMS.build(name, Protocol(), **options)
+    why = arm.explain(record, asked, "e0.1")
+    spans = {term.text: term.spans for term in why.terms}
+    assert (spans["allergies"], spans["codeine"]) == ((), ((0, 7),))
+    entries = {k.sentence.id: k for k in arm.select(record, asked, Budget(20, 0)).kept}
+    assert entries["e0.1"].sentence.title == "Discharge letter · Allergies"
+    assert entries["e0.1"].sentence.text == "Codeine: hives."
+    assert why.total == pytest.approx(entries["e0.1"].score, abs=1e-5)
+    plain = ARMS.build(name, Protocol(scored_text="plain"), **options)
+    assert "allergies" not in {term.text for term in plain.explain(record, asked, "e0.1").terms}
 
 
 def test_an_arm_explains_a_sentence_by_its_own_index():

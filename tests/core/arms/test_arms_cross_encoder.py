@@ -54,8 +54,11 @@ def place(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
 
 
-def select_lines(k: int = 20, protocol: Protocol | None = None, **options: object):
-    arm = ARMS.build("cross_encoder", protocol or Protocol(order="relevance"), **options)
+PLAIN = Protocol(order="relevance", unmatched="kept", ties="earliest", bm25_idf="rank_bm25")
+
+
+def select_lines(k: int = 20, protocol: Protocol = PLAIN, **options: object):
+    arm = ARMS.build("cross_encoder", protocol, **options)
     return arm.select(RECORD, ASKED, Budget(k, 0)).kept
 
 
@@ -76,7 +79,7 @@ def test_the_fifty_best_of_bm25_are_ranked_by_the_model(folder):
     assert len(TEXTS) == 60
     assert [k.sentence.id for k in ranked] == [f"e{i}" for i, _ in plainly]
     assert [k.score for k in ranked] == pytest.approx([s for _, s in plainly], abs=1e-5)
-    by_bm25 = ARMS.build("bm25_ranked", Protocol()).select(RECORD, ASKED, Budget(20, 0)).kept
+    by_bm25 = ARMS.build("bm25_ranked", PLAIN).select(RECORD, ASKED, Budget(20, 0)).kept
     assert [k.sentence.id for k in ranked] != [k.sentence.id for k in by_bm25]
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 
 from core import config as core_settings
 from core.arms import ARMS
+from core.arms.base import Candidates, candidates
 from core.arms.llmlingua2 import MODEL as COMPRESSOR
+from core.embedding.embedder import shared
 from core.embedding.pairs import RELEVANCE
 from core.errors import InputError
 from core.protocol import Protocol, parse
-from core.text import count_tokens, event_text, sentences
+from core.text import count_tokens, event_text, sentences, words
 from core.text.prompt import body, context_lines
 from core.types import Budget, Event, Instruction, Record, Selection, Span
 from tests.support import pair_models
@@ -147,7 +150,7 @@ def test_every_arm_satisfies_the_laws_of_a_selection(name, data):
         assert name == "oracle"  # no evidence to show: said, not filled up
         return
 
-    known = {s.id: s for s in sentences(record, protocol)}
+    known = {s.id: s for s in sentences(record, arm.protocol)}
     position = {id: i for i, id in enumerate(known)}
     lines = selection.kept
     assert all(known[k.sentence.id] == k.sentence for k in lines), "sources exist"
@@ -258,3 +261,115 @@ def test_every_process_selects_the_same():
     in_process = selections()
     assert json.loads(done.stdout) == in_process
     assert set(in_process) == set(NAMES) and in_process["random"] != in_process["bm25"]
+
+
+QUESTIONED = {"bm25", "bm25_filtered", "bm25_ranked", "bm25_temporal", "cross_encoder"}
+"""Arms that keep only what shares a word with the question."""
+SIMILAR = {"dense", "mmr"}
+"""Arms that keep only what has a cosine above 0 with the question."""
+EITHER = {"hybrid", "qccs_plus"}
+BY_QUESTION = sorted(QUESTIONED | SIMILAR | EITHER)
+SECTIONS = [
+    "ALLERGIES\nCodeine: anaphylaxis\nNone other.",
+    "glucose 120\nfever\nthe plan",
+    "Medication:\nmetformin 500 mg\n\nWeather\nRain fell all day long over the hills.",
+    "PLAN\nchest pain.\nzebra stripes and umbrella stands",
+]
+
+
+@pytest.mark.parametrize("name", BY_QUESTION)
+@pytest.mark.parametrize("question", ["allergies?", "glucose fever", "plan", "?", "quintessence"])
+def test_no_sentence_is_kept_without_a_reason(name, question):
+    """Words and cosines are worked out here, from the text that each arm searches."""
+    record, instruction = record_of(SECTIONS, name="Letter"), Instruction("i1", "p1", question)
+    arm = build(name, record)
+    lines = arm.select(record, instruction, Budget(20, 0)).kept
+    asked = set(words(question))
+    units = sentences(record, arm.protocol)
+    cosines = plain_dense_cosines([s.scored_text for s in units], question)
+    reasons = {
+        s.id: (bool(asked & set(words(s.scored_text))) and name not in SIMILAR)
+        or (cosine > 0 and name not in QUESTIONED)
+        for s, cosine in zip(units, cosines, strict=True)
+    }
+    assert {k.sentence.id for k in lines} <= {id for id, reason in reasons.items() if reason}
+    if name != "bm25_filtered":
+        assert len(lines) == min(20, sum(reasons.values())), "all of them, where k allows"
+    filled = build(name, record, Protocol(unmatched="kept")).select(
+        record, instruction, Budget(20, 0)
+    )
+    assert len(filled.kept) == min(20, len(arm.pool(pool_of(record, arm)).sentences))
+    assert arm.unmatched(record, instruction, filled) == sum(
+        not reasons[k.sentence.id] for k in filled.kept
+    )
+
+
+def pool_of(record: Record, arm) -> Candidates:
+    return candidates(record, None, arm.protocol)
+
+
+def plain_dense_cosines(scored: list[str], question: str) -> list[float]:
+    rows = shared().embed([*scored, question])
+    return [round(float(row @ rows[-1]), 6) for row in rows[:-1]]
+
+
+@pytest.mark.parametrize("name", [*BY_QUESTION, "shortest"])
+def test_ties_do_not_prefer_early_sentences(name):
+    """Of n = 40 equal lines k = 10 are kept under 200 seeds: each position is kept
+    Binomial(200, 1/4) times, mean 50, SD 6.12. By Hoeffding (1963) one of 40 counts is off by more
+    than 34 with probability at most 40 · 2 · exp(−2 · 34² / 200) = 8e-4; the seeds are fixed."""
+    record, counts = record_of(["fever"] * 40, kind="observation"), [0] * 40
+    for seed in range(200):
+        arm = build(name, record, Protocol(seed=seed))
+        lines = arm.select(record, Instruction("i1", "p1", "fever?"), Budget(10, 0)).kept
+        assert len(lines) == 10
+        for entry in lines:
+            counts[entry.sentence.span.event] += 1
+    assert sum(counts) == 2000 and max(abs(count - 50) for count in counts) <= 34
+    early = build(name, record, parse("published"))
+    lines = early.select(record, Instruction("i1", "p1", "fever?"), Budget(10, 0)).kept
+    assert [k.sentence.span.event for k in lines] == list(range(10))
+
+
+def test_the_order_of_ties_is_that_of_the_record_and_the_question():
+    """Every arm that scores equal lines equally keeps the same ones, of any k the best of more."""
+    record = record_of(["fever"] * 40, kind="observation")
+
+    def ids(name: str, question: str = "fever?", k: int = 10) -> list[int]:
+        arm = build(name, record, Protocol(order="relevance"))
+        lines = arm.select(record, Instruction("i1", "p1", question), Budget(k, 0)).kept
+        return [entry.sentence.span.event for entry in lines]
+
+    assert ids("bm25") == ids("dense") == ids("mmr") == ids("cross_encoder") == ids("shortest")
+    assert ids("bm25", k=3) == ids("bm25")[:3]
+    assert ids("bm25") != ids("bm25", "any fever")
+    again = build("bm25", record, Protocol(order="relevance"))
+    tight = again.select(record, Instruction("i1", "p1", "fever?"), Budget(40, 0, tokens=5)).kept
+    assert [k.sentence.span.event for k in tight] == ids("bm25")[:5], "a budget cuts by the draw"
+
+
+@settings(max_examples=50, deadline=None)
+@given(texts, st.sampled_from(["note", "condition"]), st.sampled_from(["", "Letter", "fever"]))
+def test_titles_change_no_text_span_or_count(written, kind, name):
+    record = record_of(written, kind, name)
+    titled, plain = (
+        sentences(record, Protocol(scored_text=choice)) for choice in ("titled", "plain")
+    )
+    assert [replace(s, title="") for s in titled] == list(plain)
+    assert all(s.text == event_text(record.events[s.span.event])[s.span.start : s.span.end]
+               for s in titled)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in BY_QUESTION if ARMS.get(n).titled])
+def test_a_sentence_is_searched_with_its_title(name):
+    record = record_of(SECTIONS, name="Letter")
+    arm = build(name, record)
+    asked = Instruction("i1", "p1", "Which allergies?")
+    scored = scores_of(arm, record, asked)
+    untitled = scores_of(build(name, record, Protocol(scored_text="plain")), record, asked)
+    assert scored["e0.1"] > untitled["e0.1"]
+
+
+def scores_of(arm, record: Record, asked: Instruction) -> dict[str, float]:
+    pool = arm.pool(pool_of(record, arm))
+    return dict(zip((s.id for s in pool.sentences), arm.score(pool, asked), strict=True))

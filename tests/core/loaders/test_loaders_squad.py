@@ -108,8 +108,8 @@ def test_sections_of_a_clinical_document_are_notes(tmp_path: Path) -> None:
     record = cohort.records["p9"]
     assert cohort.format == "ccda"
     assert [(e.name, e.text) for e in record.events] == [
-        ("Allergies", "Substance Reaction\nPenicillin Hives"),
-        ("Plan", "Rest\nFluids"),
+        ("Allergies", "Substance: Penicillin; Reaction: Hives"),
+        ("Plan", "- Rest\n- Fluids"),
         ("Later", "Call."),
     ]
     assert {e.time for e in record.events} == {datetime(2012, 3, 4, 15, 30)}

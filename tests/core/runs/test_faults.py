@@ -171,6 +171,13 @@ READING: dict[str, tuple[object, Touched]] = {
     "llmlingua_threshold": ("chunk", lambda label, row: label.startswith("llmlingua2")),
 }
 """Fault → its value here, and which corrected answers it may touch."""
+SELECTING: dict[str, tuple[str, Touched]] = {
+    "scored_text": ("plain", lambda label, row: row["record"] == "2"),
+    "unmatched": ("kept", lambda label, row: any(f["name"] == "kept of k" for f in row["trace"])),
+    "ties": ("earliest", lambda label, row: True),
+    "bm25_idf": ("rank_bm25", lambda label, row: True),
+}
+"""Fault of BM25 → its value, and which corrected answers of BM25 it may touch."""
 REPORTING = {"intervals", "position"}
 """Choices of how figures are reported (test_stats_paired.py and test_auto_position.py turn
 them on alone)."""
@@ -182,7 +189,7 @@ JUDGING = {"evidence_join": "question_100", "response_characters": 200, "judge_p
 def test_every_published_fault_is_tested():
     assert (
         set(parse("published").differences())
-        == READING.keys() | JUDGING.keys() | GATE | REPORTING | LOCATION
+        == READING.keys() | SELECTING.keys() | JUDGING.keys() | GATE | REPORTING | LOCATION
     )
 
 
@@ -210,7 +217,7 @@ def _buffer(right: FaultRun, wrong: FaultRun, changed: set[Any]) -> None:
     """Five notes are taken whole where the corrected buffer ends at 128 tokens."""
     for key in changed:
         tokens = [outcome.answers[key]["buffer_tokens"] for outcome in (right, wrong)]
-        assert 0 < tokens[0] <= 128 < tokens[1]
+        assert 0 < tokens[0] <= 128 and tokens[0] < tokens[1]
         selected = [
             {k["id"] for k in outcome.answers[key]["selection"]} for outcome in (right, wrong)
         ]
@@ -291,6 +298,34 @@ EFFECTS: dict[str, Callable[[FaultRun, FaultRun, set[Any]], None]] = {
     "llmlingua_characters": _seen,
     "llmlingua_threshold": _shares,
 }
+
+
+def _picks(row: Row) -> dict[str, float]:
+    return {line["id"]: line["score"] for line in row["selection"] if line["kept_by"] != "recency"}
+
+
+@pytest.mark.parametrize("fault", SELECTING)
+def test_a_single_selecting_fault_changes_rows_of_bm25_alone(
+    cohort: Path, right: FaultRun, fault: str
+):
+    value, touched = SELECTING[fault]
+    wrong = FaultRun(cohort, **{fault: value})
+    changed = differing(right.read(), wrong.read())
+    bm25 = {k: row for k, row in right.answers.items() if k[0].startswith("bm25")}
+    may = {key for key, row in bm25.items() if touched(key[0], row)}
+    assert changed and changed <= may
+    assert fault == "ties" or changed == may
+    pairs = [(_picks(right.answers[key]), _picks(wrong.answers[key])) for key in changed]
+    if fault == "unmatched":
+        assert all(set(matched) < set(picked) for matched, picked in pairs)
+        unmatched = {key: wrong.answers[key]["unmatched"] for key in changed}
+        assert unmatched == {key: 20 - right.answers[key]["picked"] for key in changed}
+        assert not any(row["unmatched"] for row in right.answers.values())
+    elif fault == "ties":  # other units of the same scores
+        assert all(sorted(a.values()) == sorted(b.values()) for a, b in pairs)
+        assert all(min(b.keys() - a.keys()) < max(a.keys() - b.keys()) for a, b in pairs)
+    else:
+        assert all(a != b for a, b in pairs)
 
 
 def test_evidence_joined_on_a_cut_question_judges_long_questions_on_nan(

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.bench.units import reason, unit_boundaries
-from core.text import count_tokens, cut_note, one_line
+from core.text import count_tokens, cut_event, cut_note, one_line
 from core.text.splitting import split
+from core.types import Event
 
 PROSE = (
     "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "
@@ -175,3 +176,69 @@ def test_a_sentence_somewhat_longer_than_asked_for_stays_whole_and_a_much_longer
     assert 64 < len(sentence.split()) <= 96
     assert cut_note(sentence, 64) == [(0, len(sentence))]
     assert len(cut_note(sentence, 40)) > 1
+
+
+def titles(text: str) -> dict[str, str]:
+    event = Event(0, None, "note", name="Letter", text=text)
+    return {one_line(s.text): s.title for s in cut_event(event, "sentence", titled=True)}
+
+
+def test_a_sentence_is_titled_by_its_note_and_the_nearest_heading_above_it() -> None:
+    text = (
+        "Seen today.\n\nALLERGIES\nCodeine causes a rash. Penicillin is fine.\n\n"
+        "**Medication: **\n- Aspirin 81 mg\n----\n# Plan\nRest."
+    )
+    assert titles(text) == {
+        "Seen today.": "Letter",
+        "ALLERGIES": "Letter",
+        "Codeine causes a rash.": "Letter · ALLERGIES",
+        "Penicillin is fine.": "Letter · ALLERGIES",
+        "**Medication: **": "Letter",
+        "- Aspirin 81 mg": "Letter · Medication",
+        "----": "",
+        "# Plan": "Letter",
+        "Rest.": "Letter · Plan",
+    }
+    assert titles("LETTER:\nRest well.")["Rest well."] == "Letter", "no word twice"
+
+
+@pytest.mark.parametrize("gap", [" | ", "\t", "     "])
+@pytest.mark.parametrize("rule", ["", "---- ---- ----\n"])
+def test_a_row_of_a_table_is_titled_by_its_header(gap: str, rule: str) -> None:
+    rows = ["Drug|Dose|When", "Aspirin|81 mg|daily", "Lisinopril|10 mg|at night"]
+    header, first, second = (row.replace("|", gap) for row in rows)
+    by_text = titles(f"Medication:\n{header}\n{rule}{first}\n{second}\nRest.")
+    assert by_text[one_line(header)] == "Letter · Medication"
+    assert by_text[one_line(first)] == by_text[one_line(second)]
+    assert by_text[one_line(second)] == "Letter · Medication · Drug; Dose; When"
+    assert by_text["Rest."] == "Letter · Medication"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Aspirin | 81 mg | daily\nLisinopril | 10 mg | at night",  # no header
+        "Sex | male\nAge | 40",  # names and values, a row a pair
+        "Codeine | Anaphylaxis | severe\nLatex | Rash | mild",  # nothing tells a header apart
+    ],
+)
+def test_a_first_row_like_the_others_is_no_header(table: str) -> None:
+    assert set(titles(table).values()) == {"Letter"}
+
+
+def test_a_table_goes_on_after_a_heading_in_it() -> None:
+    text = (
+        "**Name**   **Value**   **Range**\n--------   ---------   -----\n**Electrolytes**\n"
+        "Sodium     140         135-145\n\n**Other**\nAspirin   daily\n"
+    )
+    by_text = titles(text)
+    assert by_text["Sodium 140 135-145"] == "Letter · Electrolytes · Name; Value; Range"
+    assert by_text["Aspirin daily"] == "Letter · Other"
+
+
+def test_a_piece_of_an_event_that_is_no_note_is_titled_by_its_name() -> None:
+    event = Event(3, None, "condition", name="Findings", text="Rash.\nNo fever.")
+    cut = cut_event(event, "sentence", titled=True)
+    assert [(s.text, s.title) for s in cut] == [("Findings: Rash.", ""), ("No fever.", "Findings")]
+    assert [s.title for s in cut_event(event, "event", titled=True)] == [""]
+    assert {s.title for s in cut_event(event, "sentence")} == {""}
