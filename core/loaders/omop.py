@@ -208,22 +208,22 @@ class _Database:
         what = "VIEW" if stored else "TABLE"
         self.base.execute(f"CREATE OR REPLACE {what} midchart_{table} AS {select}{ordered}")
 
-    def _one(self, table: str, aggregates: Sequence[str]) -> tuple[Any, ...]:
+    def aggregates(self, table: str, expressions: Sequence[str]) -> tuple[Any, ...]:
         """Aggregates over all rows of a table; none for none."""
-        if not aggregates:
+        if not expressions:
             return ()
-        row = self.base.execute(f"SELECT {', '.join(aggregates)} FROM midchart_{table}").fetchone()
+        row = self.base.execute(f"SELECT {', '.join(expressions)} FROM midchart_{table}").fetchone()
         return row or ()
 
     def _apostrophes(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
         """SQL for the columns whose cells in apostrophes are quoted by them."""
         starts = [f"count_if(starts_with({_quoted(c)}, ''''))" for c in columns]
-        some = dict(zip(columns, self._one(table, starts), strict=True))
+        some = dict(zip(columns, self.aggregates(table, starts), strict=True))
         some = {column: n for column, n in some.items() if n}
         pattern = literal(APOSTROPHES)
         full = [f"count_if(regexp_full_match({_quoted(c)}, {pattern}, 's'))" for c in some]
         changes: dict[str, str] = {}
-        for (column, n), quoted in zip(some.items(), self._one(table, full), strict=True):
+        for (column, n), quoted in zip(some.items(), self.aggregates(table, full), strict=True):
             if are_quoted_by_apostrophes(n, quoted):
                 state_apostrophes(file, column, quoted, self.log)
                 cell = _quoted(column)
@@ -236,7 +236,7 @@ class _Database:
     def _ids(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
         """SQL for the columns of ids that are not all plain whole numbers."""
         plain = [f"bool_or(translate({_quoted(c)}, '-0123456789', '') <> '')" for c in columns]
-        other = [c for c, n in zip(columns, self._one(table, plain), strict=True) if n]
+        other = [c for c, n in zip(columns, self.aggregates(table, plain), strict=True) if n]
         missing = ", ".join(map(literal, sorted(MISSING_TYPED)))
         tests: list[str] = []
         for column in other:
@@ -244,7 +244,7 @@ class _Database:
             number = f"regexp_full_match({cell}, {literal(WHOLE_OR_NUMBER)})"
             tests.append(f"bool_and({number} OR {cell} IN ({missing}))")
             tests.append(f"bool_or({number} AND contains({cell}, '.'))")
-        results = self._one(table, tests)
+        results = self.aggregates(table, tests)
         changes: dict[str, str] = {}
         for i, column in enumerate(other):
             cell = f"trim({_quoted(column)})"
@@ -280,7 +280,7 @@ class _Database:
             *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in counts),
             *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in floating),
         ]
-        flags = iter(self._one(table, aggregates))
+        flags = iter(self.aggregates(table, aggregates))
         other_times = [column for column in times if next(flags)]
         other_numbers = [column for column in numbers if next(flags)]
         for column in counts + floating:
@@ -303,11 +303,6 @@ class _Database:
             f"row_number() OVER () AS n FROM {source}) WHERE v IS NOT NULL GROUP BY 1"
         ).fetchall()
         return {str(value): (int(count), int(first)) for value, count, first in rows}
-
-    def count(self, table: str, condition: str = "true") -> int:
-        """Number of rows of a table for which an SQL condition holds."""
-        rows = self.base.sql(f"SELECT count(*) FROM midchart_{table} WHERE {condition}").fetchall()
-        return int(rows[0][0])
 
     def rows(self, table: str, person: str) -> list[Row]:
         """The rows of a person; raises DataError where they cannot be read."""
@@ -570,10 +565,9 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
     if again:
         _add_copy(base, table, file)
         return
-    log.account(
-        file.name, "rows", total=base.count(table) + len(rejected), shown=base.count(table),
-        reasons={"cannot be parsed": len(rejected)},
-    )  # fmt: skip
+    (read,) = base.aggregates(table, ["count(*)"])
+    reasons = {"cannot be parsed": len(rejected)}
+    log.account(file.name, "rows", total=read + len(rejected), shown=read, reasons=reasons)
     for line, kind in rejected[:_MOST_REJECTED]:
         reason = f"cannot be parsed ({str(kind).lower()}) — fix the row's quotes and columns"
         log.skip(file.name, int(line), reason)
@@ -735,7 +729,7 @@ class Omop(RecordLoader):
         else:
             log.opened.add(_zip_at(place) or place)
             tables = _read_zip(base, _zip_at(place) or place)
-        if "person" not in base.columns or not base.count("person"):
+        if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
             raise log.nothing_read(place.name, "has no person — export PERSON")
         base.read_concepts()
         base.read_providers()
@@ -759,8 +753,14 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
     for table in ("person", *_TABLES):
         if table not in base.columns:
             continue
-        nobody = base.count(table, "person_id IS NULL")
-        unknown = base.count(table, f"person_id NOT IN {people}")
+        total, nobody, unknown = base.aggregates(
+            table,
+            [
+                "count(*)",
+                "count(*) FILTER (person_id IS NULL)",
+                f"count(*) FILTER (person_id NOT IN {people})",
+            ],
+        )
         if nobody:
             log.skip(table, None, f"{nobody:,} rows name no person — fill in person_id")
         if unknown:
@@ -768,7 +768,6 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
             log.skip(table, None, reason)
         part = base.files[table]
         if (part, "rows") not in log.accounts:
-            total = base.count(table)
             log.account(part, "rows", total=total, shown=total)
         reasons = {"names no person": nobody, "names a person who is not in PERSON": unknown}
         leave_out(log, part, reasons)

@@ -158,7 +158,7 @@ def _read_times(
 ) -> list[datetime | None]:
     """The time of each row: of the first of its columns of times that states one.
 
-    A column of clock times belongs to the date beside it.
+    A column of clock times belongs to the first column of dates.
     """
     columns = [
         c for c in dict.fromkeys(c for row in rows for c in row.cells) if folded(c) in _TIMES

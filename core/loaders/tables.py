@@ -16,7 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from core.errors import DataError
-from core.loaders.columns import MISSING, known_names
+from core.loaders.columns import MISSING, folded, known_names
 from core.loaders.files import LoadLog, read_unchanged
 from core.parsing import repeated
 
@@ -85,7 +85,8 @@ def _western(data: bytes) -> str | None:
         inside = before.isalpha() and text[run.end() : run.end() + 1].isalpha()
         capital = inside and before.islower() and characters[0].isupper()
         symbol = inside and not _BETWEEN_LETTERS.isdisjoint(characters)
-        long = len(characters.strip(_PUNCTUATION)) > 2
+        letters = any(map(str.isalpha, characters))
+        long = len(characters.strip(_PUNCTUATION)) > 2 or (len(characters) > 3 and letters)
         total, odd = total + 1, odd + (capital or symbol or long)
     return None if odd > _MOST_ODD * total else text
 
@@ -509,7 +510,7 @@ def column_names(
     """
     known = known_names(head.header, names)
     for column, meaning in known.items():
-        if column != meaning and column in names[meaning]:
+        if folded(column) != folded(meaning):
             log.warn(f"{name}: {column} read as {meaning}")
     header = [known.get(column, column) for column in head.header]
     check_columns([column for column in header if column], required, name, head.last or 1)
