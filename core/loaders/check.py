@@ -162,13 +162,15 @@ def count_records(
 ) -> Counts:
     """Records, events and tokens of a cohort; ``visit`` is called with each record of text.
 
-    ``progress`` is called with (done, planned) while coded events are read.
+    ``progress`` is called with (done, planned): records, or coded events.
     """
     if isinstance(cohort.records, StoredRecords):
         store = cohort.records.data.store(progress)
         return Counts(len(store.patients), store.events, None, 0)
     records = events = tokens = undated = 0
-    for id in cohort.records:
+    for number, id in enumerate(cohort.records, 1):
+        if progress is not None:
+            progress(number, len(cohort.records))
         try:
             record = cohort.records[id]
         except DataError:

@@ -163,12 +163,14 @@ def import_cohort(
     allowed: Mapping[str, bool] | None = None,
     reason: str = "",
     progress: _Progress | None = None,
+    reading: _Progress | None = None,
 ) -> dict[str, Any]:
     """Copy files into ``data/cohorts/NAME`` and read them; gives the check's report.
 
     ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``allowed``:
     ``training_allowed`` and ``external_services_allowed`` (default: neither), which need a
-    ``reason`` for the audit log. Nothing is left behind where the files are refused. The summary of
+    ``reason`` for the audit log. ``progress`` is called with bytes copied and in all, ``reading``
+    with records read and in all. Nothing is left behind where the files are refused. The summary of
     a large cohort is made in a separate process (:func:`core.services.summary.reading_progress`).
     Raises InputError, DataError, each one line.
     """
@@ -198,7 +200,7 @@ def import_cohort(
             if columns:
                 write_column_settings(place, columns)
             cohort = open_cohort(place)
-            report = check_cohort(cohort)
+            report = check_cohort(cohort, reading)
             source = stated.source or cohort.manifest.source
             manifest = dataclasses.replace(
                 cohort.manifest,

@@ -73,7 +73,7 @@ def test_from_a_file_to_an_answered_question_with_its_evidence(
     page.get_by_role("button", name="Import", exact=True).click()
     person.count += 1
     expect(page.get_by_text("every part was read")).to_be_visible()
-    person.click("button", "Open its patients")
+    person.click("button", "Ask its patients a question")
     page.get_by_role("heading", name="Patient", level=1).wait_for()
     watch.settled()
     person.type("Your question", "When was asthma first noted?")

@@ -224,8 +224,34 @@ def deciles(positions: list[float]) -> np.ndarray:
     return np.searchsorted(EDGES, positions, side="right")
 
 
+def account(key: str, check: dict[str, Any]) -> None:
+    """The balance of a cohort's files: what each part became, and entries without a date."""
+    if not check["balance"]:
+        return
+    lost = sum(part["unaccounted"] for part in check["balance"])
+    if lost:
+        st.error(f"{lost:,} parts of the files are neither in a record nor named: a program fault.")
+    rows = [
+        {
+            "part": part["what"],
+            "in the files": part["total"],
+            "in records": part["shown"],
+            "not in records": sum(part["left_out"].values()),
+            "because": "; ".join(f"{n:,} {reason}" for reason, n in part["left_out"].items()),
+        }
+        for part in check["balance"]
+    ]
+    tables.table(pd.DataFrame(rows), f"{key}-balance", "What became of each part of the files")
+    if check["undated"]:
+        st.caption(
+            f"{check['undated']:,} entries have no date: they come first in their record and are "
+            "in no position band."
+        )
+
+
 def _check(name: str, check: dict[str, Any]) -> None:
-    """What could not be read, and the warnings."""
+    """What became of each part, what could not be read, and the warnings."""
+    account(name, check)
     if not check["skipped"] and not check["warnings"]:
         st.write("All files were read: nothing skipped, no warnings.")
     if check["skipped"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import guard, navigation, state
+from pages.ui.data import cohort
 from pages.ui.shared import tables
 from pages.ui.shared.marks import plain
 
@@ -20,6 +22,8 @@ LARGEST_UPLOAD_MB = 500
 """Larger cohorts come in by a path."""
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
+CHOOSE = "imported_cohort_to_choose"
+"""Name of a cohort that was just imported, until the page has chosen it."""
 
 
 def section() -> None:
@@ -91,19 +95,34 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
 
     def step(done: int, total: int) -> None:
         share = done / max(total, 1)
-        words = "Copying" if share < 1 else "Reading every record"
-        meter.progress(min(share, 1.0), f"{words}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
+        words = f"Copying: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
+        meter.progress(min(share, 1.0), words if share < 1 else "Opening the files")
+
+    started = shown = time.monotonic()
+
+    def read(done: int, planned: int) -> None:
+        nonlocal shown
+        if time.monotonic() - shown < 0.3:
+            return
+        shown = time.monotonic()
+        left = (time.monotonic() - started) / max(done, 1) * (planned - done)
+        share = done / max(planned, 1)
+        words = f"Reading every record: {done:,} of {planned:,}, about {left:,.0f} s left"
+        meter.progress(min(share, 1.0), words)
 
     files: Path | Iterable[Any] = (
         Path(source) if isinstance(source, str) else [(file.name, file) for file in source]
     )
     try:
-        report = api.import_cohort(name, files, allowed=allowed, reason=reason, progress=step)
+        report = api.import_cohort(
+            name, files, allowed=allowed, reason=reason, progress=step, reading=read
+        )
     except (MidchartError, OSError) as error:
         meter.empty()
         st.error(plain(str(error)), title="The cohort was not imported; nothing was changed")
         return
     st.session_state[DONE] = report
+    st.session_state[CHOOSE] = report["name"]
     state.forget_cohorts()
     st.rerun()
 
@@ -111,6 +130,8 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
 def result() -> None:
     """What the last import of this session read, what it did not, and the way to the patients."""
     report = st.session_state.get(DONE)
+    if name := st.session_state.pop(CHOOSE, ""):
+        st.session_state["cohort"] = name  # before the page's list of cohorts is drawn
     if not report:
         return
     read = f"{report['records']:,} patients, {report['events']:,} entries"
@@ -127,8 +148,9 @@ def result() -> None:
             f"{report['name']}-import",
             "Skipped: file, line and reason",
         )
+    cohort.account(f"{report['name']}-import", report)
     with st.container(horizontal=True):
-        if st.button("Open its patients", key="import_open", type="primary"):
+        if st.button("Ask its patients a question", key="import_open", type="primary"):
             guard.go("patient", cohort=report["name"])
         if st.button("Dismiss", key="import_dismiss", type="tertiary"):
             del st.session_state[DONE]

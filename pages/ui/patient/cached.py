@@ -68,12 +68,18 @@ def facts(record: api.Record) -> str:
     return " · ".join(parts)
 
 
+LONGEST_NUMBER = 20
+"""Characters of a patient's number that people read; of a longer one (a UUID, an object identifier)
+the place in the cohort is shown."""
+
+
 @cached(lambda key, cohort: key, entries=4, spinner="Reading the patients")
 def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
     """Id → label of every patient; one that cannot be read stays in the list and says so."""
     questions = Counter(instruction.record_id for instruction in cohort.instructions)
     labels: dict[str, str] = {}
-    for record_id in cohort.records:
+    many = len(cohort.records)
+    for number, record_id in enumerate(cohort.records, 1):
         if len(cohort.records) > FACTS_AT_ONCE:
             n = questions[record_id]
             about = f"{n} question{'' if n == 1 else 's'}"
@@ -82,7 +88,10 @@ def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
                 about = facts(cohort.records[record_id])
             except MidchartError:
                 about = "cannot be read"
-        labels[record_id] = f"{record_id} · {about}"
+        readable = len(record_id) <= LONGEST_NUMBER
+        labels[record_id] = (
+            f"{record_id if readable else f'patient {number:,} of {many:,}'} · {about}"
+        )
     return labels
 
 

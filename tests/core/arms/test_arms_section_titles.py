@@ -67,3 +67,15 @@ def test_every_question_has_its_evidence_in_its_section() -> None:
     for record, question, section, evidence in _questions():
         texts = [event.text for event in record.events if event.name == section]
         assert any(evidence in text for text in texts), question
+
+
+if __name__ == "__main__":  # python -m tests.core.arms.test_arms_section_titles
+    print(
+        "arm: questions of 40 whose evidence is kept, plain and titled, at 50, 100, 200, 300 tokens"
+    )
+    for arm in ("bm25", "hybrid", "dense", "mmr", "qccs_plus"):
+        untitled = parse({"preset": "corrected", "scored_text": "plain"})
+        pairs = [
+            (retained(arm, untitled, n), retained(arm, Protocol(), n)) for n in (50, 100, 200, 300)
+        ]
+        print(arm, "; ".join(f"{a} → {b}" for a, b in pairs))
