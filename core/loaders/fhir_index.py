@@ -574,7 +574,10 @@ class ResourceIndex:
                 return ("", authority) if authority.startswith("urn:") else (authority, number)
             if is_known:
                 return one.authority, number
-        elsewhere = self._loose.get(number, []) if scope.loose else []
+        exports = (s.authority for s in scope.chain() if s.authority.startswith(EXPORT))
+        folder = _folder(next(exports, scope.authority))
+        loose = self._loose.get(number, []) if scope.loose else []
+        elsewhere = [one for one in loose if _folder(one) == folder]  # another file of the export
         if elsewhere and (kind != "Patient" or not any(s.has_patient for s in scope.chain())):
             return (elsewhere[0], number) if len(elsewhere) == 1 else None
         return server or base or scope.authority, number
@@ -695,6 +698,12 @@ def _replaced_by(resource: Resource) -> Iterator[str]:
                 link = reference(related.get(name))
                 if link:
                     yield link
+
+
+def _folder(authority: str) -> str:
+    """The folder of an export, or of the file of a bundle or array."""
+    kind, _, name = authority.partition(":")
+    return name if f"{kind}:" == EXPORT else name.rpartition("/")[0]
 
 
 def _label(authority: str, long: bool) -> str:
