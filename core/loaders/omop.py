@@ -37,6 +37,7 @@ from core.loaders.columns import (
     decide_times,
 )
 from core.loaders.files import LoadLog, checked_tables
+from core.loaders.identity import People, Person
 from core.loaders.manifest import column_settings
 from core.loaders.records import (
     Entry,
@@ -771,6 +772,7 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
             log.account(part, "rows", total=total, shown=total)
         reasons = {"names no person": nobody, "names a person who is not in PERSON": unknown}
         leave_out(log, part, reasons)
+    _account_people(base, log)
     missing = [table for table in _TABLES if table not in base.columns]
     if missing:
         log.warn(f"tables that are not there: {', '.join(missing)}")
@@ -779,3 +781,31 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
     others = sorted(set(tables) - set(_NEEDED))
     if others:
         log.warn(f"tables that are no part of a record: {', '.join(others)}")
+
+
+def _account_people(base: _Database, log: LoadLog) -> None:
+    """Name the persons who are in PERSON more than once, of whom the first row is used."""
+    twice = base.base.execute(
+        "SELECT person_id FROM midchart_person GROUP BY person_id HAVING count(*) > 1 "
+        "AND person_id IS NOT NULL ORDER BY person_id"
+    ).fetchall()
+    people, file = People(log), base.files["person"]
+    repeated = others = 0
+    for (id,) in twice:
+        first, *later = (_person(base, row) for row in base.rows("person", id))
+        people.same(("", id), first, file)
+        same = [people.same(("", id), person, file) for person in later]
+        repeated, others = repeated + same.count(True), others + same.count(False)
+    if repeated:
+        log.skip(file, None, f"{repeated:,} rows repeat a person — the first is used")
+    reasons = {"repeats a person": repeated, "is about another person": others}
+    leave_out(log, file, reasons)
+
+
+def _person(base: _Database, row: Row) -> Person:
+    born = [
+        base.number("person", row, column).zfill(2)
+        for column in ("year_of_birth", "month_of_birth", "day_of_birth")
+        if row.get(column)
+    ]
+    return Person(born="-".join(born), sex=base.concept(row, "gender")[1])

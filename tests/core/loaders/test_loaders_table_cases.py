@@ -8,6 +8,7 @@ import io
 from datetime import datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +66,35 @@ def test_ids_with_zeros_in_front_and_of_18_digits_stay(tmp_path: Path) -> None:
     assert texts(omop(tmp_path, person=person, note=note)) == {
         **{"007": ["a"], "123456789012345678": ["b"]}
     }
+
+
+def test_a_person_who_is_in_person_twice_is_named(tmp_path: Path) -> None:
+    person = "person_id,year_of_birth,gender_source_value\n1,1951,F\n1,1988,M\n2,1960,F\n2,1960,F\n"
+    cohort = omop(tmp_path, person=person, note=NOTE + "1,1,2021-05-01,Ward,a\n")
+    assert dict(cohort.records["1"].facts)["birth year"] == "1951"
+    another, twice = (skip.reason for skip in cohort.skipped)
+    assert "another person" in another and "birth date, sex differ" in another
+    assert twice == "1 rows repeat a person — the first is used"
+    assert cohort.accounts["person.csv", "rows"].shown == 2 and balanced(cohort)
+
+
+def test_parquet_columns_of_text_and_of_zones_are_decided_too(tmp_path: Path) -> None:
+    with duckdb.connect() as base:
+        for table, columns in (
+            ("person", "1.0 AS person_id, 1951::DOUBLE AS year_of_birth"),
+            (
+                "measurement",
+                "1 AS person_id, '25/04/2021' AS measurement_date, 5.25::DECIMAL(9, 4) AS "
+                "value_as_number, make_timestamptz(1619308800000000) AS measurement_datetime",
+            ),
+            ("note", "1 AS person_id, 1619308800 AS note_date, 'a' AS note_text"),
+        ):
+            file = tmp_path / f"{table}.parquet"
+            base.execute(f"COPY (SELECT {columns}) TO '{file}' (FORMAT parquet)")
+    cohort = open_cohort(tmp_path)
+    events = cohort.records["1"].events
+    assert {(e.time, e.text) for e in events} == {(datetime(2021, 4, 25), t) for t in ("5.25", "a")}
+    assert dict(cohort.records["1"].facts) == {"birth year": "1951"} and balanced(cohort)
 
 
 @pytest.mark.parametrize(
