@@ -44,8 +44,8 @@ def each(element: Element | None, *tags: str) -> Iterator[Element]:
 
 
 def joined(element: Element | None) -> str:
-    """All text of an element in one line."""
-    return "" if element is None else " ".join("".join(element.itertext()).split())
+    """All text of an element in one line, a blank between the texts of two elements."""
+    return "" if element is None else " ".join(" ".join(element.itertext()).split())
 
 
 def parse_ts(value: str) -> tuple[datetime | None, str]:

@@ -96,7 +96,11 @@ class Viewer {
     });
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Types of entry" });
     this.noteKind = element("select", { "aria-label": "Kind of note", onchange: () => this.filter() });
-    const day = (label) => element("input", { type: "date", "aria-label": label, onchange: () => this.filter() });
+    // A date field of the browser would be in the browser's own order of day and month.
+    const day = (label) => element("input", {
+      type: "text", class: "day", maxlength: 10, pattern: "\\d{4}(-\\d{2}){0,2}", "aria-label": label,
+      title: `${label}: a year, month or day as YYYY-MM-DD`, oninput: () => this.filter(),
+    });
     this.from = day("From this date");
     this.to = day("To this date");
     this.reset = button("Reset", "Show all entries", () => this.resetFilters());
@@ -209,7 +213,7 @@ class Viewer {
     this.from.parentElement.hidden = !dated.length;
     if (dated.length) {
       const days = dated.map((time) => time.slice(0, 10)).sort();
-      for (const input of [this.from, this.to]) [input.min, input.max] = [days[0], days.at(-1)];
+      [this.from.placeholder, this.to.placeholder] = [days[0], days.at(-1)];
     }
     this.search();
   }
@@ -307,8 +311,9 @@ class Viewer {
     const time = record.time[event].slice(0, 10);
     if (this.groups.size && !this.groups.has(record.group[event])) return false;
     if (this.noteKind.value && !(record.note[event] && record.title[event] === +this.noteKind.value)) return false;
-    if (this.from.value && !(time && time >= this.from.value)) return false;
-    return !(this.to.value && !(time && time <= this.to.value));
+    const [from, to] = [this.from, this.to].map((input) => (input.validity.valid ? input.value : ""));
+    if (from && !(time && time >= from)) return false;
+    return !(to && !(time && time.slice(0, to.length) <= to));
   }
 
   searchSoon() {
