@@ -189,7 +189,7 @@ def examples(call: Namespace) -> None:
 def balance_line(part: Mapping[str, Any]) -> str:
     """What became of the files, rows, … of a cohort, in a line."""
     left_out = sum(part["left_out"].values())
-    reasons = "; ".join(f"{number:,} {reason}" for reason, number in part["left_out"].items())
+    reasons = "; ".join(f"{reason}: {number:,}" for reason, number in part["left_out"].items())
     line = f"{part['what']}: {part['total']:,} = {part['shown']:,} read + {left_out:,} not read"
     lost = f" + {part['unaccounted']:,} UNACCOUNTED" if part["unaccounted"] else ""
     return line + (f" ({reasons})" if reasons else "") + lost

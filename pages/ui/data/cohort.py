@@ -237,7 +237,7 @@ def account(key: str, check: dict[str, Any]) -> None:
             "in the files": part["total"],
             "in records": part["shown"],
             "not in records": sum(part["left_out"].values()),
-            "because": "; ".join(f"{n:,} {reason}" for reason, n in part["left_out"].items()),
+            "because": "; ".join(f"{reason}: {n:,}" for reason, n in part["left_out"].items()),
         }
         for part in check["balance"]
     ]
