@@ -45,7 +45,9 @@ class Oracle(ScoredArm):
                 "have gold evidence, not a question alone"
             )
         self.pinned, self.evidence = pinned, evidence
-        self.filler = BM25(protocol) if fill else None
+        # A context of k units is what a control of readers is for, whatever they have to do with
+        # the question.
+        self.filler = BM25(replace(protocol, unmatched="kept")) if fill else None
 
     @classmethod
     def check(cls, protocol: Protocol, **options: bool) -> None:
@@ -79,8 +81,9 @@ class Oracle(ScoredArm):
         return self._held(pool, instruction)
 
     def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
-        holds = self._held(pool, instruction) > 0
-        return holds if self.filler is None else holds | self.filler.reasons(pool, instruction)
+        if self.filler is not None:
+            return super().reasons(pool, instruction)
+        return self._held(pool, instruction) > 0
 
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
         best, scores = super().rank(pool, instruction, k)

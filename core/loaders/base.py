@@ -137,8 +137,7 @@ class RecordLoader(CohortLoader):
         place, log = Path(path), LoadLog()
         root = self.root(place)
         records, questions = self.read(place, root, log)
-        _account_files(place, root, self.title, log)
-        return self._cohort(
+        cohort = self._cohort(
             place,
             log,
             records=records,
@@ -146,14 +145,17 @@ class RecordLoader(CohortLoader):
             gold=LazyGold(questions.gold, records, log, located=questions.located),
             responses=questions.responses,
         )
+        _account_files(place, root, self.title, log, named=not cohort.manifest.synthetic)
+        return cohort
 
 
-def _account_files(place: Path, root: Path, title: str, log: LoadLog) -> None:
-    """Enter every file at ``place`` as opened or not, and name those that were not."""
+def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
+    """Enter every file at ``place`` as opened or not, and name those that were not (``named``: not
+    those of a synthetic cohort, whose generator describes it in files)."""
     files = [place] if place.is_file() else [f for f in place.rglob("*") if f.is_file()]
     files = sorted(f for f in files if not _is_administrative(f.relative_to(place)))
     foreign = [shown(file, root) for file in files if file not in log.opened]
-    if foreign:
+    if foreign and named:
         more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
         log.warn(
             f"{len(foreign):,} {'files are' if len(foreign) > 1 else 'file is'} not part of the "

@@ -388,7 +388,7 @@ def test_the_summary_gives_each_number_with_its_comparison():
     assert numbers["Gap, best − worst"][1] == "19.0 points expected by chance"
     assert numbers["Middle − edge"][0] == "−2.0 points [−11.0, +7.0], p = 0.660 (Holm 0.830)"
     assert numbers["Evidence within 10–90 %"] == ("67.8 %", "80.0 % if evenly distributed")
-    assert numbers["Evidence not located"][0] == "5"
+    assert numbers["Evidence without a position"][0] == "5"
     empty = {**row, "difference": None, "difference_low": None, "difference_high": None,
             "difference_p": None, "difference_holm": None, "null_gap": None}  # fmt: skip
     numbers = {what: (value, comparison) for what, value, comparison in curve_text.summary(empty)}

@@ -31,7 +31,8 @@ def cohort(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(folder: Path) -> str:
     api.save_question_set(folder, "Ward round", QUESTIONS)
     spec = api.question_set_spec(str(folder), "Ward round", QUESTIONS, ["bm25"], "extractive")
-    return finished_run(spec | {"protocol": {"preset": "corrected", "k": 1, "recency": 0}})
+    protocol = {"preset": "corrected", "k": 1, "recency": 0, "unmatched": "kept"}
+    return finished_run(spec | {"protocol": protocol})
 
 
 def wide(app: AppTest) -> pd.DataFrame:

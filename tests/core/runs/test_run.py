@@ -68,7 +68,9 @@ def test_rows_have_unique_keys_and_the_prompt(done: str):
         assert row["question_survived"] is True
         assert {line["kept_by"] for line in row["selection"]} <= {"arm", "recency", "both"}
         by_arm = sum(line["kept_by"] != "recency" for line in row["selection"])
-        assert by_arm == {"bm25": 20, "bm25 k=1": 1, "recency": 0, "full": 20}[row["label"]]
+        most = {"bm25": 20, "bm25 k=1": 1, "recency": 0, "full": 20}[row["label"]]
+        unmatched = row["label"] == "bm25" and 0 < by_arm < most  # fewer share a word
+        assert by_arm == most or unmatched
     with pytest.raises(UnknownName):
         rows(done, "answer")
 

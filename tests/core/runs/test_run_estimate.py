@@ -48,7 +48,9 @@ def spec(cohort, site="http://127.0.0.1:9", judges=("token_overlap",), **changes
 def test_an_estimate_is_near_the_actual_run(cohort):
     with OpenAIFake() as site, ClaudeFake() as claude:
         judges = [{"name": "claude", "base_url": claude.url, "repeats": 2}, "token_overlap"]
-        wanted = spec(cohort, site.url, judges)
+        # An estimate assumes that k units are kept.
+        protocol = {"preset": "corrected", "unmatched": "kept"}
+        wanted = spec(cohort, site.url, judges, protocol=protocol)
         forecast = estimate(wanted)
         assert not claude.requests and not site.requests and not runs_folder().exists()
         run = finished_run(wanted)

@@ -94,7 +94,7 @@ def test_a_set_is_saved_privately_and_leaves_the_cohort_as_it_is(cohort: Path) -
 
 def asked(cohort: Path, **changes: object) -> str:
     spec = api.question_set_spec(str(cohort), "round", QUESTIONS, ["bm25"], "extractive")
-    protocol = {"preset": "corrected", "k": 1, "recency": 0}
+    protocol = {"preset": "corrected", "k": 1, "recency": 0, "unmatched": "kept"}
     return finished_run(spec | {"protocol": protocol} | changes)
 
 
