@@ -1,0 +1,178 @@
+"""Markup as text: rows, lists, notes and deletions of CDA narrative and HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.loaders.check import check_cohort
+from core.loaders.open import read_cohort
+from core.text.markup import ROW_TOKENS, SHOWN, deletions, html_text, markup_text
+from tests.support.samples import SAMPLES
+
+
+def cda(inner: str) -> str:
+    return markup_text(ElementTree.fromstring(f"<text>{inner}</text>"))
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ("<paragraph>Patient has\n     fever.</paragraph>", "Patient has fever."),
+        (
+            "<table>\n <thead>\n <tr>\n <th>Test</th>\n <th>Value</th> </tr></thead>\n"
+            "<tbody><tr>\n <td>Ferritin</td>\n <td>812</td>\n </tr></tbody></table>",
+            "Test: Ferritin; Value: 812",
+        ),
+        (
+            "<table><thead><tr><th>Drug</th><th>Start</th><th>Stop</th></tr></thead><tbody>"
+            "<tr><td>Warfarin</td><td/><td>2020-03-01</td></tr><tr><td/><td/><td/></tr>"
+            "<tr><td>Apixaban</td><td>2020-03-02</td></tr></tbody></table>",
+            "Drug: Warfarin; Stop: 2020-03-01\nDrug: Apixaban; Start: 2020-03-02",
+        ),
+        (
+            "<table><tr><th>Name</th><td>Ann</td></tr><tr><th>Age</th><td>5</td></tr></table>",
+            "Name: Ann\nAge: 5",
+        ),
+        ("<table><tr><td>Ferritin</td><td>812</td></tr></table>", "Ferritin | 812"),
+        (
+            "<table><thead><tr><th>Substance</th></tr></thead><tr><td>Codeine</td></tr></table>",
+            "Substance: Codeine",
+        ),
+        (
+            "<table><tr><th>Panel</th><th>V</th></tr><tr><td rowspan='2'>Blood</td><td>1</td></tr>"
+            "<tr><td>2</td></tr></table>",
+            "Panel: Blood; V: 1\nPanel: Blood; V: 2",
+        ),
+        (
+            "<table><thead><tr><th rowspan='2'>Drug</th><th colspan='2'>Given</th></tr>"
+            "<tr><th>from</th><th>to</th></tr></thead><tr><td>A</td><td/><td>2020</td></tr></table>",
+            "Drug: A; Given to: 2020",
+        ),
+        (
+            "<table><tr><th>A</th><th>B</th></tr><tr><td colspan='2'>see below</td></tr>"
+            "<tr><td>1</td><td>2</td></tr></table>",
+            "see below\nA: 1; B: 2",
+        ),
+        (
+            "<table><thead><tr><th>Panel</th><th>Result</th></tr></thead><tr><td>Blood</td><td>"
+            "<table><tr><th>T</th><th>V</th></tr><tr><td>Hb</td><td>1</td></tr></table></td></tr>"
+            "</table>",
+            "Panel: Blood; T: Hb; V: 1",
+        ),
+        (
+            "<table><tr><th>Name</th><th>State</th></tr><tr><td>Proventil<list><item><table><tr>"
+            "<td>Quantity: 1</td></tr></table></item></list></td><td>Active</td></tr></table>",
+            "Name: Proventil, Quantity: 1; State: Active",
+        ),
+        ("<list><caption>Found</caption><item>a</item><item>b</item></list>", "Found:\n- a\n- b"),
+        ('<list listType="ordered"><item>a</item><item>b</item></list>', "1. a\n2. b"),
+        ("Count 10<sup>9</sup>/L, H<sub>2</sub>O, 1<sup>st</sup>", "Count 10^9/L, H2O, 1st"),
+        ("one<br/>two", "one\ntwo"),
+        ("<content>812</content><content>ug/L</content>", "812 ug/L"),
+        ("H<content>ello</content>", "Hello"),
+        ('<content revised="delete">10 mg</content><content>5 mg</content>', "5 mg"),
+        ('<content styleCode="Strikethrough">10 mg</content> 5 mg', "5 mg"),
+        ('a<footnoteRef IDREF="f"/><footnote ID="f">fasting</footnote>', "a (fasting) (fasting)"),
+        ("<![CDATA[<content>Stop <b>digoxin</b>&nbsp;today.</content><br/>Review]]>",
+         "Stop digoxin today.\nReview"),
+        ("<![CDATA[sodium <135 and potassium >5]]>", "sodium <135 and potassium >5"),
+        ('<renderMultiMedia referencedObject="x"><caption>ECG</caption></renderMultiMedia>',
+         "[image not read: ECG:]"),
+    ],
+)  # fmt: skip
+def test_narrative_as_text(inner: str, text: str) -> None:
+    assert cda(inner) == text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>a</p><del>b</del><s>c</s><p style='text-decoration: line-through'>d</p>", "a"),
+        ("<div style='display: none'>a</div><div hidden>b</div><script>c</script>d", "d"),
+        ("<h2>Plan</h2><p>Rest</p>", "Plan:\nRest"),
+        ("<pre>a  b\n  c</pre>", "a b\nc"),
+        ("<table><tr><td><b>Test</b></td><td><b>Value</b></td></tr><tr><td>Na</td><td>140</td></tr>",
+         "Test: Na; Value: 140"),
+        ("<table><tr><td><b>Na</b></td><td><b>140</b></td></tr><tr><td>K</td><td>4</td></tr>",
+         "Na: 140\nK | 4"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_html_as_text(markup: str, text: str) -> None:
+    assert html_text(markup) == text
+
+
+def test_a_long_row_is_split_between_cells_with_its_name_repeated() -> None:
+    cells = ["warfarin", *(f"word{i} " * 30 for i in range(5))]
+    heads = "".join(f"<th>H{i}</th>" for i in range(6))
+    row = "".join(f"<td>{cell}</td>" for cell in cells)
+    lines = cda(f"<table><tr>{heads}</tr><tr>{row}</tr></table>").split("\n")
+    assert len(lines) > 1
+    assert all(line.startswith("H0: warfarin; H") for line in lines)
+    assert all(
+        len(line.replace(":", " : ").replace(";", " ; ").split()) <= ROW_TOKENS for line in lines
+    )
+    for i, cell in enumerate(cells[1:], 1):
+        assert sum(f"H{i}: {cell.strip()}" in line for line in lines) == 1
+
+
+def test_rows_and_deletions_are_counted() -> None:
+    root = ElementTree.fromstring(
+        "<text><table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>2</td></tr><tr><td/></tr>"
+        '<tr revised="delete"><td>3</td></tr></table><content revised="delete">x</content></text>'
+    )
+    counts: Counter[str] = Counter()
+    assert markup_text(root, counts) == "A: 1; B: 2"
+    assert counts == {SHOWN: 1, "names the columns": 1, "empty": 1, "deleted or hidden": 1}
+    assert deletions(root) == 2
+
+
+WORDS = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
+
+
+@given(st.lists(st.lists(WORDS, min_size=2, max_size=4), min_size=1, max_size=5), st.booleans())
+def test_no_cell_is_lost_or_moved(rows: list[list[str]], indented: bool) -> None:
+    width = max(map(len, rows))
+    gap = "\n    " if indented else ""
+    heads = "".join(f"<th>Head{i}</th>" for i in range(width))
+    body = gap.join(
+        f"<tr>{gap}{gap.join(f'<td>{escape(cell)}</td>' for cell in row)}{gap}</tr>" for row in rows
+    )
+    lines = cda(f"<table>{gap}<tr>{heads}</tr>{gap}{body}{gap}</table>").split("\n")
+    assert lines == ["; ".join(f"Head{i}: {c}" for i, c in enumerate(row)) for row in rows]
+
+
+CASES = {
+    "01-cda-same-extension-two-roots": {"No allergies known", "Penicillin: anaphylaxis"},
+    "03-cda-in-subfolders": {"Penicillin", "None"},
+    "04-cda-partial-dates": {"Penicillin"},
+    "06-cda-unstructured-body": {"Discharged home. Potassium 5.9 mmol/L on leaving."},
+    "07-cda-encodings": {"Pénicilline", "None"},
+    "09-cda-replaced": {"Methotrexate 10 mg weekly"},
+    "36-cda-empty-cells": {
+        "Drug: Warfarin 5 mg; Stop: 2020-03-01; Status: Stopped\n"
+        "Drug: Apixaban 5 mg; Start: 2020-03-02"
+    },
+    "44-cda-cdata-narrative": {"Stop digoxin today.\nReview in 2 weeks"},
+    "52-cda-indented-table": {
+        "Test: Ferritin; Value: 812; Unit: ug/L\nTest: Folate; Value: 3.1; Unit: ug/L"
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_small_documents_read_as_they_should(case: str) -> None:
+    folder = SAMPLES / "cases" / case
+    if not folder.is_dir():
+        pytest.skip("the samples are not on this machine")
+    cohort = read_cohort(folder)
+    report = check_cohort(cohort)
+    assert {e.text for record in cohort.records.values() for e in record.events} == CASES[case]
+    assert len(cohort.records) == (2 if case[:2] in ("01", "03", "07") else 1)
+    assert all(part["unaccounted"] == 0 for part in report["balance"])
