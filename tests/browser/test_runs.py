@@ -31,7 +31,7 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     watch.settled()
     expect(page.get_by_text("1 of 1 patients")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
-    expect(page.get_by_label("Search")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Search")).to_be_visible()
     expect(page.get_by_text(re.compile("demo answers finished"))).to_be_visible()
     watch.settled()
     no_trouble(page)

@@ -22,8 +22,6 @@ LARGEST_UPLOAD_MB = 500
 """Larger cohorts come in by a path."""
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
-CHOOSE = "imported_cohort_to_choose"
-"""Name of a cohort that was just imported, until the page has chosen it."""
 
 
 def section() -> None:
@@ -122,7 +120,6 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         st.error(plain(str(error)), title="The cohort was not imported; nothing was changed")
         return
     st.session_state[DONE] = report
-    st.session_state[CHOOSE] = report["name"]
     state.forget_cohorts()
     st.rerun()
 
@@ -130,8 +127,6 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
 def result() -> None:
     """What the last import of this session read, what it did not, and the way to the patients."""
     report = st.session_state.get(DONE)
-    if name := st.session_state.pop(CHOOSE, ""):
-        st.session_state["cohort"] = name  # before the page's list of cohorts is drawn
     if not report:
         return
     read = f"{report['records']:,} patients, {report['events']:,} entries"
