@@ -95,7 +95,7 @@ class People:
                 line,
                 f"is about another person than {first}, under the same patient number "
                 f"({', '.join(differing)} {'differ' if len(differing) > 1 else 'differs'}) — give "
-                "each person a number, or put the file into a cohort of its own",
+                "each person a number, or put the file into another cohort",
             )
             return False
         merged = Person(
