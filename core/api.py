@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         open_data,
         prepare_demo,
         set_data_use,
+        settle_columns,
         unconfirmed_permissions,
         unread,
     )

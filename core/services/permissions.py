@@ -42,7 +42,9 @@ FUNCTIONS = {
         benchmark cancel cancel_runs enqueue evaluate_reader export_bytes export_html export_run
         import_run label_run make_calibration make_gate open_examples open_shipped
         prepare_demo probe replicate resume share_cards start train_reader wait write_tables""",
-    "owner": "audit_lines import_cohort remove_cohort remove_run set_data_use verify_audit",
+    "owner": """
+        audit_lines import_cohort remove_cohort remove_run set_data_use settle_columns
+        verify_audit""",
 }
 """Role → the functions that it may call in addition to those of the roles above it;
 :data:`ANYBODY`: those called before anybody has signed in, and functions of their arguments alone.
