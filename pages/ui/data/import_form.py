@@ -128,6 +128,7 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         st.error(plain(str(error)), title="The cohort was not imported; nothing was changed")
         return
     st.session_state[DONE] = report
+    st.toast("Cohort imported: its check is at the top of the page", icon=":material/check:")
     state.forget_cohorts()
     st.rerun()
 
