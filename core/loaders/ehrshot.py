@@ -81,8 +81,8 @@ def _splits(file: Path, root: Path, log: LoadLog) -> Mapping[int, str]:
         return {}
 
     def id_of(text: str) -> int | None:
-        whole = re.fullmatch(r"(-?[0-9]{1,19})(\.0*)?", text)
-        return int(whole[1]) if whole and abs(int(whole[1])) < 2**63 else None
+        number = re.fullmatch(r"(-?[0-9]{1,19})(\.0*)?", text)
+        return int(number[1]) if number and abs(int(number[1])) < 2**63 else None
 
     parsed = ((row.line, id_of(row.get("omop_person_id")), row.get("split")) for row in rows)
     return unique_splits(parsed, name, log)
