@@ -260,11 +260,25 @@ def select(call: Namespace) -> None:
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
     flag("--plus", "QCCS plus, not the paper's gate"),
+    arg(
+        "--folds",
+        type=int,
+        default=0,
+        metavar="N",
+        help="cross-fit: N gates, each patient is scored by the one that was not trained on them",
+    ),
+    flag(
+        "--evidence",
+        "positives are the sentences with the located evidence, not those that "
+        "share a word with the answer",
+    ),
 )
 def train_gate(call: Namespace) -> None:
     progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
-    trained = api.make_gate(call.data, call.out, call.protocol, progress, call.plus)
-    facts(call, trained, ("curve", "losses"))
+    positives = {"gate_positives": "evidence"} if call.evidence else {}
+    protocol = {"preset": call.protocol, **positives}
+    trained = api.make_gate(call.data, call.out, protocol, progress, call.plus, call.folds)
+    facts(call, trained, ("curve", "losses", "folds"))
 
 
 @command(

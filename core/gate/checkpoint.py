@@ -145,6 +145,43 @@ def split_patients(record_ids: Iterable[str], seed: int) -> Split:
     return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
 
 
+def fold_patients(record_ids: Iterable[str], folds: int, seed: int) -> list[Split]:
+    """Splits for cross-fitting: each patient is in the test part of one of ``folds`` splits.
+
+    Of the other patients 15 % validate. Raises InputError for fewer than two folds, or fewer
+    patients than folds and two more.
+    """
+    ids = sorted(set(record_ids))
+    if folds < 2 or len(ids) < folds + 2:
+        raise InputError(
+            f"cross-fitting needs at least 2 folds and two patients more than folds, not {folds} "
+            f"folds of {len(ids)} patients"
+        )
+    order = np.random.default_rng(seed).permutation(len(ids))
+    splits: list[Split] = []
+    for test in np.array_split(order, folds):
+        others = order[~np.isin(order, test)]
+        held = max(round(_VALIDATED * len(others)), 1)
+        parts = (others[held:], others[:held], test)
+        splits.append(Split(*(tuple(sorted(ids[i] for i in part)) for part in parts)))
+    return splits
+
+
+def gate_folders(folder: Path, card: str) -> list[Path]:
+    """The folder of a gate, or those of a cross-fitted gate's folds, which are in it."""
+    if (folder / card).exists():
+        return [folder]
+    return sorted(inside.parent for inside in folder.glob(f"*/{card}")) or [folder]
+
+
+def not_held_out(folder: Path) -> InputError:
+    """The error of a patient whom every gate of a cross-fitted one was trained on, or none."""
+    return InputError(
+        f"{folder}: this cross-fitted gate has no part that was tested on this patient — use it on "
+        "the cohort that it was trained on, or train one gate"
+    )
+
+
 _REMEDY = "train one with: python -m core train-gate DATA"
 _Arrays = dict[str, NDArray[np.float32]]
 

@@ -25,6 +25,7 @@ from core.gate.checkpoint import (
     PlusStep,
     Recipe,
     Split,
+    fold_patients,
     save_gate,
     split_patients,
 )
@@ -51,7 +52,7 @@ from core.storage.lock import exclusive
 from core.text import sentences, words
 from core.text.evidence import gold_sentence_ids
 from core.training import Progress, history_rows
-from core.types import Cohort, Record
+from core.types import Cohort, Record, Sentence
 
 # Records that a gate is trained or evaluated on, without those that cannot be read.
 
@@ -80,6 +81,11 @@ PROTOCOL_FIELDS = (
     "gate_negatives", "seed",
 )  # fmt: skip
 """What of a protocol a gate's training depends on."""
+_POSITIVE = {
+    "all": "shares a content word with a reference answer",
+    "first_3": "contains a longer word of a reference answer",
+    "evidence": "holds located evidence",
+}
 _UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
 PLUS_FIELDS = (*_UNIT_FIELDS, "seed", "k")
 """What of a protocol the card of a gate trained on a cohort depends on."""
@@ -97,21 +103,26 @@ def _questions_with_answers(
     Records that cannot be read are left out and added to ``unread``; the hash of each of the
     others is added to ``digests``.
     """
+    cohort = gold_under(cohort, protocol)
     wanted = set(record_ids)
     questions: list[Asked] = []
     texts: dict[str, list[str]] = {}
+    units: dict[str, tuple[Sentence, ...]] = {}
     for instruction in cohort.instructions:
         gold = cohort.gold.get(instruction.id)
         if instruction.record_id not in wanted or gold is None or not gold.answer:
             continue
         id = instruction.record_id
-        if id not in texts:
+        if id not in units:
             record = record_of(cohort, id, unread)
             if record is None:
                 continue
-            texts[id] = [s.text for s in sentences(record, protocol)]
+            units[id] = sentences(record, protocol)
+            texts[id] = [s.text for s in units[id]]
             digests[id] = record.digest
-        questions.append(Asked(id, instruction.question, gold.answer, texts[id]))
+        ids = gold_sentence_ids(units[id], gold.spans)
+        evidence = [i for i, unit in enumerate(units[id]) if unit.id in ids]
+        questions.append(Asked(id, instruction.question, gold.answer, texts[id], evidence))
     return questions
 
 
@@ -134,18 +145,30 @@ def split_of(cohort: Cohort, protocol: Protocol) -> Split:
     Raises DataUseError where its tag forbids training, InputError where it has too few patients.
     """
     refuse_untrainable(cohort)
-    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
-    return split_patients(having, protocol.seed)
+    return split_patients(_asked_patients(cohort), protocol.seed)
 
 
-def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
-    """Split a cohort by patients and draw the pairs of each part.
+def folds_of(cohort: Cohort, protocol: Protocol, number: int) -> list[Split]:
+    """Splits of the same patients for cross-fitting: each patient is in the test part of one.
+
+    Raises as :func:`split_of`, and InputError where there are fewer patients than folds.
+    """
+    refuse_untrainable(cohort)
+    return fold_patients(_asked_patients(cohort), number, protocol.seed)
+
+
+def _asked_patients(cohort: Cohort) -> set[str]:
+    return {i.record_id for i in cohort.instructions if i.id in cohort.gold}
+
+
+def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) -> SplitPairs:
+    """Draw the pairs of each part of a split of a cohort's patients (default: :func:`split_of`).
 
     A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
     DataUseError where its tag forbids training, InputError where it has too few patients or no
     pairs.
     """
-    split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
+    split, unread, digests = split or split_of(cohort, protocol), set[str](), dict[str, str]()
     drawn = [
         pairs(
             _questions_with_answers(cohort, ids, protocol, unread, digests),
@@ -156,7 +179,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
     ]
     if not len(drawn[0]):
         raise InputError(
-            f"{cohort.path}: no sentence shares a content word with a reference answer; "
+            f"{cohort.path}: no sentence {_POSITIVE[protocol.gate_positives]}; "
             f"there is nothing to train a gate on{unread_note(len(unread))}"
         )
     return SplitPairs(split, *drawn, unread=frozenset(unread), digests=digests)
@@ -169,8 +192,11 @@ def train_gate(
     progress: Progress[Epoch] | None = None,
     config: GateConfig | None = None,
     recipe: Recipe | None = None,
+    split: Split | None = None,
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
+
+    ``split``: of its patients; default :func:`split_of`.
 
     ``progress`` is called after each epoch and may stop the training (Aborted). A stopped training
     resumes from the checkpoint in ``folder``, unless the cohort was edited and gives other pairs.
@@ -179,9 +205,9 @@ def train_gate(
     """
     from core.gate.training import GateTrainer
 
-    split_of(cohort, protocol)  # refuses before anything is made
+    split = split or split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
-    drawn = split_pairs(cohort, protocol)
+    drawn = split_pairs(cohort, protocol, split)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or Recipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
@@ -279,8 +305,11 @@ def train_plus_gate(
     folder: Path,
     progress: Progress[PlusStep] | None = None,
     recipe: PlusRecipe | None = None,
+    split: Split | None = None,
 ) -> Plus:
     """Train QCCS plus on a cohort's training patients and write it to ``folder``.
+
+    ``split``: of its patients; default :func:`split_of`.
 
     Raises DataUseError where the cohort's tag forbids training, MissingModel where MiniLM is not
     installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
@@ -288,7 +317,7 @@ def train_plus_gate(
     """
     from core.gate.training import Example, PlusTrainer
 
-    split = split_of(cohort, protocol)
+    split = split or split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     shared()  # raises before anything is made
     patients = {*split.train, *split.validation}
