@@ -10,8 +10,8 @@ import numpy as np
 
 from core.errors import InputError
 from core.experiments.curve.rows import (
-    POSITIONS,
     MEANS,
+    POSITIONS,
     SCORES,
     SNIPPETS,
     STRATA,

@@ -310,7 +310,8 @@ SUMMARY: Schema = {
     name: "BOOLEAN" if name == "simulated" else "BIGINT" if name in COUNTS else "DOUBLE"
     for name in (
         "n", "clusters", "peak", "peak_bin", "trough", "trough_bin", "gap", "gap_low", "gap_high",
-        "null_gap", "gap_p", "homogeneity_p", "middle", "edge", "difference", "difference_low", "difference_high",
+        "null_gap", "gap_p", "homogeneity_p", "middle", "edge", "difference", "difference_low",
+        "difference_high",
         "difference_p", "quadratic", "quadratic_low", "quadratic_high", "quadratic_p",
         "share_10_90", "uniform_share", "unlocated", "simulated", "difference_holm",
         "quadratic_holm", "smallest_difference", "held", "unscored", "weak",

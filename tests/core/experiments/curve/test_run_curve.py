@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName
-from core.experiments.curve.rows import Choice, jaccard, observe, points, select, structured, scored
+from core.experiments.curve.rows import Choice, jaccard, observe, points, scored, select, structured
 from core.protocol import Protocol
 from core.runs.directory import make_run
 from core.runs.job import Job
