@@ -60,7 +60,7 @@ class Curve:
     pointwise 95 % band ``null_low``, ``null_high`` of no effect of position. ``gap`` is the best
     bin (``peak``, ``peak_bin``) minus the worst, ``null_gap`` its mean without an effect;
     ``gap_low``, ``gap_high`` the paper's interval, the percentiles over resamples that each choose
-    their own best and worst bin, and so lie above what the same two bins would give (nan below 5
+    the best and worst bin again, and so are higher than those of the same two bins (nan below 5
     clusters).
     ``difference`` is middle minus edge, its interval the bootstrap's, its p the permutation's.
     ``quadratic`` is the coefficient of u², u = 2x − 1: the log odds at the ends of the record

@@ -159,7 +159,7 @@ def _gap_interval(row: Mapping[str, Any]) -> str:
     if missing(low) or missing(high):
         return ""
     ends = f"{100 * low:.1f}, {100 * high:.1f}"
-    return f"; [{ends}] by the paper's resampling, which chooses both anew each time"
+    return f"; [{ends}] by the paper's resampling, which chooses both again each time"
 
 
 def group_table(rows: pd.DataFrame, by: str) -> pd.DataFrame:
