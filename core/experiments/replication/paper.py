@@ -175,9 +175,10 @@ def _number(text: str, unit: str) -> float | None:
 def findings() -> list[Row]:
     """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
 
-    A row each: ``finding``, ``in_paper`` (the paper's figures alone show it), its ``figure`` as text, ``means``, and its sources: ``published``
-    (cells of the paper's tables), ``stated`` (documents) and ``paper`` (where the paper prints or
-    claims it). At least one of ``published`` and ``stated`` is not empty.
+    A row each: ``finding``, ``in_paper`` (the paper's figures alone show it), its ``figure`` as
+    text, ``means``, and its sources: ``published`` (cells of the paper's tables), ``stated``
+    (documents) and ``paper`` (where the paper prints or claims it). At least one of
+    ``published`` and ``stated`` is not empty.
     """
     rows: list[Row] = []
     for name, finding in read_data(dict[str, Finding], "findings.yaml").items():
