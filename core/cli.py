@@ -267,6 +267,7 @@ def select(call: Namespace) -> None:
         metavar="N",
         help="cross-fit: N gates, each patient is scored by the one that was not trained on them",
     ),
+    flag("--new-questions", "with --folds: a gate is tested on questions it was not trained on"),
     flag(
         "--evidence",
         "positives are the sentences with the located evidence, not those that "
@@ -277,7 +278,9 @@ def train_gate(call: Namespace) -> None:
     progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
     positives = {"gate_positives": "evidence"} if call.evidence else {}
     protocol = {"preset": call.protocol, **positives}
-    trained = api.make_gate(call.data, call.out, protocol, progress, call.plus, call.folds)
+    trained = api.make_gate(
+        call.data, call.out, protocol, progress, call.plus, call.folds, call.new_questions
+    )
     facts(call, trained, ("curve", "losses", "folds"))
 
 

@@ -145,25 +145,27 @@ def split_patients(record_ids: Iterable[str], seed: int) -> Split:
     return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
 
 
-def fold_patients(record_ids: Iterable[str], folds: int, seed: int) -> list[Split]:
+def fold_patients(groups: Iterable[Iterable[str]], folds: int, seed: int) -> list[Split]:
     """Splits for cross-fitting: each patient is in the test part of one of ``folds`` splits.
 
-    Of the other patients 15 % validate. Raises InputError for fewer than two folds, or fewer
-    patients than folds and two more.
+    ``groups`` of patients stay together; of the other groups 15 % validate. Raises InputError for
+    fewer than two folds, or fewer groups than folds and two more.
     """
-    ids = sorted(set(record_ids))
-    if folds < 2 or len(ids) < folds + 2:
+    every = sorted(sorted(group) for group in groups)
+    if folds < 2 or len(every) < folds + 2:
         raise InputError(
-            f"cross-fitting needs at least 2 folds and two patients more than folds, not {folds} "
-            f"folds of {len(ids)} patients"
+            "cross-fitting needs at least 2 folds and two groups of patients more than folds, not "
+            f"{folds} folds of {len(every)} groups"
         )
-    order = np.random.default_rng(seed).permutation(len(ids))
+    order = np.random.default_rng(seed).permutation(len(every))
     splits: list[Split] = []
     for test in np.array_split(order, folds):
         others = order[~np.isin(order, test)]
         held = max(round(_VALIDATED * len(others)), 1)
         parts = (others[held:], others[:held], test)
-        splits.append(Split(*(tuple(sorted(ids[i] for i in part)) for part in parts)))
+        splits.append(
+            Split(*(tuple(sorted(id for i in part for id in every[i])) for part in parts))
+        )
     return splits
 
 

@@ -148,13 +148,30 @@ def split_of(cohort: Cohort, protocol: Protocol) -> Split:
     return split_patients(_asked_patients(cohort), protocol.seed)
 
 
-def folds_of(cohort: Cohort, protocol: Protocol, number: int) -> list[Split]:
+def folds_of(
+    cohort: Cohort, protocol: Protocol, number: int, new_questions: bool = False
+) -> list[Split]:
     """Splits of the same patients for cross-fitting: each patient is in the test part of one.
 
-    Raises as :func:`split_of`, and InputError where there are fewer patients than folds.
+    ``new_questions``: patients who are asked the same question are in the same part, so that a gate
+    is tested on questions that it was not trained on. Raises as :func:`split_of`, and InputError
+    where there are too few patients, or groups of them.
     """
     refuse_untrainable(cohort)
-    return fold_patients(_asked_patients(cohort), number, protocol.seed)
+    ids = _asked_patients(cohort)
+    groups = {id: {id} for id in ids}
+    asked: dict[tuple[str, ...], str] = {}
+    for instruction in cohort.instructions if new_questions else ():
+        id = instruction.record_id
+        if id not in ids:
+            continue
+        other = asked.setdefault(tuple(words(instruction.question)), id)
+        if groups[id] is not groups[other]:
+            groups[other] |= groups[id]
+            for member in groups[id]:
+                groups[member] = groups[other]
+    together = {min(group): group for group in groups.values()}
+    return fold_patients(together.values(), number, protocol.seed)
 
 
 def _asked_patients(cohort: Cohort) -> set[str]:

@@ -41,19 +41,22 @@ def make_gate(
     progress: Callable[[int, int], None] | None = None,
     plus: bool = False,
     folds: int = 0,
+    new_questions: bool = False,
 ) -> dict[str, Any]:
     """Train a QCCS gate, or QCCS ``plus``, on a cohort's training patients.
 
     ``folds``: cross-fit it, a gate for each of so many parts of the patients, trained on the
-    others; an arm scores each patient by the gate that was not trained on them. Returns its
-    folder and its evaluation (``train-gate --json``). Without ``out`` it is saved in the cache,
-    in a folder of this cohort and protocol. Raises DataUseError where the cohort's tag forbids
-    training, InputError where it has too few patients, no reference answers or (``plus``) no
-    located evidence, or where the folder cannot be written.
+    others; an arm scores each patient by the gate that was not trained on them;
+    ``new_questions``: nor on their questions. Returns its folder and its evaluation (``train-
+    gate --json``). Without ``out`` it is saved in the cache, in a folder of this cohort and
+    protocol. Raises DataUseError where the cohort's tag forbids training, InputError where it
+    has too few patients, no reference answers or (``plus``) no located evidence, or where the
+    folder cannot be written.
     """
     cohort, chosen = open_data(data), parse(protocol)
     fields, kind = (PLUS_FIELDS, "-plus") if plus else (PROTOCOL_FIELDS, "")
-    kind += f"-{folds}-folds" if folds else ""
+    if folds:
+        kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
     folder = _place(cohort, chosen, fields, kind) if out is None else user_path(out)
 
     def report(part: Epoch | PlusStep, parts: int) -> bool:
@@ -67,7 +70,7 @@ def make_gate(
         if not folds:
             return result | train(cohort, chosen, folder, report, None)
         fits: list[dict[str, Any]] = []
-        for number, split in enumerate(folds_of(cohort, chosen, folds), 1):
+        for number, split in enumerate(folds_of(cohort, chosen, folds, new_questions), 1):
             fits.append(train(cohort, chosen, folder / f"fold-{number}", report, split))
     return result | {"folds": fits}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from core import api
 from core.arms import ARMS
 from core.errors import InputError
 from core.gate.checkpoint import fold_patients, load_gate
+from core.gate.cohort_training import folds_of
 from core.gate.examples import Asked, positives
 from core.loaders.open import open_cohort
 from core.protocol import Protocol
@@ -63,7 +65,24 @@ def test_a_patient_of_no_fold_is_refused(fitted: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize("folds", [0, 1, 9])
 def test_too_few_folds_or_patients_are_refused(folds: int) -> None:
     with pytest.raises(InputError, match="cross-fitting needs"):
-        fold_patients([str(n) for n in range(10)], folds, 42)
+        fold_patients([[str(n)] for n in range(10)], folds, 42)
+
+
+def test_patients_who_are_asked_the_same_question_are_in_one_fold(
+    fitted: tuple[Path, Path],
+) -> None:
+    cohort = open_cohort(fitted[0])
+    patients = sorted({i.record_id for i in cohort.instructions})
+    pairs = {id: n // 2 for n, id in enumerate(patients)}
+    asked = [
+        replace(i, question=f"question {pairs[i.record_id]} {n % 2}")
+        for n, i in enumerate(cohort.instructions)
+    ]
+    splits = folds_of(replace(cohort, instructions=tuple(asked)), Protocol(), 2, True)
+    for split in splits:
+        tested = {i.question for i in asked if i.record_id in split.test}
+        trained = {i.question for i in asked if i.record_id in (*split.train, *split.validation)}
+        assert tested and trained and not tested & trained
 
 
 def test_evidence_as_positives_are_the_sentences_that_hold_it() -> None:
