@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from core.loaders.kept_questions import QuestionSet, read_questions
     from core.options import type_text
     from core.protocol import PRESETS, Protocol, parse
+    from core.results.claims import check_claims
     from core.results.comparison import changed_questions, compare_runs
     from core.results.export import export_run
     from core.results.importing import import_run

@@ -267,6 +267,7 @@ def select(call: Namespace) -> None:
         metavar="N",
         help="cross-fit: N gates, each patient is scored by the one that was not trained on them",
     ),
+    flag("--no-validation", "train on all of the 70 %% of patients, as in the paper"),
     flag("--new-questions", "with --folds: a gate is tested on questions it was not trained on"),
     flag(
         "--evidence",
@@ -279,8 +280,9 @@ def train_gate(call: Namespace) -> None:
     positives = {"gate_positives": "evidence"} if call.evidence else {}
     protocol = {"preset": call.protocol, **positives}
     trained = api.make_gate(
-        call.data, call.out, protocol, progress, call.plus, call.folds, call.new_questions
-    )
+        call.data, call.out, protocol, progress, call.plus, call.folds, call.new_questions,
+        validation=not call.no_validation,
+    )  # fmt: skip
     facts(call, trained, ("curve", "losses", "folds"))
 
 
@@ -518,6 +520,26 @@ def audit(call: Namespace) -> None:
         )
     if broken:
         raise WorkFailed(f"the audit log is broken at line {broken['line']}: it {broken['reason']}")
+
+
+@command(
+    "claims",
+    "check the documents' figures against the runs that they are read from",
+    flag("--run", "execute the specs that have no finished run here"),
+)
+def claims(call: Namespace) -> None:
+    def run(spec: str) -> str:
+        started = api.start(Path(spec))
+        api.wait(started, meter(started))
+        return started
+
+    checked = api.check_claims(run if call.run else None)
+    listing(call, checked, "outcome", "claim", "reason")
+    failed = sum(row["outcome"] == "fails" for row in checked)
+    if failed:
+        raise WorkFailed(
+            f"{failed} of {len(checked)} claims fail: correct the document, or the run"
+        )
 
 
 @command(

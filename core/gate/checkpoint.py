@@ -101,7 +101,7 @@ class PlusStep:
     loss: float
 
 
-_TRAINED, _VALIDATED = 0.7, 0.15
+_TRAINED, VALIDATED = 0.7, 0.15
 """Share of patients for training, and the share of these that is kept for validation."""
 
 
@@ -127,11 +127,12 @@ class Split:
         return ""
 
 
-def split_patients(record_ids: Iterable[str], seed: int) -> Split:
-    """70 % of patients for training (of these 15 % to validate on), 30 % for testing.
+def split_patients(record_ids: Iterable[str], seed: int, validated: float = VALIDATED) -> Split:
+    """70 % of patients for training, 30 % for testing.
 
-    The same for the same set of ids, in whatever order they come. Raises InputError for fewer
-    than four patients: no part may be empty.
+    Of the 70 % the share ``validated`` is kept to validate on; with 0 all are trained on, as in the
+    paper, and no temperature is fitted. The same for the same set of ids, in whatever order they
+    come. Raises InputError for fewer than four patients: no part may be empty.
     """
     ids = sorted(set(record_ids))
     if len(ids) < 4:
@@ -140,7 +141,7 @@ def split_patients(record_ids: Iterable[str], seed: int) -> Split:
         )
     order = np.random.default_rng(seed).permutation(len(ids))
     seen = min(max(round(_TRAINED * len(ids)), 3), len(ids) - 1)
-    held = max(round(_VALIDATED * seen), 1)
+    held = max(round(validated * seen), 1) if validated else 0
     parts = (order[held:seen], order[:held], order[seen:])
     return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
 
@@ -161,7 +162,7 @@ def fold_patients(groups: Iterable[Iterable[str]], folds: int, seed: int) -> lis
     splits: list[Split] = []
     for test in np.array_split(order, folds):
         others = order[~np.isin(order, test)]
-        held = max(round(_VALIDATED * len(others)), 1)
+        held = max(round(VALIDATED * len(others)), 1)
         parts = (others[held:], others[:held], test)
         splits.append(
             Split(*(tuple(sorted(id for i in part for id in every[i])) for part in parts))

@@ -18,6 +18,7 @@ from core.errors import DataError, InputError
 from core.format import finite
 from core.gate.checkpoint import (
     CARD,
+    VALIDATED,
     Epoch,
     Gate,
     GateConfig,
@@ -139,13 +140,14 @@ class SplitPairs:
     digests: Mapping[str, str]
 
 
-def split_of(cohort: Cohort, protocol: Protocol) -> Split:
+def split_of(cohort: Cohort, protocol: Protocol, validated: float = VALIDATED) -> Split:
     """The split of a cohort's patients that have questions with a reference.
 
-    Raises DataUseError where its tag forbids training, InputError where it has too few patients.
+    ``validated``: share of the training patients to validate on. Raises DataUseError where its tag
+    forbids training, InputError where it has too few patients.
     """
     refuse_untrainable(cohort)
-    return split_patients(_asked_patients(cohort), protocol.seed)
+    return split_patients(_asked_patients(cohort), protocol.seed, validated)
 
 
 def folds_of(
@@ -251,7 +253,7 @@ def train_gate(
         "versions": versions(),
     }  # fmt: skip
     validated = trainer.logits(drawn.validation)
-    temperature = fit_temperature(validated, drawn.validation.label)
+    temperature = fit_temperature(validated, drawn.validation.label) if len(validated) else 1.0
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
     save_gate(folder, gate)
     for left in folder.glob("training-*.safetensors"):  # those of other pairs as well

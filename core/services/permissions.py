@@ -39,7 +39,8 @@ FUNCTIONS = {
         add_review answer_question keep_question mark_evidence review_cards save_question_set
         withdraw_question withdraw_question_set""",
     "researcher": """
-        benchmark cancel cancel_runs enqueue evaluate_reader export_bytes export_html export_run
+        benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html
+        export_run
         import_run label_run make_calibration make_gate open_examples open_shipped
         prepare_demo probe replicate resume share_cards start train_reader wait write_tables""",
     "owner": """

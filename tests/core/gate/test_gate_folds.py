@@ -90,3 +90,15 @@ def test_evidence_as_positives_are_the_sentences_that_hold_it() -> None:
     asked = Asked("p", "Which dose?", "warfarin", texts, evidence=(3,))
     assert positives(asked, "evidence") == [3]
     assert positives(asked, "all") == [0, 2]
+
+
+def test_without_validation_all_of_the_training_share_is_trained_on(
+    fitted: tuple[Path, Path], tmp_path: Path
+) -> None:
+    asked = {i.record_id for i in open_cohort(fitted[0]).instructions}
+    api.make_gate(fitted[0], tmp_path / "gate", validation=False)
+    card = json.loads((tmp_path / "gate" / "gate.json").read_text())
+    split = card["split"]
+    assert split["validation"] == [] and card["temperature"] == 1.0
+    assert len(split["train"]) == round(0.7 * len(asked))
+    assert {*split["train"], *split["test"]} == asked
