@@ -84,7 +84,7 @@ def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     edited). Of a card that names no hashes every id counts. A record that cannot be read is left
     out: it has no rows. Raises DataError for a broken gate.
     """
-    if arm == "certain":  # a patient's thresholds come from all others
+    if arm == "certain":  # a patient's threshold comes from all others
         return []
     _, card, _ = load_arrays(gate, *FORMATS[arm])
     split: dict[str, list[str]] = card.get("split", {})

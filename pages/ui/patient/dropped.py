@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from core import api
 from core.errors import MidchartError
-from pages.ui.patient.model import DROPPED, evidence_pieces, kept_ids
+from pages.ui.patient.model import DROPPED, evidence_pieces
 from pages.ui.shared.cache import cached
 from pages.ui.sign_in import later
 
@@ -92,9 +92,8 @@ class DroppedEvidence:
             self._known[key] = None  # the page names the reason where the question is opened
             return
         pieces = evidence_pieces(record, cohort.gold[instruction.id], self.protocol)
-        ids = kept_ids(selection)
         summarised = selection.lines is not None and not selection.kept
-        statuses = [piece.status(ids) for piece in pieces]
+        statuses = [piece.selected(selection) for piece in pieces]
         self._known[key] = None if summarised else statuses.count(DROPPED)
 
 
