@@ -5,10 +5,11 @@ and by MiniLM embeddings, is within a threshold. A question's score is the rank 
 evidence that ranks last, so that all pieces are kept where it is. Scores come from questions of
 other patients, grouped by patient (Lee, Barber and Willett 2023,
 :func:`core.stats.ranking.hierarchical_quantile`): questions of a patient need not be independent.
-The threshold is the largest of their quantile and those of the questions of each position band
-(Mondrian categories, Vovk et al. 2005), by the sentence that ranks last. For a new patient who is
-exchangeable with those of the calibration, all pieces of the evidence of a question, and of a
-question of each band, are kept with probability at least 1 − alpha.
+The threshold is the largest of their quantile and those of two groupings (Mondrian categories,
+Vovk et al. 2005): the position band of the sentence that ranks last, and evidence in one sentence
+or in several. For a new patient who is exchangeable with those of the calibration, all pieces of
+the evidence of a question, and of a question of each group, are kept with probability at least
+1 − alpha.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _ALPHA = 0.1
 """Largest probability of losing a piece of the evidence, unless the option ``alpha`` says
 otherwise."""
 _PATIENTS = 19
-"""Fewest patients of a band that has a separate quantile, which then covers at most 1 / (19 + 1) =
+"""Fewest patients of a group that has a separate quantile, which then covers at most 1 / (19 + 1) =
 5 points more than 1 − alpha (scores without ties)."""
 FIELDS = ("unit", "sentence_tokens", "interval_events", "scored_text", "bm25_idf")
 """Fields of a protocol that a calibration depends on."""
@@ -60,10 +61,12 @@ class CalibrationQuestion(TypedDict):
     """A question with located evidence: its patient (the record's digest), the ranks of the
     sentences with evidence, of those that its cutoff allows, that rank first and last, the
     ``position`` in [0, 1] of the one that ranks last, the ``best`` cosine of a sentence with the
-    question, and the ``best_without`` the sentences that hold evidence (None without others)."""
+    question, and the ``best_without`` the sentences that hold evidence (None without others).
+    ``sentences``: how many hold evidence."""
 
     patient: str
     position: float
+    sentences: int
     first_rank: float
     last_rank: float
     best: float
@@ -112,7 +115,8 @@ class Threshold:
     """What ``questions`` of other patients say at ``alpha``.
 
     Bands are the six of the position curve where each has :data:`_PATIENTS` patients, else middle
-    and edge, else one for all of the record.
+    and edge, else one for all of the record. Evidence in several sentences is a group where it has
+    as many.
     """
 
     questions: Sequence[CalibrationQuestion]
@@ -126,17 +130,32 @@ class Threshold:
     @cached_property
     def by_band(self) -> tuple[str, Mapping[str, float]]:
         """Kind of band ("band", "middle or edge", "record") and the quantile of each."""
-        kind = next((kind for kind in _CATEGORIES if self._enough(kind)), "record")
+        kinds = (k for k in _CATEGORIES if all(map(self._many, self._groups(k).values())))
+        kind = next(kinds, "record")
         return kind, {
             name: self._quantile(questions, "last_rank", 1)
             for name, questions in self._groups(kind).items()
         }
 
-    @property
+    @cached_property
     def largest_rank(self) -> float:
-        """The largest rank of a sentence that is kept: the quantile of all questions or of those of
-        a band, whichever is largest."""
-        return max(self._quantile(self.questions, "last_rank", 1), *self.by_band[1].values())
+        """The largest rank of a sentence that is kept: the largest quantile, of all questions, of
+        those of a band, of those with evidence in one sentence and in several."""
+        groups = [self.questions, *filter(self._many, self.by_sentences.values())]
+        quantiles = [self._quantile(group, "last_rank", 1) for group in groups]
+        return max(*quantiles, *self.by_band[1].values())
+
+    @property
+    def covers_several(self) -> bool:
+        """Whether evidence in several sentences has enough patients for a separate quantile."""
+        return self._many(self.by_sentences["several"])
+
+    @cached_property
+    def by_sentences(self) -> Mapping[str, Sequence[CalibrationQuestion]]:
+        """The questions with evidence in "one" sentence, and in "several"."""
+        one = [question for question in self.questions if question["sentences"] == 1]
+        several = [question for question in self.questions if question["sentences"] > 1]
+        return {"one": one, "several": several}
 
     def keeps(self, question: CalibrationQuestion) -> tuple[bool, bool]:
         """Whether all pieces of the evidence of a question of another patient are kept, and whether
@@ -164,9 +183,9 @@ class Threshold:
             groups[category(question["position"])].append(question)
         return groups
 
-    def _enough(self, kind: str) -> bool:
-        patients = [len({q["patient"] for q in group}) for group in self._groups(kind).values()]
-        return min(patients) >= max(_PATIENTS, patients_needed(self.alpha))
+    def _many(self, group: Sequence[CalibrationQuestion]) -> bool:
+        """Whether a group has enough patients for a separate quantile."""
+        return len({q["patient"] for q in group}) >= max(_PATIENTS, patients_needed(self.alpha))
 
     def _quantile(self, questions: Sequence[CalibrationQuestion], name: str, sign: int) -> float:
         patients = [q["patient"] for q in questions]
@@ -289,6 +308,7 @@ class Certain(_RankedByBoth):
         calibrated = (
             f"{len(threshold.questions)} questions of {threshold.patients} other patients of "
             f"{self.calibration['cohort']!r}, a quantile per {threshold.by_band[0]}"
+            + (", one of evidence in several sentences" if threshold.covers_several else "")
         )
         return (
             *super().trace(pool, instruction, scores),
@@ -343,6 +363,7 @@ def calibrate(
             {
                 "patient": pool.key[0],
                 "position": float(token_positions(pool)[evidence[int(rank.argmax())]]),
+                "sentences": len(evidence),
                 "first_rank": float(rank.min()),
                 "last_rank": float(rank.max()),
                 "best": float(cosine.max()),

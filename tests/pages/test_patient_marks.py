@@ -170,10 +170,15 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     answers = [row("full", ["e2.1"], 512), row("bm25", [], 480), row("mmr", [], None)]
     html = contexts.arms_html(answers, RECORD, GOLD, PROTOCOL)
     full, bm25, mmr = html.split("<article")[1:]
-    assert "0 of 1 evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
+    assert (
+        "0 of 1 sentence of the evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
+    )
     assert ">evidence cut from the prompt<" in full and "mc-line mc-lostgold" in full
-    assert "1 of 1 evidence in the prompt<" in bm25 and ">evidence in the prompt<" in bm25
-    assert "1 of 1 evidence kept<" in mmr and ">kept evidence<" in mmr
+    assert (
+        "1 of 1 sentence of the evidence in the prompt<" in bm25
+        and ">evidence in the prompt<" in bm25
+    )
+    assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
 
 
 def test_two_prompts_are_compared_and_what_was_cut_is_counted_apart():

@@ -28,6 +28,7 @@ def drawn_questions(patients: int, each: int = 2, seed: int = 0) -> list[Calibra
                 {
                     "patient": f"patient {seed} {patient}",
                     "position": position,
+                    "sentences": len(pieces),
                     "first_rank": float(pieces.min()),
                     "last_rank": float(pieces.max()),
                     "best": best,
