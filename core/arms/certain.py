@@ -8,8 +8,12 @@ other patients, grouped by patient (Lee, Barber and Willett 2023,
 The threshold is the largest of their quantile and those of two groupings (Mondrian categories,
 Vovk et al. 2005): the position band of the sentence that ranks last, and evidence in one sentence
 or in several. For a new patient who is exchangeable with those of the calibration, all pieces of
-the evidence of a question, and of a question of each group, are kept with probability at least
-1 − alpha.
+the evidence of a question, and of a question of each group of 19 patients or more, are kept with
+probability at least 1 − alpha.
+
+The promise costs tokens. On 480 questions about case notes (``docs/certain.toml``) all pieces are
+kept of 94.8 %, any piece of 99.2 %, in a mean of 358 tokens; as many tokens of random sentences
+keep all of 89.1 %, and ``hybrid`` of k = 20 keeps all of 84.4 % in 316.
 """
 
 from __future__ import annotations
