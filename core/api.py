@@ -187,7 +187,7 @@ if TYPE_CHECKING:
     )
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
-    from core.text.evidence import band_of
+    from core.text.evidence import band_of, evidence_parts, evidence_sentences
     from core.text.prompt import chosen_option, context_lines, correct_option, option_text, was_cut
     from core.types import (
         BANDS,

@@ -51,7 +51,7 @@ from core.provenance import digest, versions
 from core.storage.files import make_folder
 from core.storage.lock import exclusive
 from core.text import sentences, words
-from core.text.evidence import gold_sentence_ids
+from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
 from core.training import Progress, history_rows
 from core.types import Cohort, Record, Sentence
 
@@ -308,14 +308,27 @@ def _cosine_of(one: _EvidenceQuestion) -> NDArray[np.float64]:
     return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
 
 
-def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> tuple[int, int]:
-    """Questions with an evidence sentence among the k best, and questions in all."""
-    hits = n = 0
+def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> dict[str, Any]:
+    """How many of ``n`` questions have all pieces of the evidence (``all_pieces``), and any
+    (``any_piece``), among the k best sentences, and the chance of each by as many random ones."""
+    all_pieces = any_piece = 0
+    chances: list[tuple[float, float]] = []
     for one in asked:
         ranking = scores(weights, ready(weights, one.texts), one.question, _cosine_of(one))
-        hits += not set(one.gold).isdisjoint(np.argsort(-ranking, kind="stable")[:k].tolist())
-        n += 1
-    return hits, n
+        best = set(np.argsort(-ranking, kind="stable")[:k].tolist())
+        all_pieces += best.issuperset(one.gold)
+        any_piece += not best.isdisjoint(one.gold)
+        n, hits = len(one.texts), len(one.gold)
+        chances.append((chance_of_all(n, hits, k), chance_of_hit(n, hits, k)))
+    of_all, of_any = np.mean(chances, axis=0).tolist() if chances else (None, None)
+    return {
+        "k": k,
+        "n": len(chances),
+        "all_pieces": all_pieces,
+        "all_pieces_chance": of_all,
+        "any_piece": any_piece,
+        "any_piece_chance": of_any,
+    }
 
 
 def train_plus_gate(
@@ -365,7 +378,6 @@ def train_plus_gate(
     weights = trainer.weights()
     train_records = dict(digests)
     held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
-    hits, n = recall(weights, held, protocol.k)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": train_records,
@@ -374,7 +386,7 @@ def train_plus_gate(
         "losses": trainer.epoch_losses(),
         "versions": versions(),
         "split": dataclasses.asdict(split),
-        "test": {"k": protocol.k, "hits": hits, "n": n},
+        "test": recall(weights, held, protocol.k),
         "unread_records": len(unread),
     }
     plus = Plus(weights, frozenset(patients), facts)

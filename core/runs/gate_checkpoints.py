@@ -87,7 +87,7 @@ def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     out: it has no rows. Of a cross-fitted gate, which scores a patient by the gate that was not
     trained on them, nobody is. Raises DataError for a broken gate.
     """
-    if arm == "certain":  # a patient's thresholds come from all others
+    if arm == "certain":  # a patient's threshold comes from all others
         return []
     folders = gate_folders(gate, f"{FORMATS[arm][0]}.json")
     seen = [set(_seen_by_one(arm, folder, cohort, digest)) for folder in folders]

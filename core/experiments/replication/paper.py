@@ -106,6 +106,7 @@ class PaperTable(Lines):
 
     title: str
     source: str
+    counts: str = ""
     ours: str = "runs"
     report: tuple[Source, ...] = ()
     join: str = ""

@@ -271,7 +271,8 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         for row in rows
     ]
     tables.table(pd.DataFrame(shown), f"replication-{name}", title, download=pd.DataFrame(rows))
-    source = f"Source: {plain(paper.source)} (data/published/{paper.file})."
+    source = f"Source: {plain(paper.source)} (data/published/{paper.file}). {plain(paper.counts)}"
+    source = source.rstrip()
     if paper.ours == "runs":
         st.caption(
             f"{source} This installation's figures come from the runs listed on this page; a dash: "
