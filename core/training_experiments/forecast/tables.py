@@ -37,7 +37,7 @@ from core.training_experiments.forecast.evaluation import (
     prediction_files,
     read_columns,
 )
-from core.training_experiments.forecast.spec import REFERENCE
+from core.training_experiments.forecast.spec import REFERENCE, collapsed
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
 _AREAS = (
@@ -72,7 +72,8 @@ MODELS: Schema = {
 ``ci_*``: over resampled patients. ``n`` … ``patients``: of the held-out labels. ``seconds``: of
 fitting. ``best_epoch``: chosen on tuning; for a baseline the number of trees or of the penalty.
 ``calibration``: "raw" as trained, "corrected" without the positive weight of the loss; a baseline
-has raw alone."""
+has raw alone. ``collapsed``: written by earlier versions under a wider rule, so that tables apply
+the rule to mean and SD."""
 
 ALPHA = 0.05
 FEW_SEEDS = 3
@@ -107,7 +108,9 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "roc": _nested(rows, "roc", {"x": "false_positive_rate", "y": "sensitivity"}),
         "pr": _nested(rows, "pr", {"x": "recall", "y": "precision"}),
         "calibration": _nested(rows, "calibration"),
-        "gate": _nested(rows, "gate"),
+        "gate": [
+            {**row, "collapsed": collapsed(row["mean"], row["sd"])} for row in _nested(rows, "gate")
+        ],
         "sparsity": _nested(rows, "sparsity"),
         "splits": _splits(rows),
         "published": _published(summed),
@@ -226,7 +229,7 @@ def _summary_row(rows: Table, scores: _Scores, protocol: Protocol) -> dict[str, 
         **ends("auprc_", pr),
         **dict.fromkeys(("difference", "difference_low", "difference_high")),
         **dict.fromkeys(("seeds_better", "seeds_paired", "delong_p", "clustered_p", "holm_p")),
-        "collapsed": sum(gate["collapsed"] for gate in gates) if gates else None,
+        "collapsed": sum(collapsed(gate["mean"], gate["sd"]) for gate in gates) if gates else None,
         "gate_mean": fmean([gate["mean"] for gate in gates]) if gates else None,
         "gate_sd": fmean([gate["sd"] for gate in gates]) if gates else None,
         **pick(rows[0], (*COUNTS, "patients")),
@@ -299,10 +302,15 @@ def in_words(row: Mapping[str, Any]) -> str:
             text += f" Ahead in {row['seeds_better']} of {row['seeds_paired']} seeds"
             few = row["seeds_paired"] < FEW_SEEDS
             text += "; with so few seeds this describes these trainings only." if few else "."
-    if row["collapsed"]:
+    if row["collapsed"] is not None:
         text += (
             f" The gate collapsed in {row['collapsed']} of {row['seeds']} seeds (mean over seeds "
-            f"{row['gate_mean']:.2f} ± {row['gate_sd']:.2f} over events): it scores all events "
-            "nearly alike, so this is differential attention with a constant, not a gated one."
+            f"{row['gate_mean']:.2f} ± {row['gate_sd']:.2f} over events)"
+        )
+        text += (
+            ": it scores all events nearly alike, so this is differential attention with a "
+            "constant, not a gated one."
+            if row["collapsed"]
+            else "."
         )
     return text

@@ -16,7 +16,7 @@ from pages.ui.shared.formats import NONE, difference, estimate, number, p_value,
 REFERENCE = "softmax"
 CONSTANT = "constant"
 COLLAPSE = (0.45, 0.55)
-"""Means of a gate that count as collapsed, as does an SD of at most :data:`COLLAPSE_SD`."""
+"""Means of a gate that has collapsed, if its SD is at most :data:`COLLAPSE_SD` too."""
 COLLAPSE_SD = 0.05
 AREAS = {
     "auroc": ("auroc_mean", "ci_low", "ci_high"),
