@@ -119,6 +119,8 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:
     ).reset_index(drop=True)
     if judge:
         frame.insert(2, "accuracy", _shares(rows, "accuracy"))
+        if "unparsed" in rows and rows["unparsed"].any():
+            frame["unparsed"] = rows["unparsed"].to_numpy()
     if any(cut.values()):
         frame["prompts cut"] = [cut.get(label, "") for label in rows["label"]]
     return frame, reader, judge

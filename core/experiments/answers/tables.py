@@ -114,7 +114,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
 
     A refusal is right by the record where the evidence was not in the prompt
     (``refused_without_evidence``), whatever the judge's verdict; ``refused_correct`` is the judge's
-    count. Both ``answered`` and ``refused`` count judged answers alone; intervals are by patient.
+    count. Both ``answered`` and ``refused`` count judged answers alone, ``unparsed`` those whose
+    verdict could not be read; intervals are by patient.
     """
     judged = "correct IS NOT NULL"
     counts = tally(
@@ -123,6 +124,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
         "WHEN NOT evidence_in_prompt THEN 'blind' ELSE 'unknown' END",
         judged,
     )
+    unparsed = tally(ask, "''", "outcome = 'unparsed'")
     refused_ends = share_ends(ask, "refusal", judged)
     right_ends = share_ends(ask, "correct", f"{judged} AND NOT refusal")
     rows: Table = []
@@ -145,6 +147,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "answered_correct": answered["correct"],
                 "answered_accuracy": answered["correct"] / answered["n"] if answered["n"] else None,
                 **ends("answered_", right_ends.get((*cell, ""))),
+                "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
             }
         )
     return rows
@@ -217,7 +220,7 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
                 "criterion": criterion,
                 "evidence": name,
                 "hit": key == "hit",
-                **share(counts.get((*cell, key), NOTHING)),
+                **_row({}, counts.get((*cell, key), NOTHING)),
             }
             for columns, cell in cells(plan)
             for name, key in zip(names, ("hit", "miss"), strict=True)
@@ -244,8 +247,10 @@ def hit_effect(rows: Table) -> Table:
                 **pick(hit, ("arm", "k", "label", "reader", "judge", "criterion")),
                 "n_hit": hit["n"],
                 "accuracy_hit": hit["accuracy"],
+                "unparsed_hit": hit["unparsed"],
                 "n_miss": miss["n"],
                 "accuracy_miss": miss["accuracy"],
+                "unparsed_miss": miss["unparsed"],
                 "difference": hit["accuracy"] - miss["accuracy"] if both else None,
                 **ends("difference_", interval),
             }
@@ -287,7 +292,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
                     **columns,
                     "fault": fault,
                     "struck": where == "struck",
-                    **share(count),
+                    **_row({}, count),
                     "continuations": continued,
                     "continuation_share": continued / count["n"] if count["n"] else None,
                     **ends("continuation_", intervals_of.get((*cell, where))),
