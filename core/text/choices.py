@@ -72,7 +72,7 @@ _ADVERB = (
 )
 _OBJECT = (
     r"(?:(?:the |die |der |das |la |el |le )?(?:(?:correct|right|best|final|richtige) )?"
-    r"(?:option|choice|answer|letter|alternative|antwort\w*|auswahl|buchstabe|aussage|opción|"
+    r"(?:option|choice|answer|letter|alternative|statement|antwort\w*|auswahl|buchstabe|aussage|opción|"
     r"respuesta|réponse)\s*[:#]?)"
 )
 _NOUN = (
@@ -93,7 +93,7 @@ _GAP = r"(?:(?!\b(?:not|never|choices|options|wrong|incorrect|nicht|kein\w*)\b)[
 _SAYS = tuple(
     re.compile(words + _UP_TO, re.IGNORECASE)
     for words in (
-        rf"\b{_NOUN}[\"'”’]?(?:{_GAP}\b{_IS}\s*[:=]?|{_GAP}[:=]|\s*[|→–—-]+>?|[ \t]*\n)",
+        rf"\b{_NOUN}(?!\w)[\"'”’]?(?:{_GAP}\b{_IS}\s*[:=]?|{_GAP}[:=]|\s*[|→–—-]+>?|[ \t]*\n)",
         r"\b(?:choos(?:e|ing)|chose|select(?:ed|ing)?|pick(?:ed|ing)?|opt(?:ed|ing)? for|"
         r"(?:go|going|went) (?:with|for)|settle on|vote for|answer with|wähle|nehme|"
         r"entscheide mich für)\b\s*:?",
@@ -137,10 +137,10 @@ _IS_FITTING = re.compile(
     rf"[\"'”’)\]}}]*(?:\s*,)?\s*(?:(?:{_IS}|(?:seems|appears|looks)(?: to be)?)"
     rf"(?:\s+(?:{_ADVERB}|most|best|only|single|one|more|very|am|the|my|our|die|der|das)\b)*"
     rf"\s+{_FITTING}"
-    r"|(?:[-–—:=]|->|→)*\s*[(\[]?\s*(?:[✓✔✅☑]|(?:the )?(?:correct|right|richtig|korrekt|true)\b"
+    r"|(?:[-–—:=.)]|->|→)*\s*[(\[]?\s*(?:[✓✔✅☑]|(?:the )?(?:correct|right|richtig|korrekt|true)\b"
     r"(?=\W*(?:\Z|\n|[.,;!)\]]|because|since|answer|choice|option|weil|da\b)))"
     r"|(?:as\s+)?the\s+(?:most\s+\w+\s+)?(?:correct|right|best)\b"
-    r"|(?:stimmt|trifft zu|it is|(?:is|ist) the only)\b"
+    r"|(?:stimmt|trifft zu|wählen|nehmen|it is|(?:is|ist) the only)\b"
     r"|(?:best|most closely|correctly)\s+"
     r"(?:match|fit|correspond|align|reflect|describe|answer)\w*)",
     re.IGNORECASE,
@@ -176,9 +176,9 @@ _DELIMITED = re.compile(r"\s*(?:\Z|\n|[.:,;!)\]}\"'”’|=✓✔✅❌✗✘→
 _CONNECTED = re.compile(
     r"\s+(?:because|since|as|based|according|given|due|which|not|rather|instead|if|unless|and|or|is|"
     r"are|would|should|must|can|cannot|seems|appears|it|best|correctly|depending|weil|da|denn|laut|"
-    r"ist|sind|wäre|stimmt|trifft|und|oder|nicht|wenn|falls|isn|doesn|looks|the)\b|\s*\((?!s\))"
+    r"ist|sind|wäre|stimmt|trifft|und|oder|nicht|wenn|falls|isn|doesn|looks|the|only|wählen|nehmen)\b|\s*\((?!s\))"
 )
-_REASON = re.compile(r"\s+(?:because|since|as|based|weil|da|denn)\b")
+_REASON = re.compile(r"\s+(?:because|since|as|based|only|weil|da|denn)\b")
 _VERB = re.compile(r"\s+(?:is|ist)\b")
 _BRACKET = re.compile(r"\s*\((?!s\))")
 _TEXT_ENDS = re.compile(
@@ -198,7 +198,7 @@ _LEAD = re.compile(
 _SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])\s*\Z")
 _CLAUSE_START = re.compile(
     r"(?:\A|[.;!?,:\n–—-]|\b(?:and|but|that|so|because|think|believe|since|while|thus|therefore|"
-    rf"makes|only|und|aber|dass|nur|weil|da|{_OBJECT}))\s*[\s\"'“‘(\[{{]*\Z",
+    rf"makes|würde|only|und|aber|dass|nur|weil|da|{_OBJECT}))\s*[\s\"'“‘(\[{{]*\Z",
     re.IGNORECASE,
 )
 _CONTRADICTION = -1
@@ -340,8 +340,8 @@ def _lettered(
 
 
 def _listed(text: str, mentions: list[_Mention]) -> list[_Mention]:
-    """The mentions, marked where the answer repeats the list of options: lines that begin with
-    letters in order."""
+    """The mentions, marked where the answer goes through the options: lines that follow each other
+    and begin with different letters."""
     starts: dict[int, int] = {}
     for i, one in enumerate(mentions):
         line_start = text.rfind("\n", 0, one.start) + 1
@@ -351,12 +351,8 @@ def _listed(text: str, mentions: list[_Mention]) -> list[_Mention]:
     for above, below in pairwise(filled):
         if above in starts and below in starts:
             first, second = starts[above], starts[below]
-            letters = [
-                LETTERS.index(text[one.start].upper())
-                for one in (mentions[first], mentions[second])
-                if text[one.start].upper() in LETTERS
-            ]
-            if len(letters) == 2 and letters[1] == letters[0] + 1:
+            letters = {text[mentions[i].start].upper() for i in (first, second)}
+            if len(letters) == 2:
                 for i in (first, second):
                     mentions[i] = replace(mentions[i], listed=True)
     return mentions
@@ -424,7 +420,9 @@ def _unstated(text: str, options: Sequence[str], mentions: Sequence[_Mention]) -
     unlisted = [one for one in mentions if one.complete and not one.listed]
     at_ends = [one for one in unlisted if _opens(text, one) or _closes(text, one)]
     written_out = [one for one in unlisted if one.lettered and one.end - one.start > 1]
-    named = {one.option for one in [*at_ends, *written_out]}
+    # What fills the first line is an answer, and what follows its explanation.
+    headed = bool(at_ends) and at_ends[0].end >= len(text.split("\n")[0].rstrip(_MARKS))
+    named = {one.option for one in (at_ends if headed else [*at_ends, *written_out])}
     if at_ends:
         return named.pop() if len(named) == 1 else None
     by_text = {one.option for one in mentions if not one.lettered}

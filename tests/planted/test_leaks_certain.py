@@ -76,18 +76,18 @@ class Seen:
 
 def watched(patch: pytest.MonkeyPatch) -> list[Seen]:
     """All thresholds made from now on."""
-    made: list[Seen] = []
+    all_thresholds: list[Seen] = []
     thresholds = certain.Thresholds
     keeps = thresholds.keeps
 
     def build(questions, *rest):
         one = thresholds(questions, *rest)
-        made.append(Seen({question["patient"] for question in questions}))
-        seen[id(one)] = made[-1]
+        all_thresholds.append(Seen({question["patient"] for question in questions}))
+        seen[id(one)] = all_thresholds[-1]
         alive.append(one)
         return one
 
-    def kept(self, question):
+    def asked_of(self, question):
         if id(self) in seen:
             seen[id(self)].asked.append(question["patient"])
         return keeps(self, question)
@@ -95,8 +95,8 @@ def watched(patch: pytest.MonkeyPatch) -> list[Seen]:
     seen: dict[int, Seen] = {}
     alive: list[object] = []
     patch.setattr(certain, "Thresholds", build)
-    patch.setattr(thresholds, "keeps", kept)
-    return made
+    patch.setattr(thresholds, "keeps", asked_of)
+    return all_thresholds
 
 
 def selection_leaks(cohort: Cohort, file: Path) -> set[str]:
@@ -105,14 +105,14 @@ def selection_leaks(cohort: Cohort, file: Path) -> set[str]:
     arm = certain.Certain(PROTOCOL, calibration=str(file))
     problems: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
-        made = watched(patch)
+        all_thresholds = watched(patch)
         for asked in cohort.instructions[:3]:
             record = cohort.records[asked.record_id]
-            before = len(made)
+            before = len(all_thresholds)
             arm.select(record, asked, PROTOCOL.budget())
-            if len(made) == before:
+            if len(all_thresholds) == before:
                 problems.add("no thresholds were made")
-            for one in made[before:]:
+            for one in all_thresholds[before:]:
                 if record.digest in one.calibrating:
                     problems.add("calibrated on the patient who is asked")
                 if one.calibrating - patient_of(cohort).keys():
@@ -125,14 +125,14 @@ def coverage_leaks(cohort: Cohort, file: Path) -> set[str]:
     calibration = certain.calibrate(cohort, PROTOCOL, file)
     problems: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
-        made = watched(patch)
+        all_thresholds = watched(patch)
         certain.split_coverage(calibration, splits=5)
-    for one in made:
+    for one in all_thresholds:
         if one.calibrating & set(one.asked):
             problems.add("calibrated on patients who are asked")
         if not one.asked:
             problems.add("nobody is asked")
-    assert len(made) == 5
+    assert len(all_thresholds) == 5
     return problems
 
 

@@ -156,8 +156,8 @@ def in_examples(
     change: Callable[[Examples], Examples],
 ) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        made = experiment.examples
-        patch.setattr(experiment, "examples", lambda *a, **k: change(made(*a, **k)))
+        load = experiment.examples
+        patch.setattr(experiment, "examples", lambda *a, **k: change(load(*a, **k)))
 
     return plant
 
