@@ -187,8 +187,9 @@ if TYPE_CHECKING:
     )
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
+    from core.text.choices import chosen_option, correct_option
     from core.text.evidence import band_of, evidence_parts, evidence_sentences
-    from core.text.prompt import chosen_option, context_lines, correct_option, option_text, was_cut
+    from core.text.prompt import context_lines, option_text, was_cut
     from core.types import (
         BANDS,
         Answer,

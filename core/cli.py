@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Protocol
 
 from core import api
 from core.errors import InputError, MidchartError, WorkFailed, require_posix
+from core.format import decimals
 from core.storage.files import protect_new_files
 
 # Output: one JSON document, tables in columns, progress on standard error.
@@ -42,7 +43,7 @@ def cell(value: Any) -> str:
     """A value as a table shows it."""
     if value is None:
         return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return decimals(value) if isinstance(value, float) else str(value)
 
 
 def facts(call: Namespace, values: Mapping[str, Any], hidden: Iterable[str] = ()) -> None:
@@ -477,7 +478,7 @@ def benchmark(call: Namespace) -> None:
         json_line({"file": str(file), **result})
         return
     scores = [{"part": part["part"], **row} for part in result["parts"] for row in part["scores"]]
-    columns = ("part", "arm", "reader", "judge", "measure", "n", "value", "low", "high")
+    columns = ("part", "arm", "reader", "judge", "measure", "n", "unparsed", "value", "low", "high")
     table(scores, columns)
     _warn(
         f"{part['part']} left out: {part['absent']}" for part in result["parts"] if part["absent"]

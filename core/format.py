@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, TextIO
 
 
@@ -17,13 +17,19 @@ def finite(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
+NOT_ESTIMABLE = "not estimable"
+"""In place of a number that is NaN."""
+
+
 def percent(share: float) -> str:
     """A share in per cent, one decimal."""
-    return f"{100 * share:.1f} %"
+    return NOT_ESTIMABLE if isnan(share) else f"{100 * share:.1f} %"
 
 
 def points(difference: float) -> str:
     """A difference of shares in percentage points, one decimal, without a plus sign."""
+    if isnan(difference):
+        return NOT_ESTIMABLE
     return f"{with_sign(100 * difference).removeprefix('+')} points"
 
 
@@ -34,28 +40,34 @@ def signed(difference: float) -> str:
 
 def with_sign(value: float, digits: int = 1) -> str:
     """A number with its sign (a true minus), and 0 without one: "+1.5", "−2.0", "0.0"."""
+    if isnan(value):
+        return NOT_ESTIMABLE
     text = f"{value:+.{digits}f}".replace("-", "−")
     return text if text.strip("+−0.") else text[1:]
 
 
 def decimals(value: float) -> str:
     """A number with three decimals."""
-    return f"{value:.3f}"
+    return NOT_ESTIMABLE if isnan(value) else f"{value:.3f}"
 
 
 def interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
-    """``[low, high]`` after a blank, each end by ``text``; "" where there is no interval."""
-    return "" if low is None or high is None else f" [{text(low)}, {text(high)}]"
+    """``[low, high]`` after a blank, each end by ``text``; "" where there is none, or it is NaN."""
+    if low is None or high is None or isnan(low) or isnan(high):
+        return ""
+    return f" [{text(low)}, {text(high)}]"
 
 
 def p_number(p: float) -> str:
     """A p value without its letter, to three decimals; never as 0."""
+    if isnan(p):
+        return NOT_ESTIMABLE
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_value(p: float) -> str:
     """A p value to three decimals; never as 0."""
-    return f"p {p_number(p)}" if p < 0.001 else f"p = {p_number(p)}"
+    return f"p = {p_number(p)}" if p >= 0.001 else f"p {p_number(p)}"
 
 
 def count(n: int, noun: str, plural: str = "") -> str:

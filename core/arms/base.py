@@ -30,7 +30,7 @@ from core.bm25 import BM25Index, Idf
 from core.errors import UnknownName
 from core.protocol import Protocol
 from core.storage.lru import LRU
-from core.text import sentences, word_spans, words
+from core.text import allowed, sentences, word_spans, words
 from core.types import (
     Budget,
     Explanation,
@@ -73,25 +73,6 @@ class Candidates:
 
 
 _cache: LRU[Candidates] = LRU(32)
-
-
-def allowed(all_sentences: Sequence[Sentence], cutoff: datetime | None) -> list[Sentence]:
-    """The sentences that are not after ``cutoff``, in record order.
-
-    A dated sentence at the very moment of the cutoff is allowed. An undated one is allowed only
-    before the first that is dated after the cutoff: static facts are at the head of a record,
-    and what follows the cutoff cannot be shown to precede it.
-    """
-    if cutoff is None:
-        return list(all_sentences)
-    within_cutoff: list[Sentence] = []
-    passed = False
-    for sentence in all_sentences:
-        late = passed if sentence.time is None else sentence.time > cutoff
-        passed = passed or late
-        if not late:
-            within_cutoff.append(sentence)
-    return within_cutoff
 
 
 def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> Candidates:

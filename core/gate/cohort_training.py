@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from core.protocol import Protocol
 from core.provenance import digest, versions
 from core.storage.files import make_folder
 from core.storage.lock import exclusive
-from core.text import sentences, words
+from core.text import allowed, sentences, words
 from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
 from core.training import Progress, history_rows
 from core.types import Cohort, Record, Sentence
@@ -99,7 +100,8 @@ def _questions_with_answers(
     unread: set[str],
     digests: dict[str, str],
 ) -> list[Asked]:
-    """The questions with a reference answer of some patients, with their records' sentences.
+    """The questions with a reference answer of some patients, with their records' sentences up to
+    the question's cutoff.
 
     Records that cannot be read are left out and added to ``unread``; the hash of each of the
     others is added to ``digests``.
@@ -107,23 +109,23 @@ def _questions_with_answers(
     cohort = gold_under(cohort, protocol)
     wanted = set(record_ids)
     questions: list[Asked] = []
-    texts: dict[str, list[str]] = {}
-    units: dict[str, tuple[Sentence, ...]] = {}
+    units: dict[tuple[str, datetime | None], tuple[list[Sentence], list[str]]] = {}
     for instruction in cohort.instructions:
         gold = cohort.gold.get(instruction.id)
         if instruction.record_id not in wanted or gold is None or not gold.answer:
             continue
-        id = instruction.record_id
-        if id not in units:
+        id, cutoff = instruction.record_id, instruction.cutoff
+        if (id, cutoff) not in units:
             record = record_of(cohort, id, unread)
             if record is None:
                 continue
-            units[id] = sentences(record, protocol)
-            texts[id] = [s.text for s in units[id]]
+            before = allowed(sentences(record, protocol), cutoff)
+            units[id, cutoff] = before, [s.text for s in before]
             digests[id] = record.digest
-        ids = gold_sentence_ids(units[id], gold.spans)
-        evidence = [i for i, unit in enumerate(units[id]) if unit.id in ids]
-        questions.append(Asked(id, instruction.question, gold.answer, texts[id], evidence))
+        before, texts = units[id, cutoff]
+        ids = gold_sentence_ids(before, gold.spans)
+        evidence = [i for i, unit in enumerate(before) if unit.id in ids]
+        questions.append(Asked(id, instruction.question, gold.answer, texts, evidence))
     return questions
 
 
@@ -263,7 +265,8 @@ def train_gate(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _EvidenceQuestion:
-    """A question with evidence: its record's sentences and which of them hold it."""
+    """A question with evidence: its record's sentences up to its cutoff and which of them hold
+    it."""
 
     record_id: str
     question: str
@@ -285,19 +288,19 @@ def questions_with_evidence(
     """
     cohort = gold_under(cohort, protocol)
     wanted, questions = set(record_ids), list[_EvidenceQuestion]()
-    texts: dict[str, tuple[str, ...]] = {}
+    texts: dict[tuple[str, datetime | None], tuple[str, ...]] = {}
     for instruction in cohort.instructions:
         id, gold = instruction.record_id, cohort.gold.get(instruction.id)
         record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
         if record is None or gold is None or not gold.spans or not words(instruction.question):
             continue
-        cut = sentences(record, protocol)
+        cut = allowed(sentences(record, protocol), instruction.cutoff)
         ids = gold_sentence_ids(cut, gold.spans)
-        texts.setdefault(id, tuple(s.text for s in cut))
+        before = texts.setdefault((id, instruction.cutoff), tuple(s.text for s in cut))
         digests[id] = record.digest
         places = tuple(i for i, s in enumerate(cut) if s.id in ids)
         if places:
-            questions.append(_EvidenceQuestion(id, instruction.question, texts[id], places))
+            questions.append(_EvidenceQuestion(id, instruction.question, before, places))
     return questions
 
 
@@ -361,14 +364,14 @@ def train_plus_gate(
             f"{cohort.path}: no evidence was located; there is nothing to train on"
             + unread_note(len(unread))
         )
-    prepared: dict[str, RecordWords] = {}
+    prepared: dict[tuple[str, ...], RecordWords] = {}
     for one in asked:
-        if one.record_id not in prepared:
-            prepared[one.record_id] = record_words(one.texts)
+        if one.texts not in prepared:
+            prepared[one.texts] = record_words(one.texts)
     examples = [
         Example(
-            prepared[one.record_id],
-            question_words(one.question, prepared[one.record_id], _cosine_of(one)),
+            prepared[one.texts],
+            question_words(one.question, prepared[one.texts], _cosine_of(one)),
             np.array(one.gold, dtype=np.int64),
         )
         for one in asked

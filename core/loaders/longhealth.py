@@ -25,7 +25,7 @@ from core.loaders.files import LoadLog, read_text
 from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
 from core.parsing import read_json
 from core.text import content_words
-from core.text.prompt import correct_option
+from core.text.choices import correct_option
 from core.text.splitting import split
 from core.types import Span
 

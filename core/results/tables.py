@@ -20,12 +20,13 @@ from typing import Any, get_args
 import numpy as np
 
 from core import config as settings
+from core.format import finite
 from core.judges.rules import FAILURE_KINDS
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
 from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
 from core.stats.intervals import Interval, bootstrap_proportion, clustered_wilson, wilson_interval
-from core.stats.paired import reported_interval
+from core.stats.paired import reported_interval, widened
 from core.storage.rows import Ask, RowStore, Schema, literal, snapshot
 from core.types import BANDS, Outcome
 
@@ -56,10 +57,10 @@ def intervals(hits: int, n: int, plan: Plan, *name: object) -> dict[str, Any]:
         return dict.fromkeys(("share", "ci_low", "ci_high", "wilson_low", "wilson_high"))
     drawn = bootstrap_proportion(hits, n, plan.protocol.resamples, generator(plan, *name))
     wilson = wilson_interval(hits, n)
-    low, high = drawn.low, drawn.high
+    both = drawn.low, drawn.high
     if plan.protocol.intervals == "widened":
-        low, high = min(low, wilson.low), max(high, wilson.high)
-    return {"share": drawn.estimate, **ends("ci_", (low, high)), **ends("wilson_", wilson)}
+        both = widened(*both, wilson)
+    return {"share": drawn.estimate, **ends("ci_", both), **ends("wilson_", wilson)}
 
 
 def entry_columns(entry: ArmConfig) -> dict[str, Any]:
@@ -97,9 +98,12 @@ def swept_by_k(plan: Plan) -> list[str]:
 def ends(
     prefix: str, of: Interval | tuple[float | None, float | None] | None
 ) -> dict[str, float | None]:
-    """Columns ``low`` and ``high`` of an interval after a prefix; null without one."""
+    """Columns ``low`` and ``high`` of an interval after a prefix; null without one, or for NaN."""
     low, high = (of.low, of.high) if isinstance(of, Interval) else of or (None, None)
-    return {f"{prefix}low": low, f"{prefix}high": high}
+    return {
+        f"{prefix}{name}": None if end is None else finite(end)
+        for name, end in (("low", low), ("high", high))
+    }
 
 
 def pick(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

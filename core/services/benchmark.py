@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
@@ -66,6 +66,7 @@ class _Score(TypedDict):
     low: float | int | None
     high: float | int | None
     interval: str | None
+    unparsed: NotRequired[int | None]
 
 
 class _Part(TypedDict):
@@ -244,4 +245,5 @@ def _score(row: _Row, measure: str, value: float | None, ends: str) -> _Row:
         "low": low,
         "high": high,
         "interval": None if low is None else by,
+        "unparsed": row.get("unparsed"),
     }

@@ -47,11 +47,13 @@ def kappa_of(tables: ArrayLike) -> Floats:
 
 
 def ac1_of(tables: ArrayLike) -> Floats:
-    """Gwet's AC1 [...] of tables of counts [..., q, q], q ≥ 2.
+    """Gwet's AC1 [...] of tables of counts [..., q, q]; raises ValueError unless q ≥ 2.
 
     Source: Gwet, Br J Math Stat Psychol 61 (2008) 29–48, equations 1 to 4.
     """
     shares = _shares(tables)
+    if shares.shape[-1] < 2:
+        raise ValueError("AC1 takes two categories or more")
     mean = (shares.sum(axis=-1) + shares.sum(axis=-2)) / 2
     chance = (mean * (1 - mean)).sum(axis=-1) / (shares.shape[-1] - 1)
     return _corrected(_trace(shares), chance)

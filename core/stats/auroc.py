@@ -40,12 +40,19 @@ _AT_ONCE = 4
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, _Bools]:
     """Scores [n] and which labels [n] are positive (above one half)."""
     data = np.asarray(scores, dtype=np.float64)
-    positive = np.asarray(labels, dtype=np.float64) > 0.5
+    positive = _positive(labels)
     if data.ndim != 1 or data.size == 0 or data.shape != positive.shape:
         raise ValueError("scores and labels are rows of one length, at least one long")
     if not np.isfinite(data).all():
         raise ValueError("scores must be finite")
     return data, positive
+
+
+def _positive(labels: ArrayLike) -> _Bools:
+    values = np.asarray(labels, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("labels must be finite")
+    return values > 0.5
 
 
 def _members(clusters: ArrayLike, rows: int) -> tuple[_Ints, int]:
@@ -71,7 +78,9 @@ class Placements:
 class _AreaTest:
     """First AUROC minus second: ``difference`` with its standard error, interval and p value.
 
-    ``p`` is two-sided, 1 where the difference has no variance and is 0.
+    ``p`` is two-sided. NaN, with the ``reason``, where the variance cannot be estimated: ``se`` and
+    ``z`` too where a class has one label (or is of one cluster), or where a difference other than 0
+    has no variance. Of equal rankings ``p`` is 1 and the interval alone is NaN.
     """
 
     difference: float
@@ -80,6 +89,7 @@ class _AreaTest:
     high: float
     z: float
     p: float
+    reason: str = ""
 
 
 def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
@@ -91,7 +101,7 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     in Sun and Xu, IEEE Signal Process Lett 21 (2014) 1389–1393.
     """
     data = np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    positive = np.asarray(labels, dtype=np.float64) > 0.5
+    positive = _positive(labels)
     if data.ndim != 2 or positive.ndim != 1 or data.shape[1] != positive.size:
         raise ValueError("scores and labels are rows of one length")
     if not np.isfinite(data).all():
@@ -117,14 +127,18 @@ def _ranks(values: Floats) -> Floats:
 def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _AreaTest:
     """DeLong's test of two AUROCs on the same labels, which it takes for independent.
 
-    Raises ValueError where the labels differ. Source: as :func:`placements`.
+    NaN with its reason for a class of one label. Raises ValueError where the labels differ.
+    Source: as :func:`placements`.
     """
     _same_labels(first, second)
+    checked_level(level)
+    for name, side in _classes(first):
+        if side.sum() < 2:
+            return _not_estimable(first, second, f"there is one {name} label")
     differences = first.value - second.value
     variance = 0.0
     for side in (first.positive, ~first.positive):
-        if side.sum() > 1:
-            variance += float(differences[side].var(ddof=1)) / int(side.sum())
+        variance += float(differences[side].var(ddof=1)) / int(side.sum())
     return _test(first.area - second.area, variance, level)
 
 
@@ -133,14 +147,16 @@ def clustered_test(
 ) -> _AreaTest:
     """:func:`delong_test` for labels in clusters (patients).
 
-    ``clusters`` [n], any labels that sort. Raises ValueError where labels or lengths differ or
-    there are fewer than two clusters. Source: Obuchowski, Biometrics 53 (1997) 567–578, equations
-    of section 3, with I/(I − 1) for the number I of clusters throughout.
+    ``clusters`` [n], any labels that sort. NaN with its reason where the labels of a class are of
+    one cluster. Raises ValueError where labels or lengths differ. Source: Obuchowski, Biometrics 53
+    (1997) 567–578, equations of section 3, with I/(I − 1) for the number I of clusters throughout.
     """
     _same_labels(first, second)
+    checked_level(level)
     member, count = _members(clusters, first.positive.size)
-    if count < 2:
-        raise ValueError("a clustered test takes two clusters or more")
+    for name, side in _classes(first):
+        if len(np.unique(member[side])) < 2:
+            return _not_estimable(first, second, f"all {name} labels are of one patient")
     totals = _parts(first, member) - _parts(second, member)
     variance = float((totals**2).sum()) * count / (count - 1)
     return _test(first.area - second.area, variance, level)
@@ -151,14 +167,25 @@ def _same_labels(first: Placements, second: Placements) -> None:
         raise ValueError("a paired test takes two scorings of the same labels")
 
 
+def _classes(placed: Placements) -> tuple[tuple[str, _Bools], tuple[str, _Bools]]:
+    return ("positive", placed.positive), ("negative", ~placed.positive)
+
+
+def _not_estimable(first: Placements, second: Placements, reason: str) -> _AreaTest:
+    nan = float("nan")
+    return _AreaTest(first.area - second.area, nan, nan, nan, nan, nan, reason)
+
+
 def _test(difference: float, variance: float, level: float) -> _AreaTest:
     half = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
     se = sqrt(max(0.0, variance))
     # Equal rankings differ by rounding alone.
     if se < 1e-12:
-        equal = abs(difference) < 1e-12
-        z = 0.0 if equal else float("inf") * (1 if difference > 0 else -1)
-        return _AreaTest(difference, 0.0, difference, difference, z, 1.0 if equal else 0.0)
+        nan = float("nan")
+        if abs(difference) < 1e-12:
+            return _AreaTest(difference, 0.0, nan, nan, 0.0, 1.0, "the rankings are equal")
+        reason = "the placements do not vary within a class"
+        return _AreaTest(difference, nan, nan, nan, nan, nan, reason)
     z = difference / se
     low, high = max(-1.0, difference - half * se), min(1.0, difference + half * se)
     return _AreaTest(difference, se, low, high, z, erfc(abs(z) / sqrt(2.0)))
@@ -167,9 +194,10 @@ def _test(difference: float, variance: float, level: float) -> _AreaTest:
 def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.95) -> Interval:
     """An AUROC ± z standard errors, clipped to [0, 1], from the area and two counts alone.
 
-    It takes every label as independent and is too narrow where one patient has many. Raises
-    ValueError unless 0 ≤ area ≤ 1 and both counts are at least 1. Source: Hanley and McNeil,
-    Radiology 143 (1982) 29–36, equation 1 with Q1 = A/(2 − A) and Q2 = 2A²/(1 + A).
+    It takes every label as independent and is too narrow where one patient has many. NaN bounds for
+    an area of 0 or 1, whose variance it puts at 0. Raises ValueError unless 0 ≤ area ≤ 1 and both
+    counts are at least 1. Source: Hanley and McNeil, Radiology 143 (1982) 29–36, equation
+    1 with Q1 = A/(2 − A) and Q2 = 2A²/(1 + A).
     """
     if not isfinite(area) or not 0.0 <= area <= 1.0 or positives < 1 or negatives < 1:
         raise ValueError("takes an area from 0 to 1 and at least one label of each class")
@@ -179,6 +207,8 @@ def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.
     spread = area * (1.0 - area) + (positives - 1) * above + (negatives - 1) * below
     z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
     half = z * sqrt(max(0.0, spread) / (positives * negatives))
+    if half < 1e-12:
+        return Interval(area, float("nan"), float("nan"), level)
     return Interval(area, max(0.0, area - half), min(1.0, area + half), level)
 
 

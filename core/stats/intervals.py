@@ -62,15 +62,16 @@ def bootstrap_proportion(
 ) -> Interval:
     """Percentile bootstrap of a share of ``hits`` in ``n`` independent rows.
 
-    A resample holds Binomial(n, hits/n) hits, which is drawn directly. Raises ValueError unless
-    0 ≤ hits ≤ n and n ≥ 1.
+    A resample holds Binomial(n, hits/n) hits, which is drawn directly. NaN bounds for one row; no
+    width where none or all rows are hits, as in the paper: Wilson's interval is for these. Raises
+    ValueError unless 0 ≤ hits ≤ n and n ≥ 1.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
     """
     checked_level(level)
     checked_resamples(resamples)
     _checked_share(hits, n)
     draws = rng.binomial(n, hits / n, size=resamples) / n
-    low, high = percentiles(draws, level)
+    low, high = percentiles(draws, level) if n > 1 else (float("nan"), float("nan"))
     return Interval(hits / n, low, high, level)
 
 
@@ -85,7 +86,12 @@ def wilson_interval(hits: int, n: int, level: float = 0.95) -> Interval:
 
 
 def wilson_of_share(share: float, n: float, level: float = 0.95) -> Interval:
-    """:func:`wilson_interval` of a share in [0, 1] of an effective number ``n`` of rows."""
+    """:func:`wilson_interval` of a share in [0, 1] of an effective number ``n`` > 0 of rows.
+
+    Raises ValueError otherwise.
+    """
+    if not 0.0 <= share <= 1.0 or not n > 0:
+        raise ValueError(f"Wilson's interval takes a share in [0, 1] of n > 0, not {share} of {n}")
     z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
     shrink = 1.0 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
@@ -102,17 +108,21 @@ def square_and_add(
     """Interval of the difference of two shares, first minus second, from the interval of each.
 
     ``correlation``: of the two estimates; ``difference``: its estimate where it is not that of the
-    two. Source: Newcombe, Statist Med 17 (1998) 873–890 (method 10) and 2635–2650 (correlated);
+    two. NaN bounds where an interval has NaN, and where both have no width. Source: Newcombe,
+    Statist Med 17 (1998) 873–890 (method 10) and 2635–2650 (correlated);
     Zou and Donner, Statist Med 27 (2008) 1693–1702 (any intervals).
     """
     if difference is None:
         difference = first.estimate - second.estimate
 
     def half_width(near: float, far: float) -> float:
-        return sqrt(max(0.0, near * near - 2.0 * correlation * near * far + far * far))
+        square = near * near - 2.0 * correlation * near * far + far * far
+        return sqrt(square) if not square < 0.0 else 0.0
 
     below = half_width(first.estimate - first.low, second.high - second.estimate)
     above = half_width(first.high - first.estimate, second.estimate - second.low)
+    if not below + above > 0:
+        return Interval(difference, float("nan"), float("nan"), first.level)
     return Interval(
         difference, max(-1.0, difference - below), min(1.0, difference + above), first.level
     )
@@ -163,6 +173,7 @@ def clustered_bootstrap(
     ``values`` float [rows], finite; ``clusters`` [rows], any labels that sort; ``bins`` int
     [rows] in 0 … bin_count − 1 (deciles). A resample draws as many clusters as there are and
     takes all their rows; a bin of which it drew none gives nan, which the percentiles leave out.
+    NaN bounds for a bin with rows of one cluster; no width where all rows of a bin are equal.
     Raises ValueError for wrong shapes, values or bins.
     Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8;
     resampling plan of the paper, Experiment 1.
@@ -193,13 +204,14 @@ def clustered_bootstrap(
 
     per_bin = both[:, bin_count:]
     n = per_bin.sum(axis=0)
-    low, high = clustered_intervals(means, level)
+    present = (per_bin > 0).sum(axis=0).astype(np.int64)
+    low, high = (np.where(present > 1, end, np.nan) for end in clustered_intervals(means, level))
     return _ClusteredBootstrap(
         ratio(both[:, :bin_count].sum(axis=0), n),
         low,
         high,
         n.astype(np.int64),
-        (per_bin > 0).sum(axis=0).astype(np.int64),
+        present,
         means,
         level,
     )
@@ -209,9 +221,12 @@ def cluster_totals(both: Floats, resamples: int, rng: np.random.Generator) -> Fl
     """Totals of resampled clusters: float64 [resamples, m] of what clusters hold, [clusters, m].
 
     Each resample draws as many clusters as there are, with replacement, and adds up their rows.
-    Any statistic of the totals (a share, a difference of shares, a kappa) is then resampled.
+    Any statistic of the totals (a share, a difference of shares, a kappa) is then resampled. Raises
+    ValueError for no cluster.
     """
     count = len(both)
+    if not count:
+        raise ValueError("a bootstrap needs at least one cluster")
     totals = np.empty((resamples, both.shape[1]))
     offsets = np.arange(0, BLOCK * count, count)[:, None]
     index = np.empty((BLOCK, count), dtype=np.intp)
@@ -284,7 +299,10 @@ def effective_size(
     independent rows (``independent`` / n), never below 1, and by the excess of Student's t over the
     normal. Where rows do not vary the ratio is unknown and each cluster counts as one row.
     ``squares``, ``cross``, ``sizes``: sums over clusters of c², c·n and n², c a cluster's total.
+    Raises ValueError for fewer clusters or no row.
     """
+    if clusters < 2 or not n > 0:
+        raise ValueError(f"an effective size takes two clusters with rows, not {clusters} with {n}")
     size = float(clusters)
     if independent > 1e-12:
         excess = squares - 2 * mean * cross + mean * mean * sizes
@@ -294,7 +312,12 @@ def effective_size(
 
 
 def t_shrinkage(clusters: int, level: float = 0.95) -> float:
-    """Squared ratio of the normal quantile to that of Student's t (clusters − 1 degrees)."""
+    """Squared ratio of the normal quantile to that of Student's t (clusters − 1 degrees).
+
+    Raises ValueError for fewer than two clusters.
+    """
+    if clusters < 2:
+        raise ValueError(f"Student's t takes two clusters or more, not {clusters}")
     from scipy.special import stdtrit
 
     quantile = 0.5 + checked_level(level) / 2

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb, sqrt
+from math import comb, inf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -48,7 +48,7 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     ValueError for a negative count. Source: McNemar, Psychometrika 12 (1947) 153–157, in the
     exact form of Fagerland, Lydersen and Laake, BMC Med Res Methodol 13:91 (2013).
     """
-    if only_first < 0 or only_second < 0:
+    if not (only_first >= 0 and only_second >= 0):
         raise ValueError(f"discordant pairs are counts, not {only_first} and {only_second}")
     n, fewer = only_first + only_second, min(only_first, only_second)
     if n <= _EXACT_PAIRS:
@@ -71,7 +71,7 @@ def newcombe_paired(
     Lydersen and Laake, Statist Med 33 (2014) 2850.
     """
     n = both + only_first + only_second + neither
-    if min(both, only_first, only_second, neither) < 0 or n <= 0:
+    if not all(0 <= one < inf for one in (both, only_first, only_second, neither)) or n <= 0:
         raise ValueError(
             f"pairs are counts, at least one in all: {both}, {only_first}, {only_second}, {neither}"
         )
@@ -119,7 +119,7 @@ def cochran_q(outcomes: ArrayLike, times: ArrayLike | None = None) -> _CochranQ:
     if not np.isin(table, (0.0, 1.0)).all():
         raise ValueError("outcomes are 0 or 1")
     weight = np.ones(len(table)) if times is None else np.asarray(times, dtype=np.float64)
-    if weight.shape != (len(table),) or (weight < 0).any():
+    if weight.shape != (len(table),) or not ((weight >= 0) & (weight < inf)).all():
         raise ValueError(f"{len(table)} rows, but times of shape {weight.shape}")
     k = table.shape[1]
     columns, right = weight @ table, table.sum(axis=1)
@@ -308,7 +308,7 @@ def widened(low: float, high: float, floor: Interval | None) -> tuple[float, flo
     """An interval that holds ``floor`` too; equal or nan ends do not count. None for neither."""
     ends = [(low, high)] if high - low > ROUNDING else []
     if floor is not None:
-        ends.append((floor.low, floor.high))
+        ends += [(floor.low, floor.high)] if floor.high - floor.low > ROUNDING else []
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
@@ -316,10 +316,12 @@ def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Inte
     """Clustered Wilson interval of a share from what each cluster holds.
 
     ``right`` and ``sizes`` float [clusters]: rows right and rows of each cluster; clusters without
-    a row are left out. Raises ValueError where no cluster has a row.
+    a row are left out. Raises ValueError where no cluster has a row, or for NaN.
     Source: :func:`core.stats.intervals.clustered_wilson`.
     """
     c, n = (np.asarray(of, dtype=np.float64) for of in (right, sizes))
+    if np.isnan(n).any():
+        raise ValueError("sizes of clusters are numbers, not NaN")
     c, n = c[n > 0], n[n > 0]
     return clustered_wilson(
         float(c.sum()), float(n.sum()), len(n), float(c @ c), float(c @ n), float(n @ n), level
@@ -354,6 +356,8 @@ def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
     :func:`core.stats.intervals.clustered_wilson`.
     """
     table = np.asarray(cells, dtype=np.float64)
+    if np.isnan(table).any():
+        raise ValueError("pairs are counts, not NaN")
     table = table[table.sum(axis=1) > 0]
     gains, pairs, totals = table[:, 1] - table[:, 2], table.sum(axis=1), table.sum(axis=0)
     n, clusters = float(totals.sum()), len(table)

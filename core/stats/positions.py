@@ -201,9 +201,12 @@ def permutation_totals(
     """Scores by cell, float64 [resamples, cells], positions permuted among clusters.
 
     The positions of a cluster, all together, go to a cluster of the same layout, so that the number
-    of responses in every cell stays. None where no two clusters have the same layout. Source of
+    of responses in every cell stays. None where no two clusters have the same layout, or where
+    there is none. Source of
     the normal limit's moments: Hoeffding, Ann Math Statist 22 (1951) 558–566.
     """
+    if not responses.count:
+        return None
     starts = np.searchsorted(responses.clusters, np.arange(responses.count))
     sizes = np.diff(starts, append=len(responses.clusters))
     totals = np.zeros((resamples, cells.count))
@@ -356,6 +359,8 @@ def clustered_logistic(
     labels, member = np.unique(np.asarray(clusters), return_inverse=True)
     if x.ndim != 2 or not x.shape[1] == y.size == m.size == member.size or y.size == 0:
         raise ValueError(f"{x.T.shape} design, but {y.size}, {m.size} and {member.size} entries")
+    if not all(np.isfinite(of).all() for of in (x, y, m)):
+        raise ValueError("design, right and n are finite")
     if (m <= 0).any() or (y < -1e-9).any() or (y > m * (1 + 1e-9)).any():
         raise ValueError("each entry has 0 ≤ right ≤ n and n > 0")
     k, count, rows = len(x), len(labels), float(m.sum())

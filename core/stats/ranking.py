@@ -38,7 +38,12 @@ def reciprocal_ranks(lexical: _Floats, semantic: _Floats) -> tuple[_Floats, _Flo
 
 
 def patients_needed(alpha: float) -> int:
-    """Fewest patients for which a quantile at 1 − ``alpha`` is finite, alpha in (0, 1)."""
+    """Fewest patients for which a quantile at 1 − ``alpha`` is finite.
+
+    Raises ValueError for an alpha outside (0, 1).
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha is in (0, 1), not {alpha}")
     return math.ceil(round(1 / alpha - 1, 9))
 
 
@@ -46,13 +51,15 @@ def hierarchical_quantile(scores: ArrayLike, patients: Sequence[Hashable], alpha
     """The smallest of ``scores`` float [n] that a new patient's score exceeds with probability at
     most ``alpha``; infinite where there are too few of ``patients`` [n].
 
-    Raises ValueError for an alpha outside (0, 1) or lengths that differ.
+    Raises ValueError for an alpha outside (0, 1), lengths that differ, or a score that is NaN.
     """
     values = np.asarray(scores, dtype=np.float64)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha is in (0, 1), not {alpha}")
     if values.shape != (len(patients),):
         raise ValueError(f"{len(patients)} patients for scores of shape {values.shape}")
+    if np.isnan(values).any():
+        raise ValueError("scores are numbers, not NaN")
     count = Counter(patients)
     weight = np.array([1 / count[patient] for patient in patients])
     order = np.argsort(values, kind="stable")

@@ -209,8 +209,9 @@ def crossed_bootstrap(
     """Percentile intervals of means of ``values`` float [seeds, records, columns], finite.
 
     A resample draws as many seeds and, independently, as many records as there are, each with
-    replacement, and takes every drawn seed with every drawn record. Raises ValueError for other
-    shapes or values that are not finite.
+    replacement, and takes every drawn seed with every drawn record. NaN bounds for one seed of one
+    record; no width where all values of a column are equal. Raises ValueError for other shapes or
+    values that are not finite.
     Source: Owen, Ann Appl Stat 1 (2007) 386–411 (the pigeonhole bootstrap, after McCullagh 2000).
     """
     data = np.asarray(values, dtype=np.float64)
@@ -228,4 +229,6 @@ def crossed_bootstrap(
         by_record = (of_seeds[block] @ flat).reshape(-1, records, columns)
         means[block] = np.einsum("br,brc->bc", of_records[block], by_record)
     low, high = clustered_intervals(means, level)
+    if seeds * records < 2:
+        low, high = np.full(columns, np.nan), np.full(columns, np.nan)
     return CrossedBootstrap(data.mean(axis=(0, 1)), low, high, means, seeds, records)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 
 from core.protocol import Protocol
@@ -277,6 +278,25 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
             for sentence in cut_event(event, protocol.unit, protocol.sentence_tokens, titled)
         ),
     )
+
+
+def allowed(all_sentences: Sequence[Sentence], cutoff: datetime | None) -> list[Sentence]:
+    """The sentences that are not after ``cutoff``, in record order.
+
+    A dated sentence at the very moment of the cutoff is allowed. An undated one is allowed only
+    before the first that is dated after the cutoff: static facts are at the head of a record,
+    and what follows the cutoff cannot be shown to precede it.
+    """
+    if cutoff is None:
+        return list(all_sentences)
+    within_cutoff: list[Sentence] = []
+    passed = False
+    for sentence in all_sentences:
+        late = passed if sentence.time is None else sentence.time > cutoff
+        passed = passed or late
+        if not late:
+            within_cutoff.append(sentence)
+    return within_cutoff
 
 
 def one_line(text: str) -> str:

@@ -127,6 +127,8 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:
         frame.insert(2, ANY_PIECE, rows["label"].map(some).fillna(formats.NONE).tolist())
     if judge:
         frame.insert(frame.columns.get_loc("n"), "accuracy", _shares(rows, "accuracy"))
+        if "unparsed" in rows and rows["unparsed"].any():
+            frame["unparsed"] = rows["unparsed"].to_numpy()
     if any(cut.values()):
         frame["prompts cut"] = [cut.get(label, "") for label in rows["label"]]
     return frame, reader, judge

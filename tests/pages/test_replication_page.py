@@ -8,7 +8,8 @@ from pages.ui import state
 from tests.support.pages import click, clickable
 
 STEP = {
-    "accuracy": 0.5, "patient_low": 0.4, "patient_high": 0.6, "n": 20, "low": None, "high": None,
+    "accuracy": 0.5, "patient_low": 0.4, "patient_high": 0.6, "n": 20, "unparsed": 0,
+    "low": None, "high": None,
     "p": None, "acted": 0, "changed": 0, "unscored": 0, "both": 20,
 }  # fmt: skip
 

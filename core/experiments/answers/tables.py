@@ -127,8 +127,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     A refusal is right by the record where no piece of the evidence was in the prompt
     (``refused_without_evidence``), wrong where all were (``refused_with_evidence``), and neither
     where some were (``refused_with_part``), whatever the judge's verdict; ``refused_correct`` is
-    the judge's count. Both ``answered`` and ``refused`` count judged answers alone; intervals are
-    by patient.
+    the judge's count. Both ``answered`` and ``refused`` count judged answers alone, ``unparsed``
+    those whose verdict could not be read; intervals are by patient.
     """
     judged = "correct IS NOT NULL"
     counts = tally(
@@ -136,6 +136,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
         f"CASE WHEN NOT refusal THEN 'answered' ELSE {IN_PROMPT} END",
         judged,
     )
+    unparsed = tally(ask, "''", "outcome = 'unparsed'")
     refused_ends = share_ends(ask, "refusal", judged)
     right_ends = share_ends(ask, "correct", f"{judged} AND NOT refusal")
     rows: Table = []
@@ -159,6 +160,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "answered_correct": answered["correct"],
                 "answered_accuracy": answered["correct"] / answered["n"] if answered["n"] else None,
                 **ends("answered_", right_ends.get((*cell, ""))),
+                "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
             }
         )
     return rows
@@ -237,7 +239,7 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
                 "criterion": criterion,
                 "evidence": name,
                 "hit": key == "hit",
-                **share(counts.get((*cell, key), NOTHING)),
+                **_row({}, counts.get((*cell, key), NOTHING)),
             }
             for columns, cell in cells(plan)
             for name, key in zip(names, ("hit", "miss"), strict=True)
@@ -264,8 +266,10 @@ def hit_effect(rows: Table) -> Table:
                 **pick(hit, ("arm", "k", "label", "reader", "judge", "criterion")),
                 "n_hit": hit["n"],
                 "accuracy_hit": hit["accuracy"],
+                "unparsed_hit": hit["unparsed"],
                 "n_miss": miss["n"],
                 "accuracy_miss": miss["accuracy"],
+                "unparsed_miss": miss["unparsed"],
                 "difference": hit["accuracy"] - miss["accuracy"] if both else None,
                 **ends("difference_", interval),
             }
@@ -307,7 +311,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
                     **columns,
                     "fault": fault,
                     "struck": where == "struck",
-                    **share(count),
+                    **_row({}, count),
                     "continuations": continued,
                     "continuation_share": continued / count["n"] if count["n"] else None,
                     **ends("continuation_", intervals_of.get((*cell, where))),

@@ -241,11 +241,11 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     """What each fault costs an arm: a row a step.
 
     ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its
-    interval by patient; and, but for the first, the paired ``difference`` to the step before with
-    its interval by patient (``low``, ``high``), how many questions ``changed``, the bounds over
-    ``unscored`` ones (``bound_low``, ``bound_high``) and McNemar's ``p``; and ``acted``, on how
-    many of the ``both`` questions of the two steps the prompt, the answer or what was judged is
-    another text.
+    interval by patient, ``unparsed`` answers, which are not in n; and, but for the first, the
+    paired ``difference`` to the step before with its interval by patient (``low``, ``high``), how
+    many questions ``changed``, the bounds over ``unscored`` ones (``bound_low``, ``bound_high``)
+    and McNemar's ``p``; and ``acted``, on how many of the ``both`` questions of the two steps the
+    prompt, the answer or what was judged is another text.
     """
     rows: list[Row] = []
     names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
@@ -253,7 +253,8 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
     for i, run in enumerate(runs):
         overall = _overall(run, label, judge)
         effect = _effect(read[i - 1], read[i], label, judge) if i else {}
-        share = {of: overall.get(of) for of in ("n", "accuracy", "patient_low", "patient_high")}
+        shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
+        share = {of: overall.get(of) for of in shown}
         rows.append({"run": run, **share, **{name: effect.get(name) for name in names}})
     return rows
 

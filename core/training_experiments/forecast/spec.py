@@ -198,5 +198,6 @@ COLLAPSE_LOW, COLLAPSE_HIGH, COLLAPSE_SD = 0.45, 0.55, 0.05
 
 
 def collapsed(mean: float, sd: float) -> bool:
-    """Whether a gate is nearly constant over events: mean in [.45, .55] or SD ≤ .05 (PROTOCOL)."""
-    return COLLAPSE_LOW <= mean <= COLLAPSE_HIGH or sd <= COLLAPSE_SD
+    """Whether a gate has collapsed: mean in [.45, .55] and SD ≤ .05 over events (the paper's
+    appendix on the focal loss, diagnostic columns of its table)."""
+    return COLLAPSE_LOW <= mean <= COLLAPSE_HIGH and sd <= COLLAPSE_SD

@@ -3,13 +3,15 @@
 A variant's AUROC is the mean over its seeds; its difference is over the seeds that softmax has
 too. Intervals resample patients, the same for all models of a task, so differences are paired.
 ``delong_p`` treats labels as independent, as the paper's intervals do; ``clustered_p`` (Obuchowski)
-keeps a patient's labels together, and ``holm_p`` adjusts it over all comparisons of the task.
+keeps a patient's labels together, and ``holm_p`` adjusts it over all comparisons of the task;
+``not_estimable`` is the reason where it has no value.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -17,7 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.format import count, decimals, interval, p_value, percent, signed
+from core.format import (
+    NOT_ESTIMABLE,
+    count,
+    decimals,
+    finite,
+    interval,
+    p_value,
+    percent,
+    signed,
+)
 from core.protocol import Protocol
 from core.results.tables import ends, nested, pick, read_published
 from core.runs.experiment import Table
@@ -37,7 +48,7 @@ from core.training_experiments.forecast.evaluation import (
     prediction_files,
     read_columns,
 )
-from core.training_experiments.forecast.spec import REFERENCE
+from core.training_experiments.forecast.spec import REFERENCE, collapsed
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
 _AREAS = (
@@ -72,7 +83,8 @@ MODELS: Schema = {
 ``ci_*``: over resampled patients. ``n`` … ``patients``: of the held-out labels. ``seconds``: of
 fitting. ``best_epoch``: chosen on tuning; for a baseline the number of trees or of the penalty.
 ``calibration``: "raw" as trained, "corrected" without the positive weight of the loss; a baseline
-has raw alone."""
+has raw alone. ``collapsed``: written by earlier versions under a wider rule, so that tables apply
+the rule to mean and SD."""
 
 ALPHA = 0.05
 FEW_SEEDS = 3
@@ -107,7 +119,9 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "roc": _nested(rows, "roc", {"x": "false_positive_rate", "y": "sensitivity"}),
         "pr": _nested(rows, "pr", {"x": "recall", "y": "precision"}),
         "calibration": _nested(rows, "calibration"),
-        "gate": _nested(rows, "gate"),
+        "gate": [
+            {**row, "collapsed": collapsed(row["mean"], row["sd"])} for row in _nested(rows, "gate")
+        ],
         "sparsity": _nested(rows, "sparsity"),
         "splits": _splits(rows),
         "published": _published(summed),
@@ -226,7 +240,8 @@ def _summary_row(rows: Table, scores: _Scores, protocol: Protocol) -> dict[str, 
         **ends("auprc_", pr),
         **dict.fromkeys(("difference", "difference_low", "difference_high")),
         **dict.fromkeys(("seeds_better", "seeds_paired", "delong_p", "clustered_p", "holm_p")),
-        "collapsed": sum(gate["collapsed"] for gate in gates) if gates else None,
+        "not_estimable": None,
+        "collapsed": sum(collapsed(gate["mean"], gate["sd"]) for gate in gates) if gates else None,
         "gate_mean": fmean([gate["mean"] for gate in gates]) if gates else None,
         "gate_sd": fmean([gate["sd"] for gate in gates]) if gates else None,
         **pick(rows[0], (*COUNTS, "patients")),
@@ -244,17 +259,16 @@ def _difference(ours: _Scores, base: _Scores, protocol: Protocol) -> dict[str, A
     draws = ours.draws[:, 0] - base.draws[:, 0]
     floor = auroc_difference_floor(ours.placed, base.placed, ours.patient)
     plain = delong_test(ours.placed, base.placed)
-    several = len(np.unique(ours.patient)) > 1
+    clustered = clustered_test(ours.placed, base.placed, ours.patient)
     seeds = ours.by_seed.keys() & base.by_seed.keys()
     return {
         "difference": plain.difference,
         **ends("difference_", interval_ends(draws, floor, ours.patient, protocol)),
         "seeds_better": sum(ours.by_seed[seed] > base.by_seed[seed] for seed in seeds),
         "seeds_paired": len(seeds),
-        "delong_p": plain.p,
-        "clustered_p": clustered_test(ours.placed, base.placed, ours.patient).p
-        if several
-        else None,
+        "delong_p": finite(plain.p),
+        "clustered_p": finite(clustered.p),
+        "not_estimable": None if isfinite(clustered.p) else clustered.reason,
     }
 
 
@@ -290,6 +304,8 @@ def in_words(row: Mapping[str, Any]) -> str:
     )
     if row["difference"] is not None:
         p_text = "" if row["holm_p"] is None else f", {p_value(row['holm_p'])} after Holm"
+        if row.get("not_estimable"):
+            p_text = f", p {NOT_ESTIMABLE} as {row['not_estimable']}"
         text += (
             f" {signed(row['difference'])} points"
             f"{interval(row['difference_low'], row['difference_high'], signed)} against "
@@ -299,10 +315,15 @@ def in_words(row: Mapping[str, Any]) -> str:
             text += f" Ahead in {row['seeds_better']} of {row['seeds_paired']} seeds"
             few = row["seeds_paired"] < FEW_SEEDS
             text += "; with so few seeds this describes these trainings only." if few else "."
-    if row["collapsed"]:
+    if row["collapsed"] is not None:
         text += (
             f" The gate collapsed in {row['collapsed']} of {row['seeds']} seeds (mean over seeds "
-            f"{row['gate_mean']:.2f} ± {row['gate_sd']:.2f} over events): it scores all events "
-            "nearly alike, so this is differential attention with a constant, not a gated one."
+            f"{row['gate_mean']:.2f} ± {row['gate_sd']:.2f} over events)"
+        )
+        text += (
+            ": it scores all events nearly alike, so this is differential attention with a "
+            "constant, not a gated one."
+            if row["collapsed"]
+            else "."
         )
     return text

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import allowed, top_k
+from core.arms.base import top_k
 from core.errors import InputError
 from core.format import finite
 from core.gate.checkpoint import GateConfig, Head, Recipe, Split
@@ -35,7 +35,7 @@ from core.runs.job import TRAINED
 from core.stats.auroc import clustered_auroc
 from core.stats.paired import share_interval
 from core.storage.rows import RowStore, Schema
-from core.text import content_words, sentences
+from core.text import allowed, content_words, sentences
 from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids, is_middle
 from core.types import Cohort
 

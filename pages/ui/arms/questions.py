@@ -427,8 +427,9 @@ def _patient_link(run: dict[str, Any], record: api.Record, instruction: str) -> 
 REFUSED = {
     "all pieces were in the prompt": {"evidence": "evidence_all_in_prompt-yes"},
     "none was": {"evidence": "evidence_in_prompt-no"},
+    "unparsed": {"outcome": "unparsed"},
 }
-"""Columns of the table of refusals that name where the evidence was."""
+"""Columns of the table of refusals whose answers are fewer than those of their row."""
 
 
 def open_failed(row: Mapping[str, Any]) -> None:
@@ -490,6 +491,7 @@ def _faults(comparison: Comparison) -> None:
             "fault": frame["fault"],
             "answers": frame["struck"].map({True: "affected", False: "not affected"}),
             "n": frame["n"],
+            "unparsed": frame["unparsed"],
             "accuracy": formats.shares(frame, "accuracy", "patient_low", "patient_high"),
             "continues the record": formats.shares(
                 frame, "continuation_share", "continuation_low", "continuation_high"
@@ -527,6 +529,7 @@ def _refusals(comparison: Comparison) -> None:
             "% correct when answered": formats.shares(
                 frame, "answered_accuracy", "answered_low", "answered_high"
             ),
+            "unparsed": frame["unparsed"],
         }
     )
     comparison.table(

@@ -16,7 +16,7 @@ from pages.ui.shared.formats import NONE, difference, estimate, number, p_value,
 REFERENCE = "softmax"
 CONSTANT = "constant"
 COLLAPSE = (0.45, 0.55)
-"""Means of a gate that count as collapsed, as does an SD of at most :data:`COLLAPSE_SD`."""
+"""Means of a gate that has collapsed, if its SD is at most :data:`COLLAPSE_SD` too."""
 COLLAPSE_SD = 0.05
 AREAS = {
     "auroc": ("auroc_mean", "ci_low", "ci_high"),
@@ -96,6 +96,14 @@ def _row(row: dict, ends: Sequence[float], text: str, trained: Sequence[str]) ->
     return ForestRow(row["title"], *ends, text, baseline, symbol, label=row["variant"])
 
 
+def _holm(row: Mapping[str, Any]) -> str:
+    """Holm's p of a row of the table ``summary``, or why it has none."""
+    reason = row.get("not_estimable")
+    if isinstance(reason, str) and reason:
+        return f"p not estimable: {reason}"
+    return NONE if pd.isna(row["holm_p"]) else p_value(row["holm_p"])
+
+
 def area_rows(summary: pd.DataFrame, area: str, trained: Sequence[str]) -> list[ForestRow]:
     """A task's variants by ``area``, baselines last."""
     rows: list[ForestRow] = []
@@ -115,7 +123,7 @@ def difference_rows(summary: pd.DataFrame, trained: Sequence[str]) -> list[Fores
     rows: list[ForestRow] = []
     for row in summary[summary["difference"].notna()].to_dict("records"):
         ends = [row[column] for column in DIFFERENCE]
-        text = f"{difference(*ends)}, {p_value(row['holm_p'])}"
+        text = f"{difference(*ends)}, {_holm(row)}"
         rows.append(_row(row, [100 * number(end) for end in ends], text, trained))
     return rows
 
@@ -209,7 +217,7 @@ def summary_table(summary: pd.DataFrame) -> pd.DataFrame:
                 f"Δ vs {api.title('variant', REFERENCE)} (points)": difference(
                     *(row[c] for c in DIFFERENCE)
                 ),
-                "p (Holm)": NONE if pd.isna(row["holm_p"]) else p_value(row["holm_p"]),
+                "p (Holm)": _holm(row),
                 "seeds": row["seeds"],
                 "n": row["n"],
                 "positives": positives(row),

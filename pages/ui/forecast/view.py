@@ -397,7 +397,7 @@ def gate(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataF
     low, high = text.COLLAPSE
     st.caption(
         f"{plain(counts_text(frame))}. Bars: SD over events, no interval. Cross: collapsed, "
-        f"a mean from {low} to {high} (grey) or an SD of at most {text.COLLAPSE_SD}."
+        f"a mean from {low} to {high} (grey) and an SD of at most {text.COLLAPSE_SD}."
     )
     _fits(run, task, frame, "gate", "Mean, SD and collapse of each gate")
     epochs = rows_of(report, "epochs", task)
@@ -557,7 +557,7 @@ def by_epoch(
 
 
 def gates(rows: Sequence[ForestRow], collapse: tuple[float, float]) -> go.Figure:
-    """Mean ± SD of each gate; grey: means that count as collapsed."""
+    """Mean ± SD of each gate; grey: the means of a collapsed gate."""
     figure = variants.forest(rows, "gate value, mean ± SD over events", (-0.03, 1.03))
     figure.add_vrect(x0=collapse[0], x1=collapse[1], fillcolor=chart.ink().faint, opacity=0.22,
                      line_width=0, layer="below")  # fmt: skip

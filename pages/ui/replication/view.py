@@ -142,6 +142,7 @@ def waterfall(
             "answers": _answers(row),
             "% correct": formats.share(row["accuracy"], row["patient_low"], row["patient_high"]),
             "n": row["n"],
+            "unparsed": row["unparsed"],
             "change, points": formats.difference(row["difference"], row["low"], row["high"]),
             "p": row["p"],
             "texts changed": change_text(row) or "–",

@@ -189,7 +189,8 @@ def share_table(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.Data
 def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> pd.DataFrame:
     """Arms down, the values of ``across`` to the right; each cell share and interval, in per cent.
 
-    n is in the head of a column where it is the same for all arms, else in its cells.
+    n is in the head of a column where it is the same for all arms, else in its cells, as is the
+    number of unparsed answers where there are some.
     """
     heads = {
         name: f"{name} · n {int(rows['n'].iloc[0])}" if rows["n"].nunique() == 1 else str(name)
@@ -203,7 +204,9 @@ def wide(frame: pd.DataFrame, across: str, value: str, low: str, high: str) -> p
         text = f"{100 * row[value]:.1f}" + ("" if ends == formats.NONE else f" {ends}")
         if value == "recall" and not missing(row.get("chance")):
             text += f" chance {100 * row['chance']:.1f}"
-        return text if " · n " in heads[row[across]] else f"{text} n {int(row['n'])}"
+        text += "" if " · n " in heads[row[across]] else f" n {int(row['n'])}"
+        unparsed = row.get("unparsed")
+        return text if missing(unparsed) or not unparsed else f"{text} unparsed {int(unparsed)}"
 
     cells = frame.assign(cell=[cell(row) for row in frame.to_dict("records")])
     table = cells.pivot(index="title", columns=across, values="cell")

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from core.arms import ARMS
-from core.arms.base import allowed, generator, top_k
+from core.arms.base import generator, top_k
 from core.arms.bm25_filtered import dropped
 from core.bm25 import BM25Index
 from core.errors import InputError, UnknownName
 from core.protocol import Protocol, parse
 from core.storage.lru import LRU
+from core.text import allowed
 from core.types import Budget, Event, Instruction, Record, Sentence, Span
 from tests.reference import bm25 as plain_bm25
 from tests.support.charts import START, chart

@@ -16,11 +16,13 @@ from core.judges import JUDGES
 from core.loaders.open import open_cohort
 from core.protocol import Protocol, parse
 from core.readers import READERS
-from core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt, chosen_option, correct_option
+from core.text.choices import chosen_option, correct_option
+from core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt
 from core.types import Answer, Gold, Instruction, Selection
 from tests.support.run_helpers import contents, finished_run, workspace_at
 
 LETTERS = "abcde"
+UNREAD = "I would rather not choose"
 DRUGS = ("aspirin", "heparin", "insulin", "digoxin", "codeine")
 
 
@@ -38,7 +40,7 @@ class Picker:
     def read(self, prompt):
         drawn = blake2b(prompt.text.encode(), digest_size=2).digest()[0] % (len(prompt.options) + 1)
         if drawn == len(prompt.options):
-            return Answer("I would rather not choose")
+            return Answer(UNREAD)
         return Answer(f"The correct answer is {'ABCDEF'[drawn]}: {prompt.options[drawn]}.")
 
 
@@ -93,7 +95,7 @@ def test_a_task_is_scored_as_its_authors_score_it(place: Path, task: int) -> Non
         "data": str(place),
         "arms": ["full"],
         "readers": ["test_picker"],
-        "judges": ["choice"],
+        "judges": ["choice", {"name": "choice", "rule": "authors"}],
         "task": task,
         "repeats": 2,
         "others": 3,
@@ -108,9 +110,14 @@ def test_a_task_is_scored_as_its_authors_score_it(place: Path, task: int) -> Non
     ]
     assert len(answers) == 6 * 4 * 2
     tables = api.report(run)["tables"]
-    overall = next(row for row in tables["accuracy"] if row["band"] == "overall")
+    ours, overall = (row for row in tables["accuracy"] if row["band"] == "overall")
+    assert overall["judge"] != ours["judge"] == "choice"
     assert overall["accuracy"] == pytest.approx(authors_count(answers))
     assert 0 < overall["accuracy"] < 1
+    unread = sum(text == UNREAD for text, _, _ in answers)
+    assert unread == ours["unparsed"] == len(answers) - ours["n"] > overall["unparsed"] == 0
+    assert ours["bound_low"] == pytest.approx(authors_count(answers))
+    assert ours["bound_high"] == pytest.approx(authors_count(answers) + unread / len(answers))
     assert {row["record"] for row in rows} == {f"patient_{p}" for p in range(6)}
     size = 5 if task == 1 else 6
     chance = tables["chance"][-1]
@@ -175,7 +182,8 @@ def test_the_judge_names_letters_and_refuses_what_it_cannot_judge() -> None:
     verdict = judge.judge(asked, Gold("i", CANNOT), Answer(f"B: {CANNOT}"))
     assert (verdict.outcome, verdict.refusal) == ("correct", True)
     assert verdict.raw == "B chosen, B is correct"
-    assert judge.judge(asked, Gold("i", "left lung"), Answer("left")).raw.startswith("none chosen")
+    verdict = judge.judge(asked, Gold("i", "left lung"), Answer("left"))
+    assert (verdict.outcome, verdict.raw) == ("unparsed", "none chosen, A is correct")
     for gold, options in (("left lung", ()), ("right lung", ("left lung",))):
         asked = Instruction("i", "r", "Which?", options=options)
         assert judge.judge(asked, Gold("i", gold), Answer("A")).outcome == "failed"

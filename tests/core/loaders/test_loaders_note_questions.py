@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import DataError
 from core.loaders.open import open_cohort
-from core.text.prompt import correct_option
+from core.text.choices import correct_option
 
 ARCHEHR = """<annotations>
   <case id="5"><patient_narrative>I passed out.</patient_narrative>

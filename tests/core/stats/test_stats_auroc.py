@@ -62,7 +62,10 @@ def test_hanley_and_mcneil_give_their_own_example() -> None:
     interval = hanley_mcneil(0.893, 51, 58)
     assert (interval.estimate - interval.low) / 1.959964 == pytest.approx(0.03251, abs=5e-6)
     assert interval.low == pytest.approx(0.893 - 1.96 * 0.03251, abs=1e-5)
-    assert hanley_mcneil(1.0, 5, 5).high == 1.0
+    assert hanley_mcneil(0.95, 5, 5).high == 1.0
+    for area in (0.0, 1.0):
+        degenerate = hanley_mcneil(area, 5, 5)
+        assert np.isnan([degenerate.low, degenerate.high]).all()
     with pytest.raises(ValueError, match="each class"):
         hanley_mcneil(0.5, 0, 3)
 

@@ -232,7 +232,22 @@ def calibration(label: np.ndarray, patient: np.ndarray) -> list[dict[str, object
 
 @pytest.mark.parametrize(
     ("mean", "sd", "expected"),
-    [(0.5, 0.2, True), (0.2, 0.05, True), (0.2, 0.051, False), (0.56, 0.2, False)],
+    [
+        (0.5, 0.02, True),
+        (0.45, 0.05, True),
+        (0.55, 0.05, True),
+        (0.5, 0.051, False),
+        (0.5, 0.2, False),
+        (0.2, 0.05, False),
+        (0.716, 0.022, False),
+        (0.449, 0.02, False),
+        (0.56, 0.2, False),
+        # The four focal gates of the paper's table, none of which it calls collapsed.
+        (0.210, 0.053, False),
+        (0.163, 0.041, False),
+        (0.180, 0.059, False),
+        (0.147, 0.051, False),
+    ],
 )
 def test_collapse_is_defined_as_in_the_paper(mean: float, sd: float, expected: bool) -> None:
     assert collapsed(mean, sd) is expected

@@ -332,6 +332,13 @@ def test_the_verdict_claims_no_more_than_the_row_shows(
     assert "1,000 labels of 100 patients" in in_words(row) and "30.0 %" in in_words(row)
 
 
+def test_a_p_that_is_not_estimable_is_stated_with_its_reason() -> None:
+    reason = "all positive labels are of one patient"
+    row = {**ROW, "holm_p": None, "difference_low": None, "difference_high": None}
+    text = in_words({**row, "not_estimable": reason})
+    assert f"+2.0 points against softmax, p not estimable as {reason}: not compared." in text
+
+
 def test_the_positive_weight_is_taken_out_of_probabilities_again() -> None:
     """A calibrated model of prevalence 1/5 trained with weight 4 says 1/2 of everyone."""
     shown = stages(np.zeros(3, np.float32), 4.0)

@@ -1,0 +1,260 @@
+"""Leaks planted in the gates of qccs and qccs_plus: what they are trained and tested on.
+
+Sentences and questions name their patient and day, so that the patients behind training pairs are
+read from the texts themselves and compared with the split stated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.gate import cohort_training, training
+from core.gate.checkpoint import GateConfig, PlusRecipe, Recipe
+from core.gate.examples import Pairs, hashing_of
+from core.protocol import Protocol
+from core.types import Cohort
+from tests.support import marked_cohort
+from tests.support.marked_cohort import CUTOFF_DAY, answer, day_in, patient_in
+from tests.support.run_helpers import set_workspace
+
+PATIENTS = 12
+TRAIN, VALIDATION, TEST = {2, 3, 5, 6, 7, 9, 11}, {0}, {1, 4, 8, 10}
+"""The split of these twelve patients under seed 42, as a gate's card has to state it."""
+PROTOCOL = Protocol()
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        set_workspace(patch, tmp_path_factory.mktemp("workspace"))
+        yield marked_cohort.make(tmp_path_factory.mktemp("marked"), PATIENTS)
+
+
+def pair_leaks(part: str, pairs: Pairs, patients: set[int]) -> set[str]:
+    """What is wrong with the pairs of a part that may hold ``patients`` only."""
+    problems: set[str] = set()
+    seen: set[int] = set()
+    for q, s, label in zip(pairs.question, pairs.sentence, pairs.label, strict=True):
+        question, sentence = pairs.questions[q], pairs.sentences[s]
+        patient = patient_in(sentence)
+        seen.add(patient)
+        if patient_in(question) != patient:
+            problems.add(f"{part}: a sentence of another patient than the question's")
+        if label != (answer(patient) in sentence):
+            problems.add(f"{part}: a wrong label")
+        if day_in(sentence) > CUTOFF_DAY:
+            problems.add(f"{part}: an event after the cutoff")
+    if seen - patients:
+        problems.add(f"{part}: patients of another part")
+    if patients - seen:
+        problems.add(f"{part}: patients are missing")
+    return problems
+
+
+def gate_leaks(cohort: Cohort, folder: Path) -> set[str]:
+    """Train a gate; what is wrong with the pairs that it is trained, validated and tested on."""
+    problems: set[str] = set()
+    tested: list[Pairs] = []
+    with pytest.MonkeyPatch.context() as patch:
+        build, score = training.GateTrainer.__init__, training.GateTrainer.logits
+
+        def built(self, config, pairs, validation, recipe) -> None:
+            problems.update(pair_leaks("train", pairs, TRAIN))
+            problems.update(pair_leaks("validation", validation, VALIDATION))
+            build(self, config, pairs, validation, recipe)
+
+        def scored(self, pairs):
+            if pairs is not self.validation:
+                tested.append(pairs)
+            return score(self, pairs)
+
+        patch.setattr(training.GateTrainer, "__init__", built)
+        patch.setattr(training.GateTrainer, "logits", scored)
+        config = GateConfig(hashing_of(PROTOCOL), dim=8)
+        gate = cohort_training.train_gate(cohort, PROTOCOL, folder, None, config, Recipe(epochs=1))
+    for pairs in tested:
+        others = {patient_in(text) for text in pairs.sentences} & (TRAIN | VALIDATION)
+        problems |= {"test: patients of another part"} if others else set()
+        problems |= {p for p in pair_leaks("test", pairs, TEST) if "missing" not in p}
+    assert tested
+    saved = [{int(id[1:]) for id in ids} for ids in
+             (gate.split.train, gate.split.validation, gate.split.test)]  # fmt: skip
+    if saved != [TRAIN, VALIDATION, TEST]:
+        problems.add("the card states another split")
+    return problems
+
+
+def plus_leaks(cohort: Cohort, folder: Path) -> set[str]:
+    """Train a gate of qccs_plus; what is wrong with the sentences that it is trained on."""
+    problems: set[str] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        read, ask = cohort_training.record_words, cohort_training.question_words
+        build = training.PlusTrainer.__init__
+        texts: dict[int, list[str]] = {}
+
+        def record(sentences: Iterable[str]):
+            words = read(sentences)
+            texts[id(words)] = list(sentences)
+            for text in sentences:
+                if patient_in(text) not in TRAIN | VALIDATION:
+                    problems.add("train: patients of another part")
+                if day_in(text) > CUTOFF_DAY:
+                    problems.add("train: an event after the cutoff")
+            return words
+
+        def question(asked: str, words, *rest):
+            if patient_in(asked) not in {patient_in(text) for text in texts[id(words)]}:
+                problems.add("train: a question of another patient than the record's")
+            return ask(asked, words, *rest)
+
+        def built(self, examples, recipe) -> None:
+            for one in examples:
+                held = texts[id(one.record)]
+                right = [i for i, text in enumerate(held) if answer(patient_in(text)) in text]
+                if not set(one.gold.tolist()) <= set(right) or not len(one.gold):
+                    problems.add("train: a wrong label")
+            build(self, examples, recipe)
+
+        patch.setattr(cohort_training, "record_words", record)
+        patch.setattr(cohort_training, "question_words", question)
+        patch.setattr(training.PlusTrainer, "__init__", built)
+        plus = cohort_training.train_plus_gate(
+            cohort, PROTOCOL, folder, None, PlusRecipe(epochs=1, dim=4)
+        )
+    if {int(one[1:]) for one in plus.patients} != TRAIN | VALIDATION:
+        problems.add("the card states other patients")
+    return problems
+
+
+def with_ids(name: str, extra: set[int]) -> Callable[[pytest.MonkeyPatch], None]:
+    """The function ``name`` of the training gets these patients too for the first part."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        draw = getattr(cohort_training, name)
+        calls: list[int] = []
+
+        def drawn(cohort, ids, *rest):
+            calls.append(1)
+            more = [f"p{patient:02d}" for patient in sorted(extra)] if len(calls) == 1 else []
+            return draw(cohort, [*ids, *more], *rest)
+
+        patch.setattr(cohort_training, name, drawn)
+
+    return plant
+
+
+def labels_swapped(patch: pytest.MonkeyPatch) -> None:
+    draw = cohort_training.pairs
+
+    def drawn(*arguments):
+        pairs = draw(*arguments)
+        return replace(pairs, label=1 - pairs.label)
+
+    patch.setattr(cohort_training, "pairs", drawn)
+
+
+def questions_swapped(patch: pytest.MonkeyPatch) -> None:
+    draw = cohort_training.pairs
+
+    def drawn(*arguments):
+        pairs = draw(*arguments)
+        return replace(pairs, question=(pairs.question + 1) % len(pairs.questions))
+
+    patch.setattr(cohort_training, "pairs", drawn)
+
+
+def evidence_swapped(patch: pytest.MonkeyPatch) -> None:
+    locate = cohort_training.questions_with_evidence
+
+    def located(*arguments):
+        return [
+            replace(one, gold=tuple((i + 1) % len(one.texts) for i in one.gold))
+            for one in locate(*arguments)
+        ]
+
+    patch.setattr(cohort_training, "questions_with_evidence", located)
+
+
+def future_events(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cohort_training, "allowed", lambda sentences, cutoff: list(sentences))
+
+
+def test_a_gate_is_trained_and_tested_on_the_stated_patients(
+    cohort: Cohort, tmp_path: Path
+) -> None:
+    assert set(range(PATIENTS)) == TRAIN | VALIDATION | TEST
+    assert gate_leaks(cohort, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("plant", "problem"),
+    [
+        (with_ids("_questions_with_answers", TEST), "train: patients of another part"),
+        (with_ids("_questions_with_answers", {4}), "train: patients of another part"),
+        (labels_swapped, "train: a wrong label"),
+        (questions_swapped, "train: a sentence of another patient than the question's"),
+        (future_events, "train: an event after the cutoff"),
+    ],
+    ids=["test patients", "reused patient", "label swap", "question swap", "future event"],
+)
+def test_a_leak_planted_in_a_gate_is_seen(
+    cohort: Cohort,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    problem: str,
+) -> None:
+    plant(monkeypatch)
+    assert problem in gate_leaks(cohort, tmp_path)
+
+
+def test_a_gate_tested_on_training_patients_is_seen(
+    cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parts are exchanged after the split: the card still states the right one."""
+    draw = cohort_training.split_pairs
+
+    def drawn(*arguments):
+        pairs = draw(*arguments)
+        return replace(pairs, test=pairs.train)
+
+    monkeypatch.setattr(cohort_training, "split_pairs", drawn)
+    assert "test: patients of another part" in gate_leaks(cohort, tmp_path)
+
+
+def test_another_split_than_the_stated_one_is_seen(
+    cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = cohort_training.split_patients
+    monkeypatch.setattr(cohort_training, "split_patients", lambda ids, seed: split(ids, seed + 1))
+    problems = gate_leaks(cohort, tmp_path)
+    assert {"train: patients of another part", "the card states another split"} <= problems
+
+
+def test_qccs_plus_is_trained_on_the_stated_patients(cohort: Cohort, tmp_path: Path) -> None:
+    assert plus_leaks(cohort, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("plant", "problem"),
+    [
+        (with_ids("questions_with_evidence", TEST), "train: patients of another part"),
+        (with_ids("questions_with_evidence", {4}), "train: patients of another part"),
+        (evidence_swapped, "train: a wrong label"),
+        (future_events, "train: an event after the cutoff"),
+    ],
+    ids=["test patients", "reused patient", "label swap", "future event"],
+)
+def test_a_leak_planted_in_qccs_plus_is_seen(
+    cohort: Cohort,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    problem: str,
+) -> None:
+    plant(monkeypatch)
+    assert problem in plus_leaks(cohort, tmp_path)
