@@ -6,6 +6,7 @@ from typing import Any
 
 from core.errors import InputError, UnknownName
 from core.results.comparison import detectable, paired
+from core.results.primary import verdict_source
 from core.results.report import counted_store
 from core.results.reviews import review_verdicts, reviews_of, with_reviews
 from core.results.tables import facts
@@ -14,7 +15,7 @@ from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
 from core.runs.status import status
-from core.storage.rows import RowStore, literal
+from core.storage.rows import RowStore, literal, query
 from core.types import Cohort
 
 Row = dict[str, Any]
@@ -34,8 +35,10 @@ EVIDENCE_OUTCOME = (
 
 def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
     """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
-    reviews = reviews_of(folder)
-    return with_reviews(folder.plan(), reviews), review_verdicts(folder, reviews)
+    plan, reviews = folder.plan(), reviews_of(folder)
+    store = folder.store(plan)
+    judged = with_reviews(plan, reviews, store) if "verdicts" in store.schemas else plan
+    return judged, review_verdicts(folder, reviews)
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -85,7 +88,8 @@ def item(run: str, instruction: str) -> dict[str, Any]:
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
     if "verdicts" in store.schemas:
-        judged = _rows_of(store, "verdicts", instruction)
+        where = f"instruction = {literal(instruction)}"
+        judged = query(lambda: f"SELECT * FROM {verdict_source(store, plan.judges)} WHERE {where}")
         judged = _sorted(plan, judged + [v for v in people if v["instruction"] == instruction])
         again: dict[tuple[str, str], list[str]] = {}
         for verdict in judged:

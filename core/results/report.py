@@ -16,6 +16,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.format import write_sheet
 from core.loaders.check import position_in_words
 from core.parsing import read_json, user_path
+from core.results.primary import WITHHELD, with_primary, withheld
 from core.results.reviews import reviewers_of, reviews_of
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.experiment import EXPERIMENTS, Table
@@ -122,6 +123,7 @@ SEEN_TOO = ("recall", "accuracy")
 def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
+    ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
     ``position``: which one of the evidence its bands go by, and why
     (:func:`core.loaders.check.resolve_position`, and in ``words``); null where it has none.
     Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
@@ -133,6 +135,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     now = status(run)
     counted = part_of(folder, plan, part)
     tables = _tables(folder, plan, counted)
+    judged = with_primary(plan, folder.store(plan)) if plan.judges else plan
     return {
         "run": run,
         "name": plan.name,
@@ -143,6 +146,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         if plan.position
         else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
+        "primary_judge": judged.primary_judge,
         "warnings": [
             *filter(None, (changed_rows(folder), counted.words)),
             *_warnings(folder, plan),
@@ -187,6 +191,8 @@ def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += EXPERIMENTS.build(plan.kind).warnings(plan)
+    if plan.judges and withheld(plan, folder.store(plan)):
+        warnings.append(WITHHELD)
     people = reviewers_of(folder)
     if people and not reviews_of(folder).cards:
         warnings.append(
@@ -318,6 +324,7 @@ def methods(run: str) -> str:
         _listed("Arms", tuple(arm.label for arm in plan.arms)),
         _listed("Readers", plan.readers),
         _listed("Judges", plan.judges),
+        f"Primary judge: {plan.primary_judge}." if plan.primary_judge else "",
         "Protocol: corrected"
         + (", with " + ", ".join(f"{k} = {v}" for k, v in changed.items()) if changed else "")
         + f"; random seed {protocol.seed}.",
