@@ -7,7 +7,7 @@ from typing import Any
 from core.errors import InputError, UnknownName
 from core.results.comparison import detectable, paired
 from core.results.primary import verdict_source
-from core.results.report import counted_store
+from core.results.report import counted_store, withdraw
 from core.results.reviews import review_verdicts, reviews_of, with_reviews
 from core.results.tables import facts
 from core.runs.directory import RunDirectory, find_run
@@ -188,7 +188,10 @@ def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     plan, people = _judged(folder)
     with facts(counted_store(folder, plan), plan, people) as ask:
         rows = paired(ask, plan, baseline)
-    return {"paired": rows, "detectable": detectable(rows)}
+    tables = {"paired": rows, "detectable": detectable(rows)}
+    if status(run)["status"] != "done":
+        withdraw(tables)
+    return tables
 
 
 def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:

@@ -135,6 +135,8 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     now = status(run)
     counted = part_of(folder, plan, part)
     tables = _tables(folder, plan, counted)
+    if now["status"] != "done":
+        withdraw(tables)
     judged = with_primary(plan, folder.store(plan)) if plan.judges else plan
     return {
         "run": run,
@@ -155,6 +157,24 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
     }
+
+
+UNFINISHED = "not claimed: the run has not finished"
+
+
+def withdraw(tables: dict[str, Table]) -> None:
+    """Take the verdicts out of the tables of a run that has not finished: they change until then.
+
+    Sentences of a table ``verdict`` go; a comparison's ``verdict`` says why there is none.
+    """
+    if "verdict" in tables:
+        tables["verdict"] = []
+    for rows in tables.values():
+        for row in rows:
+            if row.get("verdict") is not None:
+                row["verdict"] = UNFINISHED
+            if row.get("other_judges"):
+                row["other_judges"] = ""
 
 
 def _tables(folder: RunDirectory, plan: Plan, part: Part) -> dict[str, Table]:

@@ -202,10 +202,10 @@ def _best_runs(
 ) -> dict[Protocol, Row]:
     """Protocol → the status of the run of answers on a cohort by a reader alone.
 
-    The one with most of the arms and judges asked for; of several the finished one, then the one
-    on all patients, then the newest.
+    A finished one before any other; then the one with most of the arms and judges asked for, then
+    the one on all patients, then the newest.
     """
-    best: dict[Protocol, tuple[tuple[int, bool, bool], Row]] = {}
+    best: dict[Protocol, tuple[tuple[bool, int, bool], Row]] = {}
     for run in status():
         if run["kind"] != "answers" or run["archived"] or Path(run["data"]) != data:
             continue
@@ -217,7 +217,7 @@ def _best_runs(
         usual = plan.protocol.budget().k
         entries = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
         named = {entry.name for entry in plan.judge_entries}
-        fit = len(arms & entries) + len(judges & named), run["status"] == "done", not plan.part
+        fit = run["status"] == "done", len(arms & entries) + len(judges & named), not plan.part
         protocol = _bare(plan.asked)
         if protocol not in best or fit > best[protocol][0]:
             best[protocol] = fit, run

@@ -110,7 +110,8 @@ def verdict(report: dict[str, Any], task: str) -> None:
     if rows.empty or summary.empty:
         return
     first, _, rest = text.verdict(rows, summary, _trained(report, task), task).partition(". ")
-    conclusion.show(
+    conclusion.of_run(
+        report,
         f"{first.rstrip('.')}.",
         [
             rest,

@@ -90,15 +90,15 @@ def _rows(outcomes: dict[str, tuple[str, str, str]]) -> tuple[list[dict], list[d
     one = [row for row in answers if (row["label"], row["reader"]) == ("bm25", "one")]
     template = {row["answer_key"]: row for row in verdicts}
     chosen = [row for row in one if row["instruction"] in outcomes]
-    made = []
+    judged_rows = []
     for row in chosen:
         exact, raw, overlap = outcomes[row["instruction"]]
         for judge, outcome, words in (("exact", exact, raw), ("token_overlap", overlap, "")):
-            made.append(
+            judged_rows.append(
                 template[row["key"]]
                 | {"key": f"{row['key']}/{judge}", "judge": judge, "outcome": outcome, "raw": words}
             )
-    return chosen, made
+    return chosen, judged_rows
 
 
 def _judged(folder, verdicts, answers):
@@ -163,16 +163,16 @@ def test_a_run_writes_its_primary_judge_and_derives_what_that_judge_says(cohort)
     run = finished_run(spec(cohort, readers=["extractive"], judges=judges))
     folder = find_run(run)
     assert json.loads(folder.spec.read_text())["spec"]["primary_judge"] == COMPOSITE
-    store, own = folder.store(folder.plan()), {}
+    store, written = folder.store(folder.plan()), {}
     for row in store.select("verdicts", "answer_key, outcome", f"judge = '{COMPOSITE}'"):
-        own[row["answer_key"]] = row["outcome"]
+        written[row["answer_key"]] = row["outcome"]
     without = tuple(e for e in folder.plan().judge_entries if e.label != COMPOSITE)
     older = with_primary(replace(folder.plan(), judge_entries=without, named_primary=""), store)
     with facts(store, older) as ask:
         derived = ask(f"SELECT answer_key, outcome FROM judged WHERE judge = '{COMPOSITE}'")
-    assert {row["answer_key"]: row["outcome"] for row in derived} == own
-    assert {"correct", "incorrect"} <= set(own.values())
-    made = report(run)
-    assert made["primary_judge"] == COMPOSITE
-    assert made["tables"]["accuracy"][0]["judge"] == COMPOSITE
-    assert made["tables"]["paired"][0]["judge"] == COMPOSITE
+    assert {row["answer_key"]: row["outcome"] for row in derived} == written
+    assert {"correct", "incorrect"} <= set(written.values())
+    document = report(run)
+    assert document["primary_judge"] == COMPOSITE
+    assert document["tables"]["accuracy"][0]["judge"] == COMPOSITE
+    assert document["tables"]["paired"][0]["judge"] == COMPOSITE
