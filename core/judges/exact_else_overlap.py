@@ -3,7 +3,8 @@
 One verdict per answer. The reference alone chooses the rule, so that all answers to a question are
 judged by the same one: numbers and dates, a yes or no, or a refusal are compared by
 :mod:`core.judges.exact`; any other reference by :mod:`core.judges.token_overlap`, since its words
-in order are rarely those of an answer. A question with options is judged by :mod:`core.judges.choice`.
+in order are rarely those of an answer. A question with options is judged by
+:mod:`core.judges.choice`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.errors import InputError, UnknownName
@@ -177,6 +178,29 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
         columns = f"{about}, {EVIDENCE_OUTCOME} AS outcome, {hits}"
         verdicts = store.select(main, columns, "selection IS NOT NULL AND evidence IS NOT NULL")
     return [row | {"counted": row["instruction"] in listed} for row in _sorted(plan, verdicts)]
+
+
+def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]:
+    """Questions from the middle of a record that a run answered wrongly, by its primary judge.
+
+    Of the answers of ``reader`` under ``arms`` (labels): ``instruction``, ``record``, and
+    ``wrong``, how many of them are incorrect; the most first, then those with the evidence in more
+    of these prompts, then by the id. Raises UnknownName.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    store = folder.store(plan)
+    if "verdicts" not in store.schemas or not plan.judges:
+        return []
+    with facts(store, plan, people) as ask:
+        return ask(
+            "SELECT instruction, any_value(record) AS record, count(*) AS wrong "
+            "FROM judged JOIN questions USING (question) "
+            f"WHERE reader = {literal(reader)} AND judge = {literal(plan.primary_judge)} "
+            f"AND label IN ({', '.join(map(literal, arms))}) AND middle AND correct = false "
+            "GROUP BY instruction ORDER BY wrong DESC, "
+            "count(*) FILTER (coalesce(evidence_in_prompt, false)) DESC, instruction"
+        )
 
 
 def compared(run: str, baseline: str) -> dict[str, list[Row]]:

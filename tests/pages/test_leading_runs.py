@@ -44,7 +44,7 @@ def test_finished_runs_come_first_and_steps_of_a_group_after_the_others():
 def test_a_page_opens_the_finished_run_though_a_cancelled_one_is_newer(runs):
     finished, cancelled = runs
     assert api.status(cancelled)["status"] == "cancelled"
-    assert [run["run"] for run in api.status()][0] == cancelled, "the newest"
+    assert next(run["run"] for run in api.status()) == cancelled, "the newest"
     app = open_page("arms")
     assert app.selectbox(key="run").value == finished
     assert 'class="mc-headline"' in page_text(app)
@@ -65,7 +65,7 @@ def test_a_cancelled_run_is_marked_and_concludes_nothing(runs):
 
 
 def test_without_a_finished_run_no_other_is_a_result(runs):
-    finished, cancelled = runs
+    finished, _ = runs
     moved = find_run(finished).path
     away = moved.parent.parent / "away"
     shutil.move(moved, away)

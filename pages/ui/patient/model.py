@@ -90,6 +90,7 @@ class ArmView:
     prompt: api.Prompt | None = None
     answer: api.Answer | None = None
     verdicts: Mapping[str, api.Verdict] = field(default_factory=dict)
+    """Judge → its verdict; the one that decides first."""
     problem: str = ""
     reading_problem: str = ""
     reader: str = ""

@@ -17,6 +17,7 @@ from pages.ui.patient import (
     context,
     export,
     model,
+    opening,
     record_view,
     scores,
     screen,
@@ -58,6 +59,7 @@ def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
         else:
             views[name] = cached.view(choice, name, able[name], stage == background.READ)
     st.html(screen.screen(choice, list(views.values()), pieces, size, others))
+    opening.caption(choice.instruction, choice.cohort, choice.cohort_key)
     if set(stages.values()) - {background.READ}:
         _at_work(reading, stages, able)
     if waiting:
