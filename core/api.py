@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         wrong_in_the_middle,
     )
     from core.results.report import (
+        columns_of,
         failed_in_words,
         methods,
         report,

@@ -600,7 +600,7 @@ def compare(call: Namespace) -> None:
         names.append("questions")
     if call.csv:
         _warn(comparison["notes"])
-        written = api.write_tables({n: comparison[n] for n in names}, call.csv)
+        written = api.write_tables({n: comparison[n] for n in names}, call.csv, "compare")
         print("\n".join(map(str, written)))
         return
     if call.json:

@@ -49,7 +49,17 @@ with guard.readable("These runs cannot be read"):
             arm = pick_component("arm", arms)
             judge = pick_component("judge", judges)
         rows = state.paper_comparison(published, corrected, judge, other_runs)
-        conclusion.show(*view.verdict(rows, arm, reader, judge))
+        compared = None
+        if published and corrected and published != corrected:
+            compared = next(
+                (
+                    row
+                    for row in state.protocols_compared(published, corrected)
+                    if (row["arm"], row["judge"]) == (arm, judge)
+                ),
+                None,
+            )
+        conclusion.show(*view.verdict(rows, arm, reader, judge, judges[0], compared))
         replication_runs.origin(finished, len(arms))
         faults = view.alone_rows(replication, corrected, arm, judge)
         view.waterfall(replication, faults, arm, judge)

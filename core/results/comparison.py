@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, UnknownName
 from core.results.primary import with_primary
-from core.results.report import counted_store, part_of
+from core.results.report import counted_store, part_of, withdraw
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import entry_columns, facts, generator
 from core.runs.directory import RunDirectory, changed_rows, find_run
@@ -592,6 +592,8 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
             row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
         rows.append(row)
     adjust(rows)
+    if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
+        withdraw({"results": rows})
     return rows
 
 

@@ -419,7 +419,7 @@ def _write(
     if not rows_only:
         document = report(folder.id)
         write_json(staging / "report.json", document)
-        write_tables(document["tables"], staging / "tables")
+        write_tables(document["tables"], staging / "tables", plan.kind)
         (staging / "report.html").write_text(report_html(document, _facts(plan)), encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from core.runs.plan import BUFFER_ALONE, Plan
 from core.runs.status import status
 from core.storage.files import use_ordinary_mode
 from core.storage.rows import RowStore, damage_warnings, literal
+from core.synthetic.reference import read_yaml
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
 # on. This holds for every arm; patients that a gate has seen (core.runs.gate_checkpoints) are
@@ -280,17 +282,32 @@ def rows_warning(run: str) -> str:
 def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
     """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
 
-    A table without rows gets a file without rows. Raises InputError where it cannot be written.
+    A table without rows gets a file with its header alone. Raises InputError where it cannot be
+    written.
     """
-    return write_tables(report(run, part)["tables"], folder)
+    document = report(run, part)
+    return write_tables(document["tables"], folder, document["kind"])
+
+
+@cache
+def _columns() -> dict[str, dict[str, tuple[str, ...]]]:
+    path = Path(__file__).parent / "columns.yaml"
+    return read_yaml(dict[str, dict[str, tuple[str, ...]]], path)
+
+
+def columns_of(kind: str, table: str) -> tuple[str, ...]:
+    """The columns of a table of a kind of run (``columns.yaml``); () where they are not listed, as
+    for a kind from a package."""
+    return _columns().get(kind, {}).get(table, ())
 
 
 def write_tables(
-    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path, kind: str = ""
 ) -> list[Path]:
     """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
 
-    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
+    A file has the columns of all of its rows, without rows those of ``kind``
+    (:func:`columns_of`), and no cell that a spreadsheet runs as a formula.
     """
     target = user_path(folder)
     written: list[Path] = []
@@ -299,7 +316,7 @@ def write_tables(
         for name, rows in tables.items():
             path = target / f"{name}.csv"
             with path.open("w", encoding="utf-8", newline="") as file:
-                write_sheet(file, rows)
+                write_sheet(file, rows, columns_of(kind, name))
             use_ordinary_mode(path)
             written.append(path)
     except OSError as error:

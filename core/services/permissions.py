@@ -15,7 +15,7 @@ from core.identity import ROLES, person, require
 ANYBODY = ""
 FUNCTIONS = {
     ANYBODY: """
-        account acting_as acting_person answers_csv band_of can_validate chosen_option
+        account acting_as acting_person answers_csv band_of can_validate chosen_option columns_of
         correct_option default_primary duration event_text gold_ids inert listed may neutralise
         only_quotes option_text p_number p_value parse percent points progress protect_new_files
         read_questions read_toml resolve_person role_needed sentences single_value split_label title

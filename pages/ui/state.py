@@ -234,6 +234,12 @@ def paper_comparison(
     return api.paper_comparison(published, corrected, judge, others)
 
 
+@cached(lambda published, corrected: finished_key(published, corrected))
+def protocols_compared(published: str, corrected: str) -> list[dict[str, Any]]:
+    """The corrected run against the published one: a row an arm, reader and judge."""
+    return api.compare_runs((published, corrected))["results"]
+
+
 @cached(
     lambda corrected, runs, label, judge: (
         finished_key(corrected, *runs.values()),

@@ -22,7 +22,8 @@ HELD = ""
 
 
 class Harm(NamedTuple):
-    """The sentences on a question: ``headline`` and the others, and whether any answer was wrong or missing."""
+    """The sentences on a question: ``headline`` and the others; ``harmful``: whether any answer was
+    wrong or missing."""
 
     headline: str
     rest: str
