@@ -574,7 +574,9 @@ def report(call: Namespace) -> None:
         return
     items = run_report["items"]
     counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
-    print(f"{run_report['run']}: {run_report['status']}; {counts}")
+    print(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
+    if run_report["primary_judge"]:
+        print(f"primary judge: {run_report['primary_judge']}")
     if run_report["position"]:
         print(f"position of evidence: {run_report['position']['words']}")
     for name, rows in run_report["tables"].items():

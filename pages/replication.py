@@ -8,7 +8,7 @@ from pages.ui.curve import observed
 from pages.ui.replication import runs as replication_runs
 from pages.ui.replication import view
 from pages.ui.runs import presets
-from pages.ui.shared import conclusion, empty
+from pages.ui.shared import conclusion, empty, figures
 from pages.ui.shared.pickers import pick_component
 
 guard.page("Replication")
@@ -23,6 +23,7 @@ with controls:
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
+    figures.set_cohort(api.open_data(cohort))
     spec = next(iter(replication_runs.specs(cohort, reader).values()))
     replication = state.replication(cohort, reader, spec)
     finished = [run for run in replication["runs"] if run]
@@ -59,7 +60,8 @@ with guard.readable("These runs cannot be read"):
                 ),
                 None,
             )
-        conclusion.show(*view.verdict(rows, arm, reader, judge, judges[0], compared))
+        first, below = view.verdict(rows, arm, reader, judge, judges[0], compared)
+        conclusion.show(first, [*below, f"This installation's figures: {figures.source()}"])
         replication_runs.origin(finished, len(arms))
         faults = view.alone_rows(replication, corrected, arm, judge)
         view.waterfall(replication, faults, arm, judge)

@@ -125,6 +125,7 @@ SEEN_TOO = ("recall", "accuracy")
 def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
+    ``origin``: whose records the figures are of (:func:`origin`).
     ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
     ``position``: which one of the evidence its bands go by, and why
     (:func:`core.loaders.check.resolve_position`, and in ``words``); null where it has none.
@@ -151,6 +152,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
         "primary_judge": judged.primary_judge,
+        "origin": origin(plan),
         "warnings": [
             *filter(None, (changed_rows(folder), counted.words)),
             *_warnings(folder, plan),
@@ -159,6 +161,16 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
     }
+
+
+def origin(plan: Plan) -> str:
+    """Whose records a run's figures are of, in words: synthetic ones or those of its cohort."""
+    cohort: Mapping[str, Any] = plan.raw.get("cohort") or {"data_use": {"synthetic": True}}
+    name = Path(plan.data).name
+    if cohort["data_use"]["synthetic"]:
+        made = EXPERIMENTS.build(plan.kind).makes_records
+        return "synthetic records" + ("" if made else f" (cohort {name})")
+    return f"records of the cohort {name}"
 
 
 UNFINISHED = "not claimed: the run has not finished"
@@ -358,6 +370,7 @@ def methods(run: str) -> str:
             if cohort
             else "."
         ),
+        f"It is on {origin(plan)}.",
         _listed("Arms", tuple(arm.label for arm in plan.arms)),
         _listed("Readers", plan.readers),
         _listed("Judges", plan.judges),

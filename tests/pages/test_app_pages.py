@@ -43,7 +43,8 @@ def test_home_shows_what_is_loaded_and_the_latest_results(run):
     frame = app.dataframe[0].value
     assert list(frame["arm"]) == ["Full record", "BM25", "BM25, k = 1", "Recency only"]
     assert frame["evidence in prompt"][0] == "100.0 %", "1 of 1, too few patients for an interval"
-    assert list(frame["n"]) == [2] * 4, "q3 cannot be judged and is no wrong answer"
+    unscored = "an answer to q2 is neither yes nor no, q3 cannot be judged: no wrong answers"
+    assert list(frame["n"]) == [1] * 4, unscored
     assert app.selectbox(key="cohort").options == ["small"]
     assert any("broken" in w.value or "cannot" in w.value for w in app.warning)
     assert not app.button(key="start_home").disabled

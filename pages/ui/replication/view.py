@@ -14,7 +14,7 @@ import streamlit as st
 
 from core import api
 from pages.ui import navigation, state
-from pages.ui.shared import chart, formats, tables
+from pages.ui.shared import chart, figures, formats, tables
 from pages.ui.shared.chart import Look
 from pages.ui.shared.formats import number
 from pages.ui.shared.marks import plain, safe
@@ -299,7 +299,8 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
             f"{source} This installation's figures come from the runs listed on this page; a dash: "
             "no such arm, judge, reader or semantic hits. The paper used Qwen2.5-7B on MedAlign, "
             "judged by Claude; this installation uses the reader, cohort and judge named above, so "
-            f"levels may differ for that alone. {ranking_text(drawn)}"
+            "levels may differ for that alone. This installation's figures: "
+            f"{plain(figures.source())} {ranking_text(drawn)}"
         )
         return
     run, page = others[paper.ours], paper.ours

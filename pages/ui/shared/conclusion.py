@@ -36,7 +36,7 @@ def of_run(
     """:func:`show` for a finished run; of any other a line that it is partial, and no conclusion:
     its figures change until it has finished."""
     if report["status"] == "done":
-        show(first, below, place)
+        show(first, [f"On {report['origin']}.", *below], place)
         return
     items = report["items"]
     line = (
