@@ -188,6 +188,7 @@ if TYPE_CHECKING:
         withdraw_question,
         withdraw_question_set,
     )
+    from core.services.weak_sources import weak_source
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
     from core.text.evidence import band_of

@@ -184,8 +184,8 @@ def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]
     """Questions from the middle of a record that a run answered wrongly, by its primary judge.
 
     Of the answers of ``reader`` under ``arms`` (labels): ``instruction``, ``record``, and
-    ``wrong``, how many of them are incorrect; the most first, then those with the evidence in more
-    of these prompts, then by the id. Raises UnknownName.
+    ``wrong``, how many of them are incorrect; first those with the most wrong answers that are no
+    refusals, then with the evidence in more of these prompts, then by the id. Raises UnknownName.
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -198,7 +198,7 @@ def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]
             "FROM judged JOIN questions USING (question) "
             f"WHERE reader = {literal(reader)} AND judge = {literal(plan.primary_judge)} "
             f"AND label IN ({', '.join(map(literal, arms))}) AND middle AND correct = false "
-            "GROUP BY instruction ORDER BY wrong DESC, "
+            "GROUP BY instruction ORDER BY count(*) FILTER (NOT refusal) DESC, "
             "count(*) FILTER (coalesce(evidence_in_prompt, false)) DESC, instruction"
         )
 

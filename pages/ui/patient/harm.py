@@ -17,6 +17,9 @@ from pages.ui.shared.formats import listed
 
 MOST_CHARACTERS = 60
 """Characters of an answer in a sentence."""
+WEAK = "weak"
+"""The outcome of an answer that is correct, but whose source is weak."""
+RIGHT = ("correct", WEAK)
 HELD = ""
 """The status of evidence that is present whole."""
 
@@ -48,7 +51,7 @@ def sentences(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str)
         return None
     wrong = {key: names for key, names in groups.items() if key[1] == "incorrect"}
     silent = {key: names for key, names in groups.items() if key[1] == "no answer"}
-    right = {key: names for key, names in groups.items() if key[1] == "correct"}
+    right = {key: names for key, names in groups.items() if key[1] in RIGHT}
     first = _sentences(wrong) + _sentences(silent)
     rest = _sentences(right)
     unjudged = [view.title for view in views if not _outcome(view)]
@@ -60,16 +63,23 @@ def sentences(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str)
 
 
 def _outcome(view: ArmView) -> str:
-    """Of the judge that decides: "correct", "incorrect", "no answer" for a refusal or silence that
-    is incorrect; "" where it says neither."""
+    """Of the judge that decides: "correct" or :data:`WEAK`, "incorrect", "no answer" for a refusal
+    or silence that is incorrect; "" where it says neither."""
     first = next(iter(view.verdicts.values()), None)
     if first is None or first.outcome not in ("correct", "incorrect"):
         return ""
+    if first.outcome == "correct" and view.weak:
+        return WEAK
     silent = first.refusal or view.answer is None or not view.answer.text.strip()
     return "no answer" if silent and first.outcome == "incorrect" else first.outcome
 
 
-_DID = {"incorrect": "answered", "no answer": "gave no answer", "correct": "answered correctly"}
+_DID = {
+    "incorrect": "answered",
+    "no answer": "gave no answer",
+    "correct": "answered correctly",
+    WEAK: "answered correctly from a source that may not contain what was asked",
+}
 
 
 def _sentences(groups: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
@@ -81,10 +91,10 @@ def _sentences(groups: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str
 def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
     did = f"{_DID[outcome]} {words}".strip()
     if lost == HELD:
-        still = "" if outcome == "correct" else "still "
+        still = "" if outcome in RIGHT else "still "
         return f"The evidence was in the prompt: {listed(names)} {still}{did}."
     if lost == model.DROPPED:
-        joined = "and all the same" if outcome == "correct" else "and"
+        joined = "and all the same" if outcome in RIGHT else "and"
         return f"{listed(names)} dropped the evidence {joined} {did}."
     return f"{lost}: {listed(names)} {did}."
 

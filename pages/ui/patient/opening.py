@@ -44,7 +44,7 @@ def choose(cohort: api.Cohort, key: str) -> None:
 def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     """The id of the question by the newest finished run that has one, and why; "" where none has.
 
-    Sets the reader: the one that the page answers with where the run has it, else the run's.
+    Sets the reader: one that answers at once where the run has it, else the run's.
     """
     known = {one.id for one in cohort.instructions}
     arms = tuple(name for name in cached.DEFAULT_ARMS if not chart.is_control(name))
@@ -52,7 +52,9 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
         if run["status"] != "done" or run["data"] != cohort.path:
             continue
         answered = api.answered_by(run["run"])
-        live = [name for name in reader_rates.installed() if name in answered]
+        # Of a slow reader the run's own answers are shown, which are there at once.
+        quick = [name for name in reader_rates.installed() if name in cached.QUICK_READERS]
+        live = [name for name in quick if name in answered]
         for reader in live or answered:
             rows = [row for row in _wrong(run, reader, arms) if row["instruction"] in known]
             if rows:

@@ -348,6 +348,8 @@ def _answer(
     text = f"<q>{safe(marks.shortened(answer.text, MOST_CHARACTERS))}</q>"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {_badge('mc-lostgold', 'question was cut off')}"
+    if view.weak:
+        text += f" {_badge('mc-lostgold', 'weak source')}<small>{safe(view.weak)}</small>"
     source = source_of(view, units)
     if source is None:
         return f"{text}<small>No source sentence.</small>{by}"
