@@ -61,7 +61,9 @@ with guard.readable("These runs cannot be read"):
                 None,
             )
         first, below = view.verdict(rows, arm, reader, judge, judges[0], compared)
-        conclusion.show(first, [*below, f"This installation's figures: {figures.source()}"])
+        conclusion.show(
+            first, [*below, f"This installation's figures: {figures.source().removeprefix('On ')}"]
+        )
         replication_runs.origin(finished, len(arms))
         faults = view.alone_rows(replication, corrected, arm, judge)
         view.waterfall(replication, faults, arm, judge)

@@ -168,8 +168,8 @@ def origin(plan: Plan) -> str:
     cohort: Mapping[str, Any] = plan.raw.get("cohort") or {"data_use": {"synthetic": True}}
     name = Path(plan.data).name
     if cohort["data_use"]["synthetic"]:
-        made = EXPERIMENTS.build(plan.kind).makes_records
-        return "synthetic records" + ("" if made else f" (cohort {name})")
+        of_cohort = not EXPERIMENTS.build(plan.kind).makes_records
+        return "synthetic records" + (f" (cohort {name})" if of_cohort else "")
     return f"records of the cohort {name}"
 
 

@@ -63,11 +63,8 @@ def weak_source(prompt: Prompt, answer: Answer, protocol: Protocol) -> str:
     value = _source_prominence(prompt, answer, protocol)
     if value is None or value >= LEAST:
         return ""
-    why = (
-        f"hardly nearer to the question than other lines of the prompt ({value:.1f} standard "
-        f"deviations above their mean, below {LEAST:g})"
-    )
-    return f"it may not contain what was asked: {why if value else 'a heading'}"
+    why = f"{value:.1f} SD nearer to the question than other lines, below {LEAST:g}"
+    return f"it may not contain what was asked ({why if value else 'a heading'})"
 
 
 def error_rates(

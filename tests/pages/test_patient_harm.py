@@ -51,11 +51,33 @@ def test_a_wrong_answer_without_the_evidence_names_who_dropped_it_and_what_was_r
         judged(HELD, "Metformin was stopped.", "correct"),
     ]
     assert harm.sentences(views, PIECES, "Metformin") == (
-        "DENSE dropped the evidence and answered “warfarin” instead of “Metformin”.",
-        "The evidence was in the prompt: BM25 answered correctly.",
+        "DENSE dropped the evidence and answered “warfarin”.",
+        "The evidence was in the prompt: BM25 answered correctly. The reference answer is "
+        "“Metformin”.",
         True,
     )
     assert ">dropped evidence</span>" in screen.alarm(views, PIECES, "Metformin")
+
+
+def test_what_controls_did_is_not_the_headline():
+    control = judged(replace(HELD, name="oracle", title="ORACLE"), "5", "incorrect")
+    sentences = harm.sentences([control, judged(GONE, "28", "incorrect")], PIECES, "36")
+    assert sentences == (
+        "DENSE dropped the evidence and answered 28 instead of 36.",
+        "The evidence was in the prompt: ORACLE still answered 5 instead of 36.",
+        True,
+    )
+    alone = harm.sentences([control], PIECES, "36")
+    assert alone is not None and not alone.harmful, "no method was wrong"
+
+
+def test_a_correct_answer_from_a_weak_source_is_said_so():
+    view = replace(judged(HELD, "x", "correct"), weak="it may not contain what was asked")
+    sentences = harm.sentences([view], PIECES, "x")
+    assert sentences is not None and not sentences.harmful
+    assert sentences.headline.endswith(
+        "BM25 answered correctly from a source that may not contain what was asked."
+    )
 
 
 def test_a_refusal_is_no_answer_and_an_unparsed_one_is_not_judged():
@@ -86,9 +108,7 @@ def test_of_several_pieces_it_says_how_many_were_in_the_prompt():
     pieces = model.evidence_pieces(RECORD, gold, PROTOCOL)
     sentences = harm.sentences([judged(view_of("bm25", "e0"), "y", "incorrect")], pieces, "x")
     assert sentences is not None
-    assert sentences.headline == (
-        "1 of 2 pieces of evidence was in the prompt: BM25 answered “y” instead of “x”."
-    )
+    assert sentences.headline == ("1 of 2 pieces of evidence was in the prompt: BM25 answered “y”.")
 
 
 @pytest.mark.parametrize(
@@ -96,9 +116,9 @@ def test_of_several_pieces_it_says_how_many_were_in_the_prompt():
     [
         ("The dose is 28 mg daily.", "36 mg", "28 mg instead of 36 mg"),
         ("[2015-10-03] Dose 28", "Dose: 36", "28 instead of 36"),
-        ("28 mg and 5 mg", "36 mg", "“28 mg and 5 mg” instead of “36 mg”"),
-        ("on 2015-10-03", "on 2016-10-03", "“on 2015-10-03” instead of “on 2016-10-03”"),
-        ("36 mg twice", "36 mg", "“36 mg twice” instead of “36 mg”"),
+        ("28 mg and 5 mg", "36 mg", "“28 mg and 5 mg”"),
+        ("on 2015-10-03", "on 2016-10-03", "“on 2015-10-03”"),
+        ("36 mg twice", "36 mg", "“36 mg twice”"),
         ("No.", "", "“No”"),
         ("", "36 mg", ""),
     ],
@@ -139,7 +159,7 @@ def test_it_opens_on_a_wrong_answer_from_the_middle_of_a_record(cohort):
     app = opened()
     assert app.selectbox(key="patient_question").value == "i12"
     assert "that the run first answered wrongly under 1 of" in page_text(app)
-    assert "instead of “999 milligram”." in page_html(app)
+    assert "The reference answer is “999 milligram”." in page_html(app)
     # A later choice stays, and the address decides.
     app.selectbox(key="patient_question").set_value("i10").run()
     assert app.selectbox(key="patient_question").value == "i10"

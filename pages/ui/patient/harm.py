@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core import api
-from pages.ui.patient import model
+from pages.ui.patient import cached, model
 from pages.ui.patient.model import ArmView, Piece
-from pages.ui.shared import marks
+from pages.ui.shared import chart, marks
 from pages.ui.shared.formats import listed
 
 MOST_CHARACTERS = 60
@@ -33,33 +33,47 @@ class Harm(NamedTuple):
     harmful: bool
 
 
+def is_method(arm: str) -> bool:
+    """Whether an arm is a method: no control, and not given the evidence."""
+    return not chart.is_control(arm) and arm not in cached.NEEDS_EVIDENCE
+
+
+Group = tuple[str, str, str]
+"""The evidence that was lost, the outcome, and what was answered where that is wrong."""
+
+
 def sentences(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str) -> Harm | None:
     """The sentences on judged answers; None where no arm's answer is judged right or wrong.
 
     ``views``: arms with a selection, none that wrote summaries; ``reference``: the reference
-    answer.
+    answer. What controls and the oracle did comes after the others.
     """
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for view in views:
-        outcome = _outcome(view)
-        if outcome:
-            wrong = outcome == "incorrect" and view.answer is not None
-            words = contrast(view.answer.text if view.answer and wrong else "", reference)
-            key = (_lost(view, pieces), outcome, words if wrong else "")
-            groups.setdefault(key, []).append(view.title)
-    if not groups:
+    first: list[str] = []
+    rest: list[str] = []
+    quoted = False
+    for control in (False, True):
+        groups: dict[Group, list[str]] = {}
+        for view in views:
+            outcome = _outcome(view)
+            if outcome and is_method(view.name) != control:
+                answer = view.answer.text if view.answer and outcome == "incorrect" else ""
+                words = contrast(answer, reference)
+                quoted |= words.startswith("“")
+                groups.setdefault((_lost(view, pieces), outcome, words), []).append(view.title)
+        for outcomes in (("incorrect",), ("no answer",), RIGHT):
+            chosen = {key: names for key, names in groups.items() if key[1] in outcomes}
+            place = rest if control or outcomes == RIGHT else first
+            place += _sentences(chosen)
+    if not first and not rest:
         return None
-    wrong = {key: names for key, names in groups.items() if key[1] == "incorrect"}
-    silent = {key: names for key, names in groups.items() if key[1] == "no answer"}
-    right = {key: names for key, names in groups.items() if key[1] in RIGHT}
-    first = _sentences(wrong) + _sentences(silent)
-    rest = _sentences(right)
-    unjudged = [view.title for view in views if not _outcome(view)]
-    if unjudged:
+    if quoted and reference.strip():
+        rest.append(f"The reference answer is “{_short(reference)}”.")
+    if unjudged := [view.title for view in views if not _outcome(view)]:
         rest.append(f"Not judged: {listed(unjudged)}.")
+    harmful = bool(first)
     if not first:
-        return Harm(" ".join(rest), "", False)
-    return Harm(" ".join(first), " ".join(rest), True)
+        first, rest = rest, []
+    return Harm(" ".join(first), " ".join(rest), harmful)
 
 
 def _outcome(view: ArmView) -> str:
@@ -82,7 +96,7 @@ _DID = {
 }
 
 
-def _sentences(groups: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
+def _sentences(groups: Mapping[Group, Sequence[str]]) -> list[str]:
     """A sentence each group of arms: those that kept the evidence first."""
     ordered = sorted(groups.items(), key=lambda group: group[0][0] != HELD)
     return [_sentence(*key, names) for key, names in ordered]
@@ -114,14 +128,16 @@ def _lost(view: ArmView, pieces: Sequence[Piece]) -> str:
     return f"{present} of {len(pieces)} pieces of evidence {verb} in the prompt"
 
 
+def _short(text: str) -> str:
+    return marks.shortened(" ".join(api.undated(text).split()), MOST_CHARACTERS).rstrip(".")
+
+
 def contrast(answer: str, reference: str) -> str:
-    """What was answered instead of what: the two values where each text has a single one, else
-    both texts, shortened; "" without an answer."""
+    """What was answered, and instead of what where each text has a single value; else the answer,
+    shortened and quoted; "" without an answer."""
     if not answer.strip():
         return ""
-    texts = [" ".join(api.undated(text).split()) for text in (answer, reference)]
-    values = [api.single_value(text) for text in texts]
+    values = [api.single_value(api.undated(text)) for text in (answer, reference)]
     if all(values) and values[0] != values[1]:
         return f"{values[0]} instead of {values[1]}"
-    first, second = (f"“{marks.shortened(text, MOST_CHARACTERS).rstrip('.')}”" for text in texts)
-    return f"{first} instead of {second}" if texts[1] else first
+    return f"“{_short(answer)}”"

@@ -9,8 +9,8 @@ import streamlit as st
 
 from core import api
 from pages.ui import state
-from pages.ui.patient import cached
-from pages.ui.shared import chart, reader_rates
+from pages.ui.patient import cached, harm
+from pages.ui.shared import reader_rates
 from pages.ui.shared.cache import cached as cached_result
 from pages.ui.shared.marks import plain
 
@@ -47,7 +47,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     Sets the reader: one that answers at once where the run has it, else the run's.
     """
     known = {one.id for one in cohort.instructions}
-    arms = tuple(name for name in cached.DEFAULT_ARMS if not chart.is_control(name))
+    arms = tuple(name for name in cached.DEFAULT_ARMS if harm.is_method(name))
     for run in state.runs(("answers",)):
         if run["status"] != "done" or run["data"] != cohort.path:
             continue

@@ -300,7 +300,7 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
             "no such arm, judge, reader or semantic hits. The paper used Qwen2.5-7B on MedAlign, "
             "judged by Claude; this installation uses the reader, cohort and judge named above, so "
             "levels may differ for that alone. This installation's figures: "
-            f"{plain(figures.source())} {ranking_text(drawn)}"
+            f"{plain(figures.source().removeprefix('On '))} {ranking_text(drawn)}"
         )
         return
     run, page = others[paper.ours], paper.ours

@@ -33,7 +33,7 @@ def test_a_line_of_another_subject_is_weak_and_the_line_asked_for_is_not():
 
 
 def test_a_heading_states_nothing_though_its_words_are_those_of_the_question():
-    assert mark("What is the social history?", 4).endswith("a heading")
+    assert mark("What is the social history?", 4).endswith("(a heading)")
 
 
 def test_without_a_source_or_a_question_nothing_is_marked():
