@@ -105,11 +105,11 @@ def quantity_places(text: str) -> list[tuple[Quantity, int, int]]:
 
 
 def single_value(text: str) -> str:
-    """The only number of a text as written, with its unit; "" where it has none, several, or a
-    date."""
-    days, rest = take_dates(text)
+    """The only number of a text as written, with its unit; dates are no numbers. "" where it has
+    none or several."""
+    _, rest = take_dates(text)
     places = quantity_places(rest)
-    if days or len(places) != 1:
+    if len(places) != 1:
         return ""
     _, start, end = places[0]
     return rest[start:end].strip()

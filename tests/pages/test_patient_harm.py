@@ -116,6 +116,7 @@ def test_of_several_pieces_it_says_how_many_were_in_the_prompt():
     [
         ("The dose is 28 mg daily.", "36 mg", "28 mg instead of 36 mg"),
         ("[2015-10-03] Dose 28", "Dose: 36", "28 instead of 36"),
+        ("Urea nitrogen: 12 mg/dL", "15 mg/dL on 03/19/2010.", "12 mg/dL instead of 15 mg/dL"),
         ("28 mg and 5 mg", "36 mg", "“28 mg and 5 mg”"),
         ("on 2015-10-03", "on 2016-10-03", "“on 2015-10-03”"),
         ("36 mg twice", "36 mg", "“36 mg twice”"),

@@ -26,7 +26,8 @@ def test_it_opens_on_a_patient_with_cards_in_words_and_the_dropped_evidence_mark
     html = page_html(app)
     assert "<b>The evidence was in the prompt: BM25 still answered “" in html
     assert "Recency only dropped the evidence and gave no answer." in html
-    assert ">dropped evidence</span>" in html
+    assert ">wrong or no answer</span>" in html, "no method dropped it"
+    assert '<span class="mc-badge mc-dropped">2 of 2 dropped</span>' in html
     assert html.index("Recency only dropped the evidence") < html.index(
         "What did the colonoscopy show?"
     )

@@ -103,7 +103,8 @@ def alarm(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = ""
         label = marks.DROPPED_EVIDENCE
     harms = harm.sentences(selected, pieces, reference)
     if harms is not None:
-        label = WRONG if harms.harmful and not lost else label
+        methods = {view.title for view in selected if harm.is_method(view.name)}
+        label = WRONG if harms.harmful and not lost.keys() & methods else label
         return _framed(label, harms.headline, harms.rest, harms.harmful)
     held = [view.title for view in selected if view.title not in lost]
     it = "it" if len(pieces) == 1 else "all of it"
