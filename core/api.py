@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from core.identity import ROLES, Person, account, acting_as
     from core.identity import person as acting_person
     from core.identity import resolve as resolve_person
+    from core.judges.values import single_value
     from core.loaders.fhir import can_validate
     from core.loaders.gold import gold_under
     from core.loaders.kept_questions import QuestionSet, read_questions
     from core.options import type_text
     from core.protocol import PRESETS, Protocol, parse
+    from core.readers.extractive import bare as undated
     from core.results.claims import check_claims
     from core.results.comparison import changed_questions, compare_runs
     from core.results.export import export_run
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
         item,
         outcomes,
         rows,
+        wrong_in_the_middle,
     )
     from core.results.report import (
+        columns_of,
         failed_in_words,
         methods,
         report,
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
         shared_cards,
     )
     from core.runs.estimate import estimate, preflight
+    from core.runs.plan import default_primary
     from core.runs.probe import probe
     from core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
     from core.runs.spec import (
@@ -185,6 +190,7 @@ if TYPE_CHECKING:
         withdraw_question,
         withdraw_question_set,
     )
+    from core.services.weak_sources import weak_source
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
     from core.text.choices import chosen_option, correct_option

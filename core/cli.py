@@ -614,7 +614,9 @@ def report(call: Namespace) -> None:
         return
     items = run_report["items"]
     counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
-    print(f"{run_report['run']}: {run_report['status']}; {counts}")
+    print(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
+    if run_report["primary_judge"]:
+        print(f"primary judge: {run_report['primary_judge']}")
     if run_report["position"]:
         print(f"position of evidence: {run_report['position']['words']}")
     for name, rows in run_report["tables"].items():
@@ -640,7 +642,7 @@ def compare(call: Namespace) -> None:
         names.append("questions")
     if call.csv:
         _warn(comparison["notes"])
-        written = api.write_tables({n: comparison[n] for n in names}, call.csv)
+        written = api.write_tables({n: comparison[n] for n in names}, call.csv, "compare")
         print("\n".join(map(str, written)))
         return
     if call.json:

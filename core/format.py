@@ -100,12 +100,15 @@ def inert(value: Any) -> Any:
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
-def write_sheet(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_sheet(
+    file: TextIO, rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()
+) -> None:
     """Write rows as CSV with the columns of all of them; a missing value is an empty cell.
 
-    Nothing is written without rows. ``file`` is open for text, with ``newline=""``.
+    Without rows the ``header`` alone is written, if there is one. ``file`` is open for text, with
+    ``newline=""``.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    columns = list(dict.fromkeys(name for row in rows for name in row)) or list(header)
     if not columns:
         return
     writer = csv.writer(file)

@@ -27,7 +27,7 @@ if not state.runs((view.KIND,)):
 with guard.readable("This run cannot be read"):
     run, report = picker.opened((view.KIND,), "gate")
     first, below = text.conclusion(report["tables"])
-    conclusion.show(first, [*below, f"{text.part_text(report, 'test')}."])
+    conclusion.of_run(report, first, [*below, f"{text.part_text(report, 'test')}."])
     chosen = guard.view([*VIEWS, CHECKPOINT])
     if chosen == CHECKPOINT:
         view.checkpoints()

@@ -8,7 +8,7 @@ from pages.ui.curve import observed
 from pages.ui.replication import runs as replication_runs
 from pages.ui.replication import view
 from pages.ui.runs import presets
-from pages.ui.shared import conclusion, empty
+from pages.ui.shared import conclusion, empty, figures
 from pages.ui.shared.pickers import pick_component
 
 guard.page("Replication")
@@ -23,6 +23,7 @@ with controls:
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
+    figures.set_cohort(api.open_data(cohort))
     spec = next(iter(replication_runs.specs(cohort, reader).values()))
     replication = state.replication(cohort, reader, spec)
     finished = [run for run in replication["runs"] if run]
@@ -49,7 +50,20 @@ with guard.readable("These runs cannot be read"):
             arm = pick_component("arm", arms)
             judge = pick_component("judge", judges)
         rows = state.paper_comparison(published, corrected, judge, other_runs)
-        conclusion.show(*view.verdict(rows, arm, reader, judge))
+        compared = None
+        if published and corrected and published != corrected:
+            compared = next(
+                (
+                    row
+                    for row in state.protocols_compared(published, corrected)
+                    if (row["arm"], row["judge"]) == (arm, judge)
+                ),
+                None,
+            )
+        first, below = view.verdict(rows, arm, reader, judge, judges[0], compared)
+        conclusion.show(
+            first, [*below, f"This installation's figures: {figures.source().removeprefix('On ')}"]
+        )
         replication_runs.origin(finished, len(arms))
         faults = view.alone_rows(replication, corrected, arm, judge)
         view.waterfall(replication, faults, arm, judge)

@@ -16,6 +16,9 @@ from core.judges.values import Day, Quantity, quantities, take_dates
 from core.text import words
 from core.types import Outcome
 
+IN_ORDER = "words in order"
+"""What a verdict's ``raw`` says where the reference holds no value to compare: no number, date,
+yes, no or refusal."""
 _REFERENCE_POLARITY = re.compile(r"\W*(yes|no)(?:\s*[.,;:!–—-].*|\s*)", re.IGNORECASE | re.DOTALL)
 _CLAUSE = re.compile(r"(?:^|[.!?:;,\n])\W*(yes|no)\b(?=\s*(?:[.,;:!–—\n-]|$))", re.IGNORECASE)
 _OPENING = re.compile(r"\W*(?:answer\s*:\s*)?(yes|no)\b", re.IGNORECASE)
@@ -63,7 +66,7 @@ class Exact(OfflineJudge):
             if not answered:
                 return "unparsed", f"{polarity} expected, neither yes nor no said"
             return self._verdict(answered == polarity, f"{polarity} expected, {answered} said")
-        return self._verdict(_contains(words(answer), words(reference)), "words in order")
+        return self._verdict(_contains(words(answer), words(reference)), IN_ORDER)
 
     def _values(self, days: list[Day], numbers: list[Quantity], answer: str) -> tuple[Outcome, str]:
         answer_days, rest = take_dates(answer)

@@ -104,6 +104,17 @@ def quantity_places(text: str) -> list[tuple[Quantity, int, int]]:
     return parsed
 
 
+def single_value(text: str) -> str:
+    """The only number of a text as written, with its unit; dates are no numbers. "" where it has
+    none or several."""
+    _, rest = take_dates(text)
+    places = quantity_places(rest)
+    if len(places) != 1:
+        return ""
+    _, start, end = places[0]
+    return rest[start:end].strip()
+
+
 # Dates in free text: the ways in which records and models write them, read as one value.
 
 

@@ -66,13 +66,15 @@ def coverage(question: str, lines: list[str]) -> NDArray[np.float64]:
     return np.array(shares) / total if total else np.zeros(len(lines))
 
 
-def prominence(scores: NDArray[np.float64]) -> float:
-    """How many standard deviations the highest of ``scores`` [n ≥ 1] is above their mean.
+def prominence(scores: NDArray[np.float64], at: int | None = None) -> float:
+    """How many standard deviations one of ``scores`` [n ≥ 1] is above their mean: that ``at`` an
+    index, else the highest.
 
     Absolute scores differ between corpora and kinds of question; how far the best line is
     above the rest of its context is comparable.
     """
-    return float((scores.max() - scores.mean()) / (scores.std() + LEAST_SPREAD))
+    score = scores.max() if at is None else scores[at]
+    return float((score - scores.mean()) / (scores.std() + LEAST_SPREAD))
 
 
 @READERS.register("abstaining")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError, UnknownName
-from core.results.report import counted_store, part_of
+from core.results.primary import with_primary
+from core.results.report import counted_store, part_of, withdraw
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import entry_columns, facts, generator
 from core.runs.directory import RunDirectory, changed_rows, find_run
@@ -209,7 +210,22 @@ def _families(
             ]
             adjust(family)
             rows += family
+    _note_other_judges(rows)
     return rows
+
+
+def _note_other_judges(rows: Table) -> None:
+    """Put ``other_judges`` into comparisons: each judge whose verdict on the same arms and reader
+    is another one, with that verdict ("exact: better"), "" where all judges agree."""
+    by_pair: dict[Key, Table] = defaultdict(list)
+    for row in rows:
+        by_pair[row["label"], row["reader"]].append(row)
+    for row in rows:
+        row["other_judges"] = "; ".join(
+            f"{other['judge']}: {other['verdict']}"
+            for other in by_pair[row["label"], row["reader"]]
+            if other["verdict"] is not None and other["verdict"] != row["verdict"]
+        )
 
 
 def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
@@ -461,6 +477,7 @@ def read_outcomes(run: str) -> Outcomes:
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
     store = counted_store(folder, plan)
+    plan = with_primary(plan, store) if "verdicts" in store.schemas else plan
     cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
     cut_at: dict[Cell, dict[str, int]] = defaultdict(dict)
 
@@ -469,7 +486,7 @@ def read_outcomes(run: str) -> Outcomes:
         by_cell[_cell(row)][row["instruction"]] = (row["record"], right)
 
     if "verdicts" in store.schemas:
-        with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
+        with facts(store, with_reviews(plan, reviews, store), reviews.rows()) as ask:
             # An answer without anything to judge it by is no failure of this run.
             for row in ask(
                 "SELECT label, reader, judge, instruction, record, correct FROM judged "
@@ -590,6 +607,8 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
             row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
         rows.append(row)
     adjust(rows)
+    if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
+        withdraw({"results": rows})
     return rows
 
 

@@ -208,6 +208,8 @@ def _table(plan: Plan) -> dict[str, Any]:
         "judges": [_member(entry) for entry in plan.judge_entries],
     }
     table |= {name: values for name, values in lists.items() if values}
+    if plan.named_primary:
+        table["primary_judge"] = plan.named_primary
     # Empty values are fields that the spec did not name.
     return table | {k: v for k, v in plan.options.items() if v not in (None, "", [])}
 
@@ -254,6 +256,7 @@ def _problem(text: str, plan: Plan) -> str:
         "arms": (read.arms, plan.arms),
         "readers": (read.reader_entries, plan.reader_entries),
         "judges": (read.judge_entries, plan.judge_entries),
+        "primary_judge": (read.primary_judge, plan.primary_judge),
         "protocol": (read.protocol, plan.protocol),
         "options": (_set(read.options), _set(plan.options)),
     }
@@ -416,7 +419,7 @@ def _write(
     if not rows_only:
         document = report(folder.id)
         write_json(staging / "report.json", document)
-        write_tables(document["tables"], staging / "tables")
+        write_tables(document["tables"], staging / "tables", plan.kind)
         (staging / "report.html").write_text(report_html(document, _facts(plan)), encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")

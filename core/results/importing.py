@@ -34,7 +34,7 @@ from core.results.export import MANIFEST, read_manifest
 from core.results.reviews import checked_lines, write_lines
 from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import Plan
+from core.runs.plan import ComponentSpec, Plan, default_primary
 from core.runs.schemas import (
     DONE,
     EVENT,
@@ -320,6 +320,9 @@ def check_documents(folder: Path, run: str) -> None:
         labels = [e if isinstance(e, str) else e.get("label") for e in plan["spec"][family]]
         if len(set(labels)) < len(labels) or not all(labels):
             _refuse("spec.json", f"spec.{family}", "has an empty label or one twice")
+    labels = [ComponentSpec.read(entry).label for entry in plan["spec"]["judges"]]
+    if plan["spec"].get("primary_judge", "") not in ("", default_primary(labels), *labels):
+        _refuse("spec.json", "spec.primary_judge", "is none of the run's judges")
     try:
         if parse(plan["protocol"]).resamples > MOST_RESAMPLES:
             _refuse("spec.json", "protocol.resamples", f"is over {MOST_RESAMPLES:,}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.errors import InputError, UnknownName
 from core.results.comparison import detectable, paired
-from core.results.report import counted_store
+from core.results.primary import verdict_source
+from core.results.report import counted_store, withdraw
 from core.results.reviews import review_verdicts, reviews_of, with_reviews
 from core.results.tables import facts
 from core.runs.directory import RunDirectory, find_run
@@ -15,7 +17,7 @@ from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
 from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from core.runs.status import status
-from core.storage.rows import RowStore, literal
+from core.storage.rows import RowStore, literal, query
 from core.types import Cohort
 
 Row = dict[str, Any]
@@ -44,8 +46,10 @@ not known."""
 
 def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
     """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
-    reviews = reviews_of(folder)
-    return with_reviews(folder.plan(), reviews), review_verdicts(folder, reviews)
+    plan, reviews = folder.plan(), reviews_of(folder)
+    store = folder.store(plan)
+    judged = with_reviews(plan, reviews, store) if "verdicts" in store.schemas else plan
+    return judged, review_verdicts(folder, reviews)
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -95,7 +99,8 @@ def item(run: str, instruction: str) -> dict[str, Any]:
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
     if "verdicts" in store.schemas:
-        judged = _rows_of(store, "verdicts", instruction)
+        where = f"instruction = {literal(instruction)}"
+        judged = query(lambda: f"SELECT * FROM {verdict_source(store, plan.judges)} WHERE {where}")
         judged = _sorted(plan, judged + [v for v in people if v["instruction"] == instruction])
         again: dict[tuple[str, str], list[str]] = {}
         for verdict in judged:
@@ -185,6 +190,29 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     return [row | {"counted": row["instruction"] in listed} for row in _sorted(plan, verdicts)]
 
 
+def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]:
+    """Questions from the middle of a record that a run answered wrongly, by its primary judge.
+
+    Of the answers of ``reader`` under ``arms`` (labels): ``instruction``, ``record``, and
+    ``wrong``, how many of them are incorrect; first those with the most wrong answers that are no
+    refusals, then with the evidence in more of these prompts, then by the id. Raises UnknownName.
+    """
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    store = folder.store(plan)
+    if "verdicts" not in store.schemas or not plan.judges:
+        return []
+    with facts(store, plan, people) as ask:
+        return ask(
+            "SELECT instruction, any_value(record) AS record, count(*) AS wrong "
+            "FROM judged JOIN questions USING (question) "
+            f"WHERE reader = {literal(reader)} AND judge = {literal(plan.primary_judge)} "
+            f"AND label IN ({', '.join(map(literal, arms))}) AND middle AND correct = false "
+            "GROUP BY instruction ORDER BY count(*) FILTER (NOT refusal) DESC, "
+            "count(*) FILTER (coalesce(evidence_in_prompt, false)) DESC, instruction"
+        )
+
+
 def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     """``paired`` and ``detectable`` of a report, against another arm (by its label).
 
@@ -194,7 +222,10 @@ def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     plan, people = _judged(folder)
     with facts(counted_store(folder, plan), plan, people) as ask:
         rows = paired(ask, plan, baseline)
-    return {"paired": rows, "detectable": detectable(rows)}
+    tables = {"paired": rows, "detectable": detectable(rows)}
+    if status(run)["status"] != "done":
+        withdraw(tables)
+    return tables
 
 
 def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from core.errors import DataError, InputError, UnknownName
 from core.format import write_sheet
 from core.loaders.check import position_in_words
 from core.parsing import read_json, user_path
+from core.results.primary import WITHHELD, with_primary, withheld
 from core.results.reviews import reviewers_of, reviews_of
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.experiment import EXPERIMENTS, Table
@@ -24,6 +26,7 @@ from core.runs.plan import BUFFER_ALONE, Plan
 from core.runs.status import status
 from core.storage.files import use_ordinary_mode
 from core.storage.rows import RowStore, damage_warnings, literal
+from core.synthetic.reference import read_yaml
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
 # on. This holds for every arm; patients that a gate has seen (core.runs.gate_checkpoints) are
@@ -122,6 +125,8 @@ SEEN_TOO = ("recall", "accuracy")
 def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
+    ``origin``: whose records the figures are of (:func:`origin`).
+    ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
     ``position``: which one of the evidence its bands go by, and why
     (:func:`core.loaders.check.resolve_position`, and in ``words``); null where it has none.
     Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
@@ -133,6 +138,9 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     now = status(run)
     counted = part_of(folder, plan, part)
     tables = _tables(folder, plan, counted)
+    if now["status"] != "done":
+        withdraw(tables)
+    judged = with_primary(plan, folder.store(plan)) if plan.judges else plan
     return {
         "run": run,
         "name": plan.name,
@@ -143,6 +151,8 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         if plan.position
         else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
+        "primary_judge": judged.primary_judge,
+        "origin": origin(plan),
         "warnings": [
             *filter(None, (changed_rows(folder), counted.words)),
             *_warnings(folder, plan),
@@ -151,6 +161,34 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
     }
+
+
+def origin(plan: Plan) -> str:
+    """Whose records a run's figures are of, in words: synthetic ones or those of its cohort."""
+    cohort: Mapping[str, Any] = plan.raw.get("cohort") or {"data_use": {"synthetic": True}}
+    name = Path(plan.data).name
+    if cohort["data_use"]["synthetic"]:
+        of_cohort = not EXPERIMENTS.build(plan.kind).makes_records
+        return "synthetic records" + (f" (cohort {name})" if of_cohort else "")
+    return f"records of the cohort {name}"
+
+
+UNFINISHED = "not claimed: the run has not finished"
+
+
+def withdraw(tables: dict[str, Table]) -> None:
+    """Take the verdicts out of the tables of a run that has not finished: they change until then.
+
+    Sentences of a table ``verdict`` go; a comparison's ``verdict`` says why there is none.
+    """
+    if "verdict" in tables:
+        tables["verdict"] = []
+    for rows in tables.values():
+        for row in rows:
+            if row.get("verdict") is not None:
+                row["verdict"] = UNFINISHED
+            if row.get("other_judges"):
+                row["other_judges"] = ""
 
 
 def _tables(folder: RunDirectory, plan: Plan, part: Part) -> dict[str, Table]:
@@ -187,6 +225,8 @@ def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += EXPERIMENTS.build(plan.kind).warnings(plan)
+    if plan.judges and withheld(plan, folder.store(plan)):
+        warnings.append(WITHHELD)
     people = reviewers_of(folder)
     if people and not reviews_of(folder).cards:
         warnings.append(
@@ -254,17 +294,32 @@ def rows_warning(run: str) -> str:
 def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
     """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
 
-    A table without rows gets a file without rows. Raises InputError where it cannot be written.
+    A table without rows gets a file with its header alone. Raises InputError where it cannot be
+    written.
     """
-    return write_tables(report(run, part)["tables"], folder)
+    document = report(run, part)
+    return write_tables(document["tables"], folder, document["kind"])
+
+
+@cache
+def _columns() -> dict[str, dict[str, tuple[str, ...]]]:
+    path = Path(__file__).parent / "columns.yaml"
+    return read_yaml(dict[str, dict[str, tuple[str, ...]]], path)
+
+
+def columns_of(kind: str, table: str) -> tuple[str, ...]:
+    """The columns of a table of a kind of run (``columns.yaml``); () where they are not listed, as
+    for a kind from a package."""
+    return _columns().get(kind, {}).get(table, ())
 
 
 def write_tables(
-    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path, kind: str = ""
 ) -> list[Path]:
     """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
 
-    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
+    A file has the columns of all of its rows, without rows those of ``kind``
+    (:func:`columns_of`), and no cell that a spreadsheet runs as a formula.
     """
     target = user_path(folder)
     written: list[Path] = []
@@ -273,7 +328,7 @@ def write_tables(
         for name, rows in tables.items():
             path = target / f"{name}.csv"
             with path.open("w", encoding="utf-8", newline="") as file:
-                write_sheet(file, rows)
+                write_sheet(file, rows, columns_of(kind, name))
             use_ordinary_mode(path)
             written.append(path)
     except OSError as error:
@@ -315,9 +370,11 @@ def methods(run: str) -> str:
             if cohort
             else "."
         ),
+        f"It is on {origin(plan)}.",
         _listed("Arms", tuple(arm.label for arm in plan.arms)),
         _listed("Readers", plan.readers),
         _listed("Judges", plan.judges),
+        f"Primary judge: {plan.primary_judge}." if plan.primary_judge else "",
         "Protocol: corrected"
         + (", with " + ", ".join(f"{k} = {v}" for k, v in changed.items()) if changed else "")
         + f"; random seed {protocol.seed}.",

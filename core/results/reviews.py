@@ -26,12 +26,14 @@ from core.identity import person
 from core.judges.rules import is_refusal
 from core.options import Options, Whole
 from core.provenance import digest, now
+from core.results.primary import with_primary
 from core.results.tables import pick
 from core.runs.directory import RunDirectory, find_run
 from core.runs.plan import ComponentSpec, Plan
 from core.runs.schemas import VERDICTS, Moment, blank
 from core.storage.jsonl import add_line, read_lines
 from core.storage.lock import exclusive
+from core.storage.rows import RowStore
 from core.text import one_line
 
 # A card: one question of one patient and one distinct answer to it, the unit that is judged.
@@ -345,8 +347,9 @@ def reviews_of(folder: RunDirectory) -> Reviews:
     return Reviews(cards, outcomes, seen, reasons)
 
 
-def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
-    """The plan with human judges after those of its spec."""
+def with_reviews(plan: Plan, reviews: Reviews, store: RowStore) -> Plan:
+    """The plan with all judges of its tables: the primary one, the others of its spec, people."""
+    plan = with_primary(plan, store)
     people = tuple(
         ComponentSpec("review", {"reviewer": label.removeprefix(LABEL)}, label)
         for label in reviews.judges

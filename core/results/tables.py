@@ -22,6 +22,7 @@ import numpy as np
 from core import config as settings
 from core.format import finite
 from core.judges.rules import FAILURE_KINDS
+from core.results.primary import verdict_source
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
 from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
@@ -381,7 +382,7 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"FROM {store.source('answers')}",
             "CREATE OR REPLACE TEMP TABLE verdict_rows AS "
             f"SELECT {_columns(VERDICT_COLUMNS, verdicts)} "
-            f"FROM {store.source('verdicts')}",
+            f"FROM {verdict_source(store, plan.judges)}",
             *_reviews(store.source("answers"), reviews),
             "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
             f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "

@@ -19,12 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from core.arms.base import ScoredArm
 from core.errors import MidchartError, WorkFailed
 from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
+from core.judges.exact import IN_ORDER
 from core.judges.rules import failure_kind, reference_of
 from core.protocol import Protocol
 from core.provenance import digest, now
 from core.runs.evidence import Question, buffer_claims
 from core.runs.job import Job, Row, Stopped, outcomes, reason_of
-from core.runs.plan import ArmConfig
+from core.runs.plan import EXACT, ArmConfig
 from core.runs.schemas import (
     ANSWERS,
     SELECTIONS,
@@ -418,6 +419,7 @@ class Judging:
             "seconds": seconds,
             "repeat": pending.repeat,
             "time": now(),
+            "without_value": verdict.raw == IN_ORDER if pending.judge == EXACT else None,
         }
         if used is not None:
             row |= {

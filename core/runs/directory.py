@@ -147,6 +147,7 @@ class RunDirectory:
             options=spec.get("options", {}),
             allow_hosts=tuple(spec.get("allow_hosts", ())),
             group=spec.get("group", ""),
+            named_primary=spec.get("primary_judge", ""),
             planned=raw["planned"],
             raw=raw,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +15,25 @@ BUFFER_ALONE = "recency"
 """The arm that picks nothing: all it keeps is the recency buffer."""
 READER = "reader"
 """The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
-RULE_JUDGES = frozenset({"exact", "token_overlap", "nli"})
+RULE_JUDGES = frozenset({"exact", "token_overlap", "exact_else_overlap", "nli"})
 """Judges that have no prompt."""
+COMPOSITE, EXACT, OVERLAP, OPTIONS = "exact_else_overlap", "exact", "token_overlap", "choice"
+"""The judge that decides by default; the two whose verdicts it is made of where a run has both;
+and the judge of questions with options."""
+
+
+def default_primary(judges: Sequence[str]) -> str:
+    """The primary judge of a run whose spec names none, by the labels of its judges.
+
+    That of questions with options where the run has it; else exact values where the reference has
+    one and token overlap elsewhere (:mod:`core.judges.exact_else_overlap`), where the run has that
+    judge or both that it is made of; else the first of the spec. "" without judges.
+    """
+    if OPTIONS in judges:
+        return OPTIONS
+    if COMPOSITE in judges or {EXACT, OVERLAP} <= set(judges):
+        return COMPOSITE
+    return judges[0] if judges else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,8 @@ class Spec:
 
     ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
     file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
-    ``group``: the group that the run is listed under, "" for none.
+    ``group``: the group that the run is listed under, "" for none. ``named_primary``: the label of
+    the judge that the spec names as the one that decides, "" for :func:`default_primary`.
     """
 
     name: str
@@ -96,6 +114,12 @@ class Spec:
     base: str = ""
     allow_hosts: tuple[str, ...] = ()
     group: str = ""
+    named_primary: str = ""
+
+    @property
+    def primary_judge(self) -> str:
+        """The label of the judge by which every conclusion on the run is drawn; "" without one."""
+        return self.named_primary or default_primary(self.judges)
 
     @property
     def readers(self) -> tuple[str, ...]:

@@ -217,6 +217,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
             "arms": [asdict(entry) for entry in spec.arms],
             "readers": [asdict(entry) for entry in spec.reader_entries],
             "judges": [asdict(entry) for entry in spec.judge_entries],
+            **({"primary_judge": spec.primary_judge} if spec.judge_entries else {}),
             "limit": spec.limit,
             "part": spec.part,
             "options": dict(spec.options),

@@ -96,6 +96,7 @@ class _Spec(_Document):
     options: dict[Name, Any] = {}
     allow_hosts: list[Name] = []
     group: Name = ""
+    primary_judge: Name = ""
 
 
 class _Tag(_Document):
@@ -343,13 +344,15 @@ VERDICTS: Schema = {
     **dict.fromkeys(("read_tokens", "reused_tokens", "output_tokens"), "BIGINT"),
     "cost_usd": "DOUBLE",
     "how": "VARCHAR",
+    "without_value": "BOOLEAN",
 }
 """One row an answer, judge and repeat. ``prompt_hash``: of what the judge was given (question,
 reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
 question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
 same text, which measure how a judge agrees with itself. From ``model`` on: what a judge that is a
 language model used (null for a rule); ``read_tokens`` count those it found in its cache, which
-are ``reused_tokens``."""
+are ``reused_tokens``. ``without_value``: of the judge ``exact``, whether it found no value in the
+reference to compare (:data:`core.judges.exact.IN_ORDER`); null for others and in older runs."""
 
 
 COUNTS = "coalesce(repeat, 0) = 0"

@@ -44,7 +44,15 @@ from core.protocol import PRESETS, Protocol, parse
 from core.readers import READERS
 from core.registry import Registry
 from core.runs.experiment import EXPERIMENTS, MADE, Experiment
-from core.runs.plan import BUFFER_ALONE, READER, UNLIMITED, ArmConfig, ComponentSpec, Spec
+from core.runs.plan import (
+    BUFFER_ALONE,
+    READER,
+    UNLIMITED,
+    ArmConfig,
+    ComponentSpec,
+    Spec,
+    default_primary,
+)
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -181,6 +189,12 @@ def _model(kind: str) -> type[SpecFields]:
             kind_of_list,
             Field(default, title=name.capitalize(), description=about, validate_default=True),
         )
+    if "judges" in experiment.lists:
+        about = "Label of the judge that decides; default: exact values, else token overlap."
+        fields["primary_judge"] = (
+            Text | SkipJsonSchema[None],
+            Field(None, title="Primary judge", description=about),
+        )
     if experiment.makes_records:
         fields["data"] = (Literal[MADE], MADE)
     return create_model(f"{kind} spec", __base__=SpecFields, **fields)
@@ -251,20 +265,31 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
     readers = _components(written["readers"], READERS, protocol)
     arms = _different([_arm(one, protocol, readers) for one in written["arms"]], "arms")
     options = kind.options(table, protocol)
+    judges = _components(written["judges"], JUDGES, protocol)
     return Spec(
         name=fields.name or name,
         kind=name,
         data=fields.data,
         arms=(*arms, *token_twins(arms, options.get("token_matched", ()), protocol)),
         reader_entries=readers,
-        judge_entries=_components(written["judges"], JUDGES, protocol),
+        judge_entries=judges,
         protocol=protocol,
         limit=fields.limit,
         part=fields.part or "",
         options=options,
         allow_hosts=fields.allow_hosts,
         group=fields.group or "",
+        named_primary=_primary(getattr(fields, "primary_judge", None), judges),
     )
+
+
+def _primary(named: str | None, judges: Sequence[ComponentSpec]) -> str:
+    """The label of the judge that a spec names as primary; "" for none. Raises UnknownName."""
+    labels = [entry.label for entry in judges]
+    valid = dict.fromkeys((*labels, *filter(None, [default_primary(labels)])))
+    if named is not None and named not in valid:
+        raise UnknownName("primary judge of the spec", named, list(valid))
+    return named or ""
 
 
 def _refuse(table: Mapping[str, Any], kind: Experiment) -> None:

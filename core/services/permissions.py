@@ -15,11 +15,12 @@ from core.identity import ROLES, person, require
 ANYBODY = ""
 FUNCTIONS = {
     ANYBODY: """
-        account acting_as acting_person answers_csv band_of can_validate chosen_option
-        correct_option duration event_text evidence_parts evidence_sentences gold_ids inert listed
-        may neutralise only_quotes option_text p_number p_value parse percent points progress
-        protect_new_files read_questions read_toml resolve_person role_needed sentences split_label
-        title type_text value_toml was_cut with_sign without_sign_in words write_toml""",
+        account acting_as acting_person answers_csv band_of can_validate chosen_option columns_of
+        correct_option default_primary duration event_text evidence_parts evidence_sentences gold_ids
+        inert listed may neutralise only_quotes option_text p_number p_value parse percent points
+        progress protect_new_files read_questions read_toml resolve_person role_needed sentences
+        single_value split_label title type_text undated value_toml was_cut weak_source with_sign
+        without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map benchmarks build_arm changed_questions check cohort_key
@@ -34,7 +35,7 @@ FUNCTIONS = {
         replication report report_csv review_agreement review_mark review_rows reviewer_name
         reviewers rows rows_warning run_entries scored_arms replication_specs scores select
         select_report shared_cards shipped_runs spec_schema status step_specs typed_question
-        unconfirmed_permissions unread waterfall""",
+        unconfirmed_permissions unread waterfall wrong_in_the_middle""",
     "reviewer": """
         add_review answer_question keep_question mark_evidence review_cards save_question_set
         withdraw_question withdraw_question_set""",

@@ -98,13 +98,20 @@ def preflight(text: str, on: str = "") -> dict[str, Any]:
 
 
 def runs(kinds: tuple[str, ...] = (), archived: bool = False) -> list[dict[str, Any]]:
-    """All runs, newest first, or those of these kinds, where the runs of a group come last: a step
-    of a replication is no latest result. ``archived``: also those that are archived."""
+    """All runs, newest first, or those of these kinds by :func:`leading`. ``archived``: also those
+    that are archived."""
     rows = [run for run in api.status(None) if archived or not run["archived"]]
-    if kinds:
-        rows = [run for run in rows if run["kind"] in kinds]
-        rows.sort(key=lambda run: bool(run["group"]))
-    return rows
+    return leading([run for run in rows if run["kind"] in kinds]) if kinds else rows
+
+
+def leading(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs in the order in which a page of results offers them; ``rows``: newest first.
+
+    The finished ones first, since a page opens the first: one that was cancelled, crashed or is
+    running is opened by choice alone. Among each the runs of a group come last: a step of a
+    replication is no latest result.
+    """
+    return sorted(rows, key=lambda run: (run["status"] != "done", bool(run["group"])))
 
 
 @cached(lambda: (), seconds=60)
@@ -225,6 +232,12 @@ def paper_comparison(
 ) -> list[dict[str, Any]]:
     """The paper's rows and those of two finished runs, and of others of other kinds."""
     return api.paper_comparison(published, corrected, judge, others)
+
+
+@cached(lambda published, corrected: finished_key(published, corrected))
+def protocols_compared(published: str, corrected: str) -> list[dict[str, Any]]:
+    """The corrected run against the published one: a row an arm, reader and judge."""
+    return api.compare_runs((published, corrected))["results"]
 
 
 @cached(

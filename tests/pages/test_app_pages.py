@@ -45,7 +45,8 @@ def test_home_shows_what_is_loaded_and_the_latest_results(run):
     every, some = frame["all pieces of the evidence in prompt"], frame["any piece"]
     assert every[0] == "100.0 %, chance 100.0 %", "1 of 1, too few patients for an interval"
     assert some[0] == every[0], "evidence of one piece"
-    assert list(frame["n"]) == [2] * 4, "q3 cannot be judged and is no wrong answer"
+    unscored = "an answer to q2 is neither yes nor no, q3 cannot be judged: no wrong answers"
+    assert list(frame["n"]) == [1] * 4, unscored
     assert app.selectbox(key="cohort").options == ["small"]
     assert any("broken" in w.value or "cannot" in w.value for w in app.warning)
     assert not app.button(key="start_home").disabled

@@ -195,3 +195,33 @@ def test_a_recall_of_unknown_chance_draws_none():
     assert "chance" not in wide.iloc[0, 1]
     assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
     assert results.cut_at(900, 900) == "cut at 900 tokens"
+
+
+def test_a_difference_that_only_some_judges_show_is_said_so():
+    claimed = pair("mmr", 0.03, 0.027)
+    other = pair("mmr", 0.02, 0.055, judge="token_overlap")
+    tables = {"accuracy": [OVERALL], "paired": [claimed, other]}
+    mmr = "MMR (MiniLM)"
+    assert arms_text.headline(tables, "r", "j", "full") == (
+        f"Against Full record (22.5 % correct): {mmr} (+3.0 points) is better. Not every judge "
+        f"shows it for {mmr}."
+    )
+    assert arms_text.judged_by(tables, "r", "j", "j") == (
+        "Judged by j, the primary judge of this run. Only some judges show a difference for "
+        f"{mmr}: better by j, no difference shown by Token overlap (offline)."
+    )
+    # The primary judge claims nothing: the other's claim stands below.
+    overall = OVERALL | {"judge": "token_overlap"}
+    tables["accuracy"] = [overall]
+    assert "is better" not in arms_text.headline(tables, "r", "token_overlap", "full")
+    assert "better by j" in arms_text.judged_by(tables, "r", "token_overlap", "j")
+    assert arms_text.judged_by(tables, "r", "token_overlap", "j").endswith(
+        "The figures below are by j."
+    )
+
+
+def test_judges_that_agree_are_not_listed():
+    rows = [pair("a", 0.1, 0.01), pair("a", 0.2, 0.01, judge="exact")]
+    tables = {"accuracy": [OVERALL], "paired": rows}
+    assert arms_text.headline(tables, "r", "j", "full").endswith("is better.")
+    assert "Only some judges" not in arms_text.judged_by(tables, "r", "j", "j")

@@ -453,7 +453,7 @@ def test_of_a_reader_without_sources_the_nearest_line_is_shown_as_such_and_a_ref
 
 
 def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():
-    view = answered(view_of("bm25", "e2.1"), "May", "e2.1", token_overlap="correct", exact="failed")
+    view = answered(view_of("bm25", "e2.1"), "May", "e2.1", exact="failed", token_overlap="correct")
     html = first_screen(view)
     first, second = html.index("by Exact values (offline)"), html.index("Token overlap (offline): ")
     assert html.index(">failed</span>") < first < second
@@ -466,7 +466,7 @@ def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():
 
 def test_where_judges_differ_the_one_that_decides_is_named():
     differ = {"exact": "incorrect", "token_overlap": "correct"}
-    html = verdicts.deciding_html(differ, screen.DECIDES)
+    html = verdicts.deciding_html(differ, "exact")
     assert "Deciding judge: Exact values (offline)" in html
     assert "incorrect value" in html and "reference" in html
     assert "Deciding judge: Token overlap (offline)" in verdicts.deciding_html(

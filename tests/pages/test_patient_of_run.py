@@ -35,8 +35,10 @@ def test_a_run_s_answer_and_verdicts_are_shown_with_its_reader_and_name(page, ru
     assert row["answer"].split("] ")[1][:30] in shown["BM25"]
     reader = "Reader: Extractive baseline (non-generative) of run small comparison"
     assert reader in shown["BM25"] and "Source: " in shown["BM25"]
-    exact = next(v["outcome"] for v in row["verdicts"] if v["judge"] == "exact")
-    assert f">{exact}</span><small>by Exact values (offline)" in shown["BM25"]
+    first = row["verdicts"][0]
+    assert first["judge"] == "exact_else_overlap", "the primary judge of the run"
+    words = f">{first['outcome']}</span><small>by Exact values, else token overlap (offline)"
+    assert words in shown["BM25"]
     assert "the run has no answer of this arm" in shown["Oracle (evidence)"]
 
 

@@ -24,8 +24,11 @@ def ask(app, record: str, question: str):
 def test_it_opens_on_a_patient_with_cards_in_words_and_the_dropped_evidence_marked(patient_page):
     app = ask(patient_page, "9001", "q1")
     html = page_html(app)
-    assert "Recency only: 2 of 2 dropped." in html and ">dropped evidence</span>" in html
-    assert html.index("Recency only: 2 of 2 dropped.") < html.index(
+    assert "<b>The evidence was in the prompt: BM25 still answered “" in html
+    assert "Recency only dropped the evidence and gave no answer." in html
+    assert ">wrong or no answer</span>" in html, "no method dropped it"
+    assert '<span class="mc-badge mc-dropped">2 of 2 dropped</span>' in html
+    assert html.index("Recency only dropped the evidence") < html.index(
         "What did the colonoscopy show?"
     )
     assert "<script" not in html and "<img" not in html

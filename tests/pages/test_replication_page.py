@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import state
+from pages.ui.replication import view
 from tests.support.pages import click, clickable
 
 STEP = {
@@ -48,3 +49,46 @@ def test_rows_and_markers_open_the_answers_of_their_run(monkeypatch):
     assert first.text[0].value == opened % ("r1", arm)
     assert click(app, "replication-alone").text[0].value == opened % ("r3", "")
     assert click(app, "replication_alone", point=[0]).text[0].value == opened % ("r3", "")
+
+
+def paper_row(label: str, value: float, published: float | None, corrected: float | None) -> dict:
+    ends = dict.fromkeys(
+        ("low", "high", "published_low", "published_high", "corrected_low", "corrected_high")
+    )
+    return {
+        "table": "stage2", "label": label, "what": "overall", "unit": "share", "value": value,
+        "published": published, "corrected": corrected, "published_n": 30, "corrected_n": 30,
+    } | ends  # fmt: skip
+
+
+def test_the_headline_says_what_the_paired_comparison_shows_and_nothing_else():
+    rows = [paper_row("bm25", 0.2, 0.3, 0.4)]
+    assert view.verdict(rows, "bm25", "small", "exact", "exact") == (
+        "BM25 is correct on 30.0 % under the published protocol and 40.0 % under the corrected "
+        "protocol (n = 30); paper: 20.0 %.",
+        ["Read by Small reader (4.7 million weights), judged by Exact values (offline)."],
+    )
+    pair = {
+        "n": 28, "difference": 0.1, "patient_low": -0.05, "patient_high": 0.25,
+        "verdict": "no difference shown",
+    }  # fmt: skip
+    text, below = view.verdict(rows, "bm25", "small", "exact", "token_overlap", pair)
+    assert text.endswith(
+        "paper: 20.0 %. Corrected less published, on the same 28 questions: "
+        "+10.0 [−5.0, +25.0] points, no difference shown."
+    )
+    assert below[0].endswith("not by the primary judge Token overlap (offline).")
+    assert "apart" not in text and "overlap" not in text
+
+
+def test_how_many_pairs_are_in_the_paper_s_order_is_counted_and_not_promised():
+    rows = [
+        paper_row("bm25", 0.3, 0.1, 0.3), paper_row("dense", 0.2, 0.2, 0.2),
+        paper_row("mmr", 0.1, 0.3, 0.25), paper_row("full", 0.1, None, None),
+    ]  # fmt: skip
+    assert view.ranking_text(rows) == (
+        "Pairs of lines in the paper's order here: 0 of 3 under the published protocol; 2 of 3 "
+        "under the corrected protocol (by chance: half; by the values alone, whatever their "
+        "intervals)."
+    )
+    assert view.ranking_text(rows[:2]) == ""

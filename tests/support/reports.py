@@ -42,5 +42,5 @@ def run_report(
     counts = {"planned": status["planned"], "done": status["done"], "failed": 0}
     return {name: status[name] for name in ("run", "name", "kind", "status")} | {
         "protocol": {"preset": "corrected"}, "position": None, "items": counts,
-        "warnings": warnings, "tables": tables,
+        "warnings": warnings, "tables": tables, "origin": "synthetic records", "primary_judge": "",
     }  # fmt: skip

@@ -112,7 +112,7 @@ class AnswersRun(Experiment):
         reviews = reviews_of(folder)
         return {
             **stage1_tables(store, plan),
-            **stage2(store, plan, with_reviews(plan, reviews), reviews.rows()),
+            **stage2(store, plan, with_reviews(plan, reviews, store), reviews.rows()),
             **_chance(plan),
             **review_tables(folder, reviews),
         }

@@ -17,6 +17,7 @@ from core.format import finite
 from core.judges.claude_service import JudgeBudget
 from core.judges.model_options import judge_log
 from core.results.comparison import detectable, multiplicity, omnibus, paired, readers
+from core.results.primary import verdict_source, with_primary
 from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.results.tables import (
     ALL_BANDS,
@@ -50,7 +51,7 @@ from core.runs.schemas import COUNTS, UNLOCATED
 from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from core.stats.intervals import Interval, cluster_totals, square_and_add
 from core.stats.paired import agreement_floors, reported_interval, share_floor
-from core.storage.rows import Ask, RowStore, literal
+from core.storage.rows import Ask, RowStore, literal, query
 
 LOCATED = f"band <> '{UNLOCATED}'"
 STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
@@ -592,9 +593,12 @@ def _majorities(
 ) -> dict[str, Verdicts]:
     """Judge → its verdict on each card: that on most rows with the words, none where they tie."""
     card = card_of_answer(cards)
-    votes: dict[str, Counter[str]] = {judge: Counter() for judge in plan.judges}
+    store = folder.store(plan)
+    judges = with_primary(plan, store).judges
+    votes: dict[str, Counter[str]] = {judge: Counter() for judge in judges}
     where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
-    for row in folder.store(plan).select("verdicts", "answer_key, judge, outcome", where):
+    columns = "SELECT answer_key, judge, outcome"
+    for row in query(lambda: f"{columns} FROM {verdict_source(store, judges)} WHERE {where}"):
         if row["answer_key"] in card:
             votes[row["judge"]][card[row["answer_key"]]] += 1 if row["outcome"] == "correct" else -1
     return {

@@ -20,6 +20,7 @@ from core.experiments.needles.cohort import NeedleCohort
 from core.format import count, finite, interval, p_value, percent, signed
 from core.protocol import Protocol
 from core.results.comparison import ALPHA, POWER, adjust_holm
+from core.results.primary import verdict_source, with_primary
 from core.results.reviews import reviews_of
 from core.results.tables import cells, ends, failures, generator, human_verdicts
 from core.runs.directory import find_run
@@ -69,15 +70,19 @@ FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_t
 
 
 def needle_rows(
-    store: RowStore, reviews: Sequence[Mapping[str, Any]] = (), where: str = "true"
+    store: RowStore,
+    judges: Sequence[str],
+    reviews: Sequence[Mapping[str, Any]] = (),
+    where: str = "true",
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``reviews``: verdicts of people, as in :func:`core.results.tables.facts`. ``correct`` is null
+    ``judges``: their labels (:func:`core.results.primary.with_primary`); ``reviews``: verdicts of
+    people, as in :func:`core.results.tables.facts`. ``correct`` is null
     where nothing was judged (unparsed or failed).
     """
     answers = store.source("answers")
-    verdicts = store.source("verdicts")
+    verdicts = verdict_source(store, judges)
     columns = ", ".join(f"v.{name}" for name in FROM_VERDICTS)
     more = ", ".join(f"a.{name}" for name in FROM_ANSWERS)
     more += f", {ALL_IN_PROMPT} AS evidence_all_in_prompt"
@@ -129,7 +134,9 @@ def needle_items(run: str, **cell: str | int) -> list[Row]:
             valid = ", ".join((*names, *numbers))
             raise InputError(f"a cell has no {name} {value!r}. Valid: {valid} (whole numbers last)")
     reviews = reviews_of(folder).rows()
-    return needle_rows(folder.store(plan), reviews, " AND ".join(where))
+    store = folder.store(plan)
+    judges = with_primary(plan, store).judges
+    return needle_rows(store, judges, reviews, " AND ".join(where))
 
 
 def needle_tables(
@@ -137,7 +144,7 @@ def needle_tables(
 ) -> dict[str, Table]:
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
-    rows = needle_rows(store, reviews)
+    rows = needle_rows(store, plan.judges, reviews)
     pairs = contrasts(rows, plan)
     contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options

@@ -17,6 +17,7 @@ from core.experiments.answers.tables import accuracy
 from core.experiments.replication.paper import Row, read_data
 from core.protocol import PRESETS, Protocol
 from core.results.comparison import Outcomes, differences, read_outcomes
+from core.results.primary import verdict_source, with_primary
 from core.results.report import counted_store
 from core.results.reviews import reviews_of, with_reviews
 from core.results.tables import counted, facts, pick
@@ -25,7 +26,7 @@ from core.runs.plan import RULE_JUDGES
 from core.runs.planner import digest_of
 from core.runs.schemas import COUNTS
 from core.runs.status import status
-from core.storage.rows import literal
+from core.storage.rows import literal, query
 from core.synthetic.reference import table_row
 
 
@@ -201,10 +202,10 @@ def _best_runs(
 ) -> dict[Protocol, Row]:
     """Protocol → the status of the run of answers on a cohort by a reader alone.
 
-    The one with most of the arms and judges asked for; of several the finished one, then the one
-    on all patients, then the newest.
+    A finished one before any other; then the one with most of the arms and judges asked for, then
+    the one on all patients, then the newest.
     """
-    best: dict[Protocol, tuple[tuple[int, bool, bool], Row]] = {}
+    best: dict[Protocol, tuple[tuple[bool, int, bool], Row]] = {}
     for run in status():
         if run["kind"] != "answers" or run["archived"] or Path(run["data"]) != data:
             continue
@@ -216,7 +217,7 @@ def _best_runs(
         usual = plan.protocol.budget().k
         entries = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
         named = {entry.name for entry in plan.judge_entries}
-        fit = len(arms & entries) + len(judges & named), run["status"] == "done", not plan.part
+        fit = run["status"] == "done", len(arms & entries) + len(judges & named), not plan.part
         protocol = _bare(plan.asked)
         if protocol not in best or fit > best[protocol][0]:
             best[protocol] = fit, run
@@ -263,8 +264,9 @@ def _overall(run: str, label: str, judge: str) -> Row:
     """An arm's row of table ``accuracy`` at all positions together; empty where there is none."""
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
-    judged = with_reviews(plan, reviews)
-    with facts(counted_store(folder, plan), judged, reviews.rows()) as ask:
+    store = counted_store(folder, plan)
+    judged = with_reviews(plan, reviews, store)
+    with facts(store, judged, reviews.rows()) as ask:
         rows = accuracy(judged, counted(ask, "'overall'"), ("overall",))
     return next((row for row in rows if (row["label"], row["judge"]) == (label, judge)), {})
 
@@ -326,10 +328,12 @@ def _texts(run: str, label: str, judge: str) -> Texts:
         "key, instruction, prompt_hash, answer",
         f"label = {literal(label)} AND status = 'ok' AND ({store.counted})",
     )
-    verdicts = store.select(
-        "verdicts",
-        "answer_key, prompt_hash",
-        f"{COUNTS} AND judge = {literal(judge)} AND label = {literal(label)}",
+    where = f"{COUNTS} AND judge = {literal(judge)} AND label = {literal(label)}"
+    verdicts = query(
+        lambda: (
+            "SELECT answer_key, prompt_hash "
+            f"FROM {verdict_source(store, with_primary(plan, store).judges)} WHERE {where}"
+        )
     )
     judged = {row["answer_key"]: row["prompt_hash"] for row in verdicts}
     return {
@@ -343,7 +347,8 @@ def _texts(run: str, label: str, judge: str) -> Texts:
 
 
 def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
-    """Labels of a run's arms and judges, in the order of its spec; people after them."""
+    """Labels of a run's arms and judges, the primary judge first, people last."""
     folder = find_run(run)
-    plan = with_reviews(folder.plan(), reviews_of(folder))
+    store = folder.store(folder.plan())
+    plan = with_reviews(folder.plan(), reviews_of(folder), store)
     return [entry.label for entry in plan.arms], list(plan.judges)

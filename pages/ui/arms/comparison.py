@@ -154,11 +154,13 @@ def choose(run: dict[str, Any], report: dict[str, Any]) -> Comparison:
 
 
 def headline(comparison: Comparison) -> None:
-    """What the run shows in one sentence, its sample size and detectable difference, cautions."""
-    reader, judge = comparison.reader, comparison.judge
+    """What the run shows by its primary judge in one sentence, what other judges say, its sample
+    size and detectable difference, cautions."""
+    reader, judge = comparison.reader, comparison.report["primary_judge"]
     below: list[str] = []
     if judge:
         first = text.headline(comparison.tables, reader, judge, comparison.baseline)
+        below.append(text.judged_by(comparison.tables, reader, judge, comparison.judge))
         below.append(text.size(comparison.tables, reader, judge))
         below.append(" ".join(text.cautions(comparison.tables, reader, judge)))
     else:
@@ -166,9 +168,7 @@ def headline(comparison: Comparison) -> None:
     warnings = comparison.report["warnings"]
     changed = [line for line in warnings if line.startswith(PROTOCOL_DIFFERS)]
     below += [results.part_text(comparison.report), " ".join(map(formats.sentence, changed))]
-    if comparison.run["status"] != "done":
-        first = f"Partial results: {first}"
-    conclusion.show(first, below, comparison.top)
+    conclusion.of_run(comparison.report, first, below, comparison.top)
 
 
 def notes(comparison: Comparison) -> None:

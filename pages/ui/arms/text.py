@@ -12,6 +12,8 @@ from typing import Any
 from core import api
 from pages.ui.shared import formats, results
 
+CLAIMS = ("better", "worse")
+"""The verdicts that claim a difference."""
 NAMED = 3
 """Arms named one by one; more are counted."""
 Row = Mapping[str, Any]
@@ -74,7 +76,43 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
     if rest:
         other = "the other one does" if rest == 1 else f"the other {rest} do"
         parts.append(f"{other} not differ significantly")
-    return f"Against {name} ({correct}): {'; '.join(parts)}."
+    return f"Against {name} ({correct}): {'; '.join(parts)}.{_not_by_all(tables, reader, pairs)}"
+
+
+def _not_by_all(tables: Mapping[str, Any], reader: str, pairs: Sequence[Row]) -> str:
+    """Of claimed differences, those that another judge of the run does not show."""
+    rows = rows_of(tables.get("paired"), reader=reader)
+    alone = [
+        api.title("arm", row["label"])
+        for row in pairs
+        if row["verdict"] in CLAIMS
+        and any(
+            r["verdict"] not in (row["verdict"], None) for r in rows_of(rows, label=row["label"])
+        )
+    ]
+    if not alone:
+        return ""
+    which = formats.listed(alone) if len(alone) <= NAMED else f"{len(alone)} of them"
+    return f" Not every judge shows it for {which}."
+
+
+def judged_by(tables: Mapping[str, Any], reader: str, judge: str, chosen: str) -> str:
+    """Which judge the headline is by, the differences that only some judges show, and whose the
+    figures below are where another judge is ``chosen``."""
+    texts = [f"Judged by {api.title('judge', judge)}, the primary judge of this run."]
+    rows = rows_of(tables.get("paired"), reader=reader)
+    parts: list[str] = []
+    for label in dict.fromkeys(row["label"] for row in rows):
+        verdicts = {row["judge"]: row["verdict"] for row in rows_of(rows, label=label)}
+        if len({v if v in CLAIMS else "" for v in verdicts.values() if v is not None}) > 1:
+            by_judge = (f"{v} by {api.title('judge', name)}" for name, v in verdicts.items() if v)
+            parts.append(f"{api.title('arm', label)}: {', '.join(by_judge)}")
+    if parts:
+        more = f"; and {len(parts) - NAMED} more arms" if len(parts) > NAMED else ""
+        texts.append(f"Only some judges show a difference for {'; '.join(parts[:NAMED])}{more}.")
+    if chosen != judge:
+        texts.append(f"The figures below are by {api.title('judge', chosen)}.")
+    return " ".join(texts)
 
 
 def size(tables: Mapping[str, Any], reader: str, judge: str) -> str:

@@ -138,9 +138,8 @@ def _results(run: dict[str, Any], report: Report, frame: pd.DataFrame) -> None:
     claim, _, numbers = sentences.partition(": ")
     if claim:
         claim = f"{arm}: {claim}{'.' if numbers else ''}"
-        conclusion.show(
-            claim, [numbers[:1].upper() + numbers[1:], f"Read by {reader}, judged by {judge}."], top
-        )
+        by_whom = f"Read by {reader}, judged by {judge}."
+        conclusion.of_run(report, claim, [numbers[:1].upper() + numbers[1:], by_whom], top)
     _heatmaps(report, frame, results.where(frame, **by), who, depth)
     _items(run, by)
     _margins(report, by, depth)

@@ -15,7 +15,7 @@ from core.errors import InputError, MidchartError
 from pages.ui import navigation, state
 from pages.ui.curve import charts, data, text
 from pages.ui.curve.data import Choice, Tables
-from pages.ui.shared import chart, conclusion, empty, formats, marks, reading, tables
+from pages.ui.shared import chart, conclusion, empty, figures, formats, marks, reading, tables
 from pages.ui.shared.cache import cached
 from pages.ui.shared.marks import plain, safe
 from pages.ui.shared.pickers import pick_linked, segments, token
@@ -66,6 +66,7 @@ def observed() -> None:
                 )
                 return
         key = api.cohort_key(cohort)
+        figures.set_cohort(cohort)
         try:
             known = data.choices(key, cohort)
         except InputError as error:
@@ -83,7 +84,8 @@ def observed() -> None:
         reason = "; ".join(curve.failures["reason"]) if len(curve.failures) else "no answer"
         st.info(f"No curve: {plain(reason)}.")
     else:
-        conclusion.show(*_sentences(curve.text), top)
+        first, below = _sentences(curve.text)
+        conclusion.show(first, [*below, figures.source()], top)
         _large_curve(name, key, cohort, choice, curve)
     _location_errors(name, key, cohort, choice.position)
     _groups(name, key, choice, data.groups(key, cohort, choice))
@@ -238,7 +240,8 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
             "Solid with markers: these answers; bars: 95 % interval, bootstrap of questions. "
             "Ribbon: 95 % of permutations of position over the same questions. "
             + (
-                "Dashed: the paper's six models, 2,196 answers (its own intervals on hover). "
+                "Dashed: the paper's six models on MedAlign, 2,196 answers (its own intervals on "
+                "hover). "
                 if len(paper)
                 else "The paper's curve is available for clinicians' verdicts by order of events "
                 "only. "

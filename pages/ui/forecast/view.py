@@ -110,7 +110,8 @@ def verdict(report: dict[str, Any], task: str) -> None:
     if rows.empty or summary.empty:
         return
     first, _, rest = text.verdict(rows, summary, _trained(report, task), task).partition(". ")
-    conclusion.show(
+    conclusion.of_run(
+        report,
         f"{first.rstrip('.')}.",
         [
             rest,
@@ -179,7 +180,7 @@ def comparison(
             rows = text.area_rows(summary, area, trained)
             papers = text.paper_values(published, area, task)
             chart.show(
-                forest(rows, papers, area.upper(), *chance),
+                forest(rows, papers, area.upper(), *chance, report["origin"]),
                 chart.forest_alt(rows, f"{area.upper()} of {task_name(task)}"),
                 f"forest_{area}",
                 opens=opens,
@@ -188,7 +189,7 @@ def comparison(
     st.caption(
         f"{counts}. Circles: attentions, mean over seeds; hollow squares: baselines. Bars: 95 % "
         "patient-level bootstrap interval. Hollow diamonds: the paper's values, on EHRSHOT with "
-        "its own split."
+        f"its own split; all others are of {plain(report['origin'])} and not comparable in level."
     )
     # A constant is some forty points away and would compress all other rows.
     rows = text.difference_rows(summary[summary["variant"] != CONSTANT], trained)
@@ -443,10 +444,12 @@ def forest(
     title: str,
     chance: float,
     chance_title: str,
+    origin: str,
 ) -> go.Figure:
     """Variants and baselines with intervals, the paper's values as hollow diamonds under them.
 
-    ``chance``: what scores without information reach, as a dotted line.
+    ``chance``: what scores without information reach, as a dotted line; ``origin``: whose records
+    the other marks are of.
     """
     values = [end for row in rows for end in (row.value, row.low, row.high)]
     values += [chance, *(paper.value for paper in papers)]
@@ -469,7 +472,9 @@ def forest(
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )
-        chart.caption(figure, "◇ paper", right=True, colour=colour)
+        chart.caption(
+            figure, f"◇ paper, EHRSHOT; others: {safe(origin)}", right=True, colour=colour
+        )
     chart.dotted(figure, x=chance)
     chart.caption(figure, f"dotted: {safe(chance_title)}", colour=chart.ink().faint)
     return figure

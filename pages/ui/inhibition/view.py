@@ -169,7 +169,8 @@ def verdict(report: dict[str, Any]) -> None:
     variants_of = results.choices(results.frame_of(report, "inhibition"), "variant")
     headline = results.with_titles("variant", variants_of, str(rows["text"].iloc[0]))
     claim, more = split_headline(headline)
-    conclusion.show(
+    conclusion.of_run(
+        report,
         claim,
         [
             more,
@@ -343,7 +344,8 @@ def comparison(run: dict[str, Any], report: dict[str, Any]) -> None:
     with st.expander("As text"):
         verdicts = results.frame_of(report, "verdict")
         names = results.choices(frame, "variant")
-        lines = (results.with_titles("variant", names, one) for one in verdicts["text"].iloc[1:])
+        texts = list(verdicts.get("text", ()))[1:]
+        lines = (results.with_titles("variant", names, one) for one in texts)
         st.markdown("\n".join(f"- {plain(line)}" for line in lines) or "–")
         tables.downloads(verdicts, f"{run['run']}-verdict")
 

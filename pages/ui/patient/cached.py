@@ -201,7 +201,15 @@ def _read(choice: Choice, selected: ArmView) -> ArmView:
                 verdicts[judge] = api.judge(instruction, choice.gold, answer, judge, protocol)
             except MidchartError as error:
                 verdicts[judge] = api.Verdict("failed", reason=str(error))
-    return replace(selected, prompt=prompt, answer=answer, verdicts=verdicts)
+    return _weak(choice, replace(selected, prompt=prompt, answer=answer, verdicts=verdicts))
+
+
+def _weak(choice: Choice, view: ArmView) -> ArmView:
+    """The result with the mark of a weak source, where the sentence encoder is installed."""
+    problems = {name: problem for name, _, problem in state.members("reader")}
+    if problems.get("abstaining") or view.prompt is None or view.answer is None:
+        return view
+    return replace(view, weak=api.weak_source(view.prompt, view.answer, choice.protocol))
 
 
 @cached(
@@ -242,7 +250,7 @@ def _of_run(choice: Choice, selected: ArmView) -> ArmView:
         for one in row["verdicts"]
     }
     answer = api.Answer(row["answer"] or "", sources=tuple(row["sources"] or ()))
-    return replace(selected, prompt=prompt, answer=answer, verdicts=verdicts)
+    return _weak(choice, replace(selected, prompt=prompt, answer=answer, verdicts=verdicts))
 
 
 def problem(choice: Choice, arm: str) -> str:

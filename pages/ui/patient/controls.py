@@ -13,7 +13,7 @@ import streamlit as st
 from core import api
 from core.errors import MidchartError
 from pages.ui import state
-from pages.ui.patient import cached, dropped
+from pages.ui.patient import cached, dropped, opening
 from pages.ui.patient.dropped import DroppedEvidence
 from pages.ui.patient.model import Choice
 from pages.ui.shared import chart, reader_rates
@@ -300,6 +300,7 @@ def choose() -> Choice:
     if not patients:
         st.info("This cohort has no records.")
         st.stop()
+    opening.choose(cohort, key)
     with lower[1]:
         arms = _pick_arms()
     with lower[2]:
@@ -333,11 +334,12 @@ def choose() -> Choice:
         st.error(plain(str(error)), title="This record cannot be read")
         st.stop()
     instruction = _instruction(cohort, name, record, question)
-    judges = tuple(
+    known = [
         name
         for name, _, problem in state.members("judge")
         if not problem and (instruction.options or name != OPTIONS_JUDGE)
-    )
+    ]
+    judges = tuple(sorted(known, key=lambda name: name != api.default_primary(known)))
     if not arms:
         st.info("Choose at least one arm.")
         st.stop()

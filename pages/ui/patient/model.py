@@ -103,10 +103,13 @@ class ArmView:
     prompt: api.Prompt | None = None
     answer: api.Answer | None = None
     verdicts: Mapping[str, api.Verdict] = field(default_factory=dict)
+    """Judge → its verdict; the one that decides first."""
     problem: str = ""
     reading_problem: str = ""
     reader: str = ""
     """Title of the reader that answered, or would have."""
+    weak: str = ""
+    """Why the answer's source may not contain what was asked; "" where it does or is not known."""
     only_quotes: bool = False
     """Whether that reader only quotes its context."""
     pending: bool = False

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core import api
-from pages.ui.patient import model
+from pages.ui.patient import harm, model
 from pages.ui.patient.model import ArmView, Choice, Piece
 from pages.ui.patient.panel import title, when
 from pages.ui.shared import chart, marks, verdicts
 from pages.ui.shared.formats import listed
 from pages.ui.shared.marks import safe
 
-DECIDES = "exact"
-"""The deciding judge on the Patient page; it compares values, not only words."""
 MOST_PIECES = 4
 """Pieces of evidence shown at once; more are folded."""
 MOST_OTHERS = 2
@@ -28,6 +26,8 @@ MOST_OTHERS = 2
 MOST_CHARACTERS = 420
 """Characters of a passage shown."""
 
+WRONG = "wrong or no answer"
+"""The tag of a question that some arm answered wrongly, or not at all, with the evidence."""
 UNKNOWN = "The share of the evidence in a summary is unknown."
 
 CSS = """
@@ -85,31 +85,46 @@ def screen(
 ) -> str:
     """The first screen. ``size``: the record's units of selection and tokens; ``others``: passages
     with another value or date of the evidence's item."""
-    body = alarm(views, pieces) + _asked(choice, views, pieces, others)
+    reference = choice.gold.answer if choice.gold is not None else ""
+    body = alarm(views, pieces, reference) + _asked(choice, views, pieces, others)
     body += _arms(choice, views, pieces, size)
     return f"<style>{verdicts.CSS}{CSS}</style>" + marks.block(body)
 
 
-def alarm(views: Sequence[ArmView], pieces: Sequence[Piece]) -> str:
-    """The mark above everything else: which arms dropped evidence, and which kept all of it."""
+def alarm(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = "") -> str:
+    """The mark above everything else: what was answered wrongly with the evidence in the prompt or
+    without it; before an answer is judged, which arms dropped evidence and which kept it."""
     selected = [view for view in model.with_selection(views) if not view.summarised]
     if not pieces or not selected:
         return ""
     lost = {view.title: words for view in selected if (words := model.lost_words(view, pieces))}
+    label = marks.CUT_EVIDENCE if lost else marks.KEPT_EVIDENCE
+    if any(model.DROPPED in status for status in lost.values()):
+        label = marks.DROPPED_EVIDENCE
+    harms = harm.sentences(selected, pieces, reference)
+    if harms is not None:
+        methods = {view.title for view in selected if harm.is_method(view.name)}
+        label = WRONG if harms.harmful and not lost.keys() & methods else label
+        return _framed(label, harms.headline, harms.rest, harms.harmful)
     held = [view.title for view in selected if view.title not in lost]
     it = "it" if len(pieces) == 1 else "all of it"
     if not lost:
         words = f"{listed(held)} kept {'the' if len(pieces) == 1 else 'all'} evidence."
-        return f'<div class="mc-alarm mc-held">{marks.tag(marks.KEPT_EVIDENCE)}{safe(words)}</div>'
-    if set(lost.values()) == {model.DROPPED}:
+    elif set(lost.values()) == {model.DROPPED}:
         words = f"{listed(list(lost))} dropped the evidence."
     else:
         words = "; ".join(f"{name}: {status}" for name, status in lost.items()) + "."
-    words += f" {listed(held)} kept {it}." if held else ""
-    dropped = any(model.DROPPED in status for status in lost.values())
-    label = marks.DROPPED_EVIDENCE if dropped else marks.CUT_EVIDENCE
+    words += f" {listed(held)} kept {it}." if lost and held else ""
+    return _framed(label, words, "", bool(lost))
+
+
+def _framed(label: str, headline: str, rest: str, harmful: bool) -> str:
+    """Sentences under a tag; the frame is dashed and the headline bold where a person is harmed."""
+    if not harmful:
+        return f'<div class="mc-alarm mc-held">{marks.tag(label)}{safe(headline)}</div>'
     tag = f'<span class="mc-dropped">{marks.tag(label)}</span>'
-    return f'<div class="mc-alarm" role="status">{tag}<b>{safe(words)}</b></div>'
+    after = f" <span>{safe(rest)}</span>" if rest else ""
+    return f'<div class="mc-alarm" role="status">{tag}<b>{safe(headline)}</b>{after}</div>'
 
 
 def _asked(
@@ -334,6 +349,8 @@ def _answer(
     text = f"<q>{safe(marks.shortened(answer.text, MOST_CHARACTERS))}</q>"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {_badge('mc-lostgold', 'question was cut off')}"
+    if view.weak:
+        text += f" {_badge('mc-lostgold', 'weak source')}<small>{safe(view.weak)}</small>"
     source = source_of(view, units)
     if source is None:
         return f"{text}<small>No source sentence.</small>{by}"
@@ -362,8 +379,7 @@ def _verdict(choice: Choice, view: ArmView, titles: Mapping[str, str]) -> str:
     if not view.verdicts:
         judged = view.answer is not None and choice.gold is None
         return "<small>Not judged: no reference answer.</small>" if judged else ""
-    order = sorted(view.verdicts, key=lambda name: name != DECIDES)
-    first, *others = ((name, view.verdicts[name]) for name in order)
+    first, *others = view.verdicts.items()
     html = verdicts.outcome_html(first[1].outcome, first[1].refusal)
     html += f"<small>by {safe(titles.get(first[0], first[0]))}</small>"
     return html + "".join(
@@ -376,6 +392,6 @@ def _judges_differ(views: Sequence[ArmView], titles: Mapping[str, str]) -> str:
     """Which judge decides, once for all arms, where judges differ."""
     for view in views:
         outcomes = {name: verdict.outcome for name, verdict in view.verdicts.items()}
-        if note := verdicts.deciding_html(outcomes, DECIDES):
+        if note := verdicts.deciding_html(outcomes, next(iter(outcomes), "")):
             return note
     return ""

@@ -17,6 +17,7 @@ from pages.ui.patient import (
     context,
     export,
     model,
+    opening,
     record_view,
     scores,
     screen,
@@ -24,7 +25,7 @@ from pages.ui.patient import (
     two_arms,
 )
 from pages.ui.patient.model import ArmView, Choice, Piece
-from pages.ui.shared import chart, marks, reader_rates, tables
+from pages.ui.shared import chart, figures, marks, reader_rates, tables
 from pages.ui.shared.formats import listed
 from pages.ui.shared.marks import plain
 from pages.ui.shared.pickers import segments
@@ -37,6 +38,7 @@ MOST_BUTTONS = 6
 def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
     """The question answered by each arm; gives the arms' results. What takes longer than a moment
     is shown once a thread has it."""
+    figures.set_cohort(choice.cohort)
     size, others = cached.size(choice), cached.other_values(choice)
     units, unit = size[0], choice.protocol.unit
     titles = {name: title for name, title, _ in state.members("arm")}
@@ -58,6 +60,7 @@ def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
         else:
             views[name] = cached.view(choice, name, able[name], stage == background.READ)
     st.html(screen.screen(choice, list(views.values()), pieces, size, others))
+    opening.caption(choice.instruction, choice.cohort, choice.cohort_key)
     if set(stages.values()) - {background.READ}:
         _at_work(reading, stages, able)
     if waiting:
@@ -112,7 +115,8 @@ def _limits(choice: Choice) -> None:
     instruction = choice.instruction
     task = " · ".join(w for w in (instruction.domain, instruction.specialty) if w)
     facts = cached.facts(choice.record)
-    words = [plain(f"{facts} · question: {task}" if task else facts)]
+    words = ["Synthetic record"] if choice.cohort.manifest.synthetic else []
+    words += [plain(f"{facts} · question: {task}" if task else facts)]
     note = model.evidence_note(choice.gold)
     if not note and choice.gold is not None and not choice.gold.exact:
         words.append("Evidence located by matching its text.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ import streamlit as st
 
 from core import api
 from pages.ui import navigation, state
-from pages.ui.shared import chart, formats, tables
+from pages.ui.shared import chart, figures, formats, tables
 from pages.ui.shared.chart import Look
 from pages.ui.shared.formats import number
 from pages.ui.shared.marks import plain, safe
@@ -70,10 +70,18 @@ def why_unchanged(alone: dict[str, Any] | None) -> str:
 
 
 def verdict(
-    rows: list[dict[str, Any]], label: str, reader: str, judge: str
+    rows: list[dict[str, Any]],
+    label: str,
+    reader: str,
+    judge: str,
+    primary: str = "",
+    compared: Mapping[str, Any] | None = None,
 ) -> tuple[str, list[str]]:
-    """An arm's headline: the paper's figure and this installation's under both protocols; and who
-    read and judged. Empty where the paper has none."""
+    """An arm's headline: the paper's figure and this installation's under both protocols, with what
+    their paired comparison shows; and who read and judged. Empty where the paper has none.
+
+    ``primary``: the runs' primary judge; ``compared``: the row of the comparison of the corrected
+    run with the published one (:func:`core.api.compare_runs`)."""
     key = ("stage2", label, "overall")
     row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
     if row is None:
@@ -89,16 +97,35 @@ def verdict(
         if row[column] is not None
     ]
     text = f"{name} is correct on {' and '.join(figures)} (n = {_n(row)}); paper: {paper}."
-    ends = [row[end] for column in titles for end in INTERVALS[column]]
-    if all(end is not None for end in ends):
-        overlap = max(ends[0], ends[2]) <= min(ends[1], ends[3])
-        text += (
-            " The intervals of the two protocols overlap: no difference is shown."
-            if overlap
-            else " The intervals of the two protocols are apart."
+    if compared is not None and compared["n"]:
+        change = formats.difference(
+            compared["difference"], compared["patient_low"], compared["patient_high"]
         )
-    by = f"Read by {api.title('reader', reader)}, judged by {api.title('judge', judge)}."
-    return text, [by]
+        text += (
+            f" Corrected less published, on the same {compared['n']:,} questions: {change} points, "
+            f"{compared['verdict']}."
+        )
+    by = f"Read by {api.title('reader', reader)}, judged by {api.title('judge', judge)}"
+    by += f", not by the primary judge {api.title('judge', primary)}" if judge != primary else ""
+    return text, [f"{by}."]
+
+
+def ranking_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many pairs of arms are in the paper's order here, by the values of one column; "" where
+    fewer than three arms have both."""
+    texts: list[str] = []
+    for column, title in (("published", "published"), ("corrected", "corrected")):
+        known = [r for r in rows if r["value"] is not None and r[column] is not None]
+        pairs = [(a, b) for a, b in combinations(known, 2) if a["value"] != b["value"]]
+        alike = sum((a["value"] - b["value"]) * (a[column] - b[column]) > 0 for a, b in pairs)
+        if len(known) > 2 and pairs:
+            texts.append(f"{alike:,} of {len(pairs):,} under the {title} protocol")
+    if not texts:
+        return ""
+    return (
+        f"Pairs of lines in the paper's order here: {'; '.join(texts)} (by chance: half; by the "
+        "values alone, whatever their intervals)."
+    )
 
 
 def waterfall(
@@ -278,9 +305,9 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         st.caption(
             f"{source} This installation's figures come from the runs listed on this page; a dash: "
             "no such arm, judge, reader or semantic hits. The paper used Qwen2.5-7B on MedAlign, "
-            "judged by Claude; this installation uses the reader, cohort and judge named above. "
-            "Levels therefore differ; the ranking of arms, the differences and the effects of the "
-            "faults should replicate."
+            "judged by Claude; this installation uses the reader, cohort and judge named above, so "
+            "levels may differ for that alone. This installation's figures: "
+            f"{plain(figures.source().removeprefix('On '))} {ranking_text(drawn)}"
         )
         return
     run, page = others[paper.ours], paper.ours

@@ -72,7 +72,7 @@ def opened(kinds: tuple[str, ...], key: str) -> tuple[Run, dict[str, Any]]:
             st.code(state.methods(run), language=None, wrap_lines=True)
     report = state.report(run)
     panel.line(run, report)
-    figures.set_source(run, report)
+    figures.set_source(run, report, run["run"] in state.included())
     if state.active(run):
         st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
     elif run["status"] != "done":

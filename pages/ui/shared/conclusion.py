@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -23,4 +24,24 @@ def show(first: str, below: Iterable[str] = (), place: DeltaGenerator | None = N
     inside = f'<p class="mc-headline">{safe(formats.unbroken(first))}</p>' + "".join(
         f'<p class="mc-basis">{safe(formats.unbroken(line))}</p>' for line in below if line
     )
+    (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))
+
+
+def of_run(
+    report: Mapping[str, Any],
+    first: str,
+    below: Iterable[str] = (),
+    place: DeltaGenerator | None = None,
+) -> None:
+    """:func:`show` for a finished run; of any other a line that it is partial, and no conclusion:
+    its figures change until it has finished."""
+    if report["status"] == "done":
+        show(first, [f"On {report['origin']}.", *below], place)
+        return
+    items = report["items"]
+    line = (
+        f"Partial: {items['done']:,} of {items['planned']:,} items. A run has no conclusion "
+        "before it has finished."
+    )
+    inside = f'<p class="mc-basis">{safe(formats.unbroken(line))}</p>'
     (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))

@@ -25,13 +25,27 @@ NO_PROXY = "127.0.0.1:9"
 SOURCE = "figure_source"
 
 
-def set_source(run: dict[str, Any], report: dict[str, Any]) -> None:
-    """Name the run that the page's figures show, for their captions."""
+def set_source(run: dict[str, Any], report: dict[str, Any], example: bool) -> None:
+    """Name the run that the page's figures and tables show, and whose records it is on, for their
+    captions; ``example``: whether it is included with Midchart."""
     items, protocol = report["items"], report["protocol"]
     preset = protocol.get("preset", "custom") if isinstance(protocol, dict) else protocol
     st.session_state[SOURCE] = (
-        f"n = {items['done']:,} of {items['planned']:,} items. Run {run['run']}, protocol {preset}."
+        f"n = {items['done']:,} of {items['planned']:,} items. Run {run['run']}, protocol {preset}"
+        f"{', included example' if example else ''}, on {report['origin']}."
     )
+
+
+def set_cohort(cohort: api.Cohort) -> None:
+    """Name the cohort that the page's figures show, and whether its records are synthetic."""
+    name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    kind = "synthetic records" if cohort.manifest.synthetic else "records"
+    st.session_state[SOURCE] = f"On {kind} of the cohort {name}."
+
+
+def source() -> str:
+    """What the page's figures and tables show, in a sentence; "" where it is not known."""
+    return str(st.session_state.get(SOURCE, ""))
 
 
 def forget_source() -> None:
@@ -48,7 +62,7 @@ def caption_of(figure: go.Figure, alt: str) -> str:
         if axis in trace
     )
     parts = [alt.rstrip(". ") + ".", "Bars: 95 % intervals." if has_bars else ""]
-    return " ".join(filter(None, [*parts, st.session_state.get(SOURCE, "")]))
+    return " ".join(filter(None, [*parts, source()]))
 
 
 def captioned(figure: go.Figure, caption: str, background: str) -> go.Figure:

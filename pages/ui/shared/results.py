@@ -54,11 +54,14 @@ CHANCE_HELP = (
 
 
 def frame_of(tables: Mapping[str, Any], name: str) -> pd.DataFrame:
-    """A report, or its tables: one table; empty where there is none.
+    """A report, or its tables: one table; without rows where there is none, with the columns of the
+    report's kind.
 
     Rows of an arm (``label``) or of an attention (``variant``) have its ``title`` too.
     """
-    frame = pd.DataFrame(tables.get("tables", tables).get(name) or [])
+    rows = tables.get("tables", tables).get(name) or []
+    header = list(api.columns_of(str(tables.get("kind", "")), name))
+    frame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=header)
     for column, family in (("label", "arm"), ("variant", "variant")):
         if column in frame and "title" not in frame:
             frame["title"] = [api.title(family, name) for name in frame[column]]

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core import api
-from pages.ui.shared import glossary, marks
+from pages.ui.shared import figures, glossary, marks
 from pages.ui.shared.formats import NONE
 from pages.ui.sign_in import later
 
@@ -55,9 +55,13 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def latex_bytes(frame: pd.DataFrame) -> bytes:
-    """The frame as a LaTeX table with the rules of booktabs."""
-    return visible_frame(frame).to_latex(index=False, escape=True, float_format="%.3g").encode()
+def latex_bytes(frame: pd.DataFrame, note: str = "") -> bytes:
+    """The frame as a LaTeX table with the rules of booktabs, after a comment with the ``note``."""
+    comment = f"% {' '.join(note.split())}\n".encode() if note else b""
+    return (
+        comment
+        + visible_frame(frame).to_latex(index=False, escape=True, float_format="%.3g").encode()
+    )
 
 
 def table(
@@ -129,7 +133,7 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
     formats = (
         ("CSV", "csv", csv_bytes, "text/csv"),
         ("Parquet", "parquet", parquet_bytes, "application/vnd.apache.parquet"),
-        ("LaTeX", "tex", latex_bytes, "application/x-tex"),
+        ("LaTeX", "tex", partial(latex_bytes, note=figures.source()), "application/x-tex"),
     )
     with st.container(horizontal=True, gap="small", key=f"downloads_{name}"):
         for title, ending, encode, mime in formats:

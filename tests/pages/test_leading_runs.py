@@ -1,0 +1,76 @@
+"""Only finished runs lead: a page of results opens the newest finished one, others by choice."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from core import api
+from core.results.report import UNFINISHED
+from core.runs.directory import find_run
+from pages.ui import state
+from tests.support.app_data import make_cohort, make_run
+from tests.support.pages import open_page, page_text, shared_workspace
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A finished run and, made after it, one that was cancelled half-way: (finished, cancelled)."""
+    folder = tmp_path_factory.mktemp("leading")
+    with shared_workspace(folder):
+        cohort = make_cohort(folder / "data")
+        finished, other = make_run(cohort, "first"), make_run(cohort, "second")
+        stopped = find_run(other)
+        stopped.done.unlink()
+        stopped.cancelled.touch()
+        yield finished, other
+
+
+def row(run: str, status: str = "done", group: str = "") -> dict[str, str]:
+    return {"run": run, "status": status, "group": group}
+
+
+def test_finished_runs_come_first_and_steps_of_a_group_after_the_others():
+    newest_first = [
+        row("running", "running"), row("cancelled", "cancelled"), row("step", group="replication"),
+        row("newer"), row("crashed", "crashed"), row("older"),
+    ]  # fmt: skip
+    assert [run["run"] for run in state.leading(newest_first)] == [
+        "newer", "older", "step", "running", "cancelled", "crashed",
+    ]  # fmt: skip
+
+
+def test_a_page_opens_the_finished_run_though_a_cancelled_one_is_newer(runs):
+    finished, cancelled = runs
+    assert api.status(cancelled)["status"] == "cancelled"
+    assert next(run["run"] for run in api.status()) == cancelled, "the newest"
+    app = open_page("arms")
+    assert app.selectbox(key="run").value == finished
+    assert 'class="mc-headline"' in page_text(app)
+    assert "first" in page_text(open_page("home"))
+
+
+def test_a_cancelled_run_is_marked_and_concludes_nothing(runs):
+    _, cancelled = runs
+    app = open_page("arms", run=cancelled, view="Pairs")
+    text = page_text(app)
+    assert app.selectbox(key="run").value == cancelled
+    assert 'class="mc-headline"' not in text
+    assert "A run has no conclusion before it has finished" in text
+    assert set(app.dataframe[0].value["verdict"].dropna()) <= {UNFINISHED}
+    tables = api.report(cancelled)["tables"]
+    assert {row["verdict"] for row in tables["paired"]} == {UNFINISHED}
+    assert {row["verdict"] for row in api.compared(cancelled, "bm25")["paired"]} == {UNFINISHED}
+
+
+def test_without_a_finished_run_no_other_is_a_result(runs):
+    finished, _ = runs
+    moved = find_run(finished).path
+    away = moved.parent.parent / "away"
+    shutil.move(moved, away)
+    try:
+        assert "No finished run yet" in page_text(open_page("home"))
+        assert 'class="mc-headline"' not in page_text(open_page("arms"))
+    finally:
+        shutil.move(away, moved)
