@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from core.text.prompt import LETTERS
@@ -245,9 +246,27 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
         text = pattern.sub("\n", text)
     text = _END_OF_TURN.split(text.strip())[0].strip()
     parts = [_plain(part) for part in (_NEW_TURN.split(text)[0], text)]
-    texts = [_plain(unicodedata.normalize("NFKC", option)) for option in options]
+    texts = _plain_options(tuple(options))
     choices = (_choice(part, texts) for part in dict.fromkeys(parts) if part)
     return next((choice for choice in choices if choice is not None), None)
+
+
+@lru_cache(maxsize=256)
+def _plain_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_plain(unicodedata.normalize("NFKC", option)) for option in options)
+
+
+@lru_cache(maxsize=256)
+def _option_patterns(options: tuple[str, ...]) -> tuple[tuple[int, re.Pattern[str]], ...]:
+    """Index and pattern of each option that its text names, the longest first. A text that two
+    options share names none, nor does a single letter."""
+    folded = [_folded(option) for option in options]
+    naming = [i for i, text in enumerate(folded) if len(text) > 1 and folded.count(text) == 1]
+    words = {i: r"\s+".join(map(re.escape, options[i].rstrip(".").split())) for i in naming}
+    return tuple(
+        (i, re.compile(rf"(?<![\w.]){words[i]}(?!\w|[.,]\d)", re.IGNORECASE))
+        for i in sorted(naming, key=lambda i: -len(folded[i]))
+    )
 
 
 def _plain(text: str) -> str:
@@ -256,14 +275,14 @@ def _plain(text: str) -> str:
     return text.strip()
 
 
-def _choice(text: str, options: Sequence[str]) -> int | None:
+def _choice(text: str, options: tuple[str, ...]) -> int | None:
     mentions = _mentions(text, options)
     stated = [one for one in mentions if _is_stated(text, one)]
     option = stated[-1].option if stated else _unstated(text, options, mentions)
     return None if option == _CONTRADICTION else option
 
 
-def _mentions(text: str, options: Sequence[str]) -> list[_Mention]:
+def _mentions(text: str, options: tuple[str, ...]) -> list[_Mention]:
     """All mentions in order, those joined to another ("A or B") as contradictions."""
     named = _by_text(text, options)
     mentions = [*named]
@@ -281,16 +300,11 @@ def _overlap(one: _Mention, other: _Mention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _by_text(text: str, options: Sequence[str]) -> list[_Mention]:
-    """Mentions by an option's text; of overlapping ones the longest. Texts that two options share
-    and single letters name none."""
-    folded = [_folded(option) for option in options]
+def _by_text(text: str, options: tuple[str, ...]) -> list[_Mention]:
+    """Mentions by an option's text; of overlapping ones the longest."""
     mentions: list[_Mention] = []
-    for index in sorted(range(len(options)), key=lambda i: -len(folded[i])):
-        if len(folded[index]) < 2 or folded.count(folded[index]) > 1:
-            continue
-        words = r"\s+".join(map(re.escape, options[index].rstrip(".").split()))
-        for match in re.finditer(rf"(?<![\w.]){words}(?!\w|[.,]\d)", text, re.IGNORECASE):
+    for index, pattern in _option_patterns(options):
+        for match in pattern.finditer(text):
             start, end = match.span()
             complete = _TEXT_ENDS.match(text, end) is not None
             one = _Mention(start, end, index, False, complete)

@@ -173,3 +173,17 @@ def test_hostile_names_stay_text_in_figures():
     rows = pd.DataFrame([{"variant": "<b>x</b>", "seed": 1, "a": 0.0, "b": 1.0}])
     figure = view.curve(rows, "a", "b", looks, {"<b>x</b>": "<b>x</b>"}, 1, None)
     assert "<b>" not in figure.data[1].name + figure.data[1].hovertemplate
+
+
+def test_a_p_that_is_not_estimable_is_shown_with_its_reason():
+    reason = "all positive labels are of one patient"
+    rows = pd.DataFrame(forecast_report.tables()["summary"])
+    rows = rows[rows["task"] == TASK].assign(title=lambda frame: frame["variant"])
+    compared = rows["difference"].notna()
+    rows["not_estimable"] = None
+    rows.loc[compared, "not_estimable"] = reason
+    rows.loc[compared, "holm_p"] = float("nan")
+    cells = text.summary_table(rows)["p (Holm)"][compared.to_numpy()]
+    assert len(cells) and set(cells) == {f"p not estimable: {reason}"}
+    texts = [row.text for row in text.difference_rows(rows, ["softmax", "differential"])]
+    assert texts and all(one.endswith(f", p not estimable: {reason}") for one in texts)

@@ -35,6 +35,7 @@ def _summary(task: str, variant: str, area: float) -> dict[str, Any]:
         "seeds_better": 2 if compared and trained else None,
         "seeds_paired": 2 if compared and trained else None,
         "delong_p": 0.01 if compared else None, "clustered_p": 0.02 if compared else None,
+        "not_estimable": None,
         "holm_p": 0.04 if compared else None,
         "collapsed": 1 if variant == GATED else None,
         "gate_mean": 0.5 if variant == GATED else None,
