@@ -188,18 +188,6 @@ def test_recall_has_its_chance_level_in_every_figure_and_table():
     assert all(t.name != "chance" for t in chart.forest(lines, "accuracy").data)
 
 
-def test_a_recall_of_unknown_chance_draws_none():
-    """Semantic hits have no chance level."""
-    frame = pd.DataFrame([recalled("bm25", chance=None)])
-    lines = chart.share_rows(frame, "recall", "wilson_low", "wilson_high")
-    assert "chance" not in lines[0].text
-    assert all(t.name != "chance" for t in chart.forest(lines, "semantic").data)
-    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
-    assert "chance" not in wide.iloc[0, 1]
-    assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
-    assert results.cut_at(900, 900) == "cut at 900 tokens"
-
-
 def test_the_headline_of_a_selection_is_all_pieces_with_any_piece_and_both_by_chance():
     row = {"arm": "bm25", "band": "overall", "criterion": "all pieces", "n": 40, "recall": 0.5}
     row |= {"patient_low": 0.4, "patient_high": 0.6, "any_piece": 0.875, "any_piece_chance": 0.25}
@@ -211,3 +199,15 @@ def test_the_headline_of_a_selection_is_all_pieces_with_any_piece_and_both_by_ch
         "12.5 %), the most of 2 arms, before any prompt limit, and any piece of 87.5 % (chance "
         "25.0 %); Recency only keeps all of 10.0 %, the least."
     )
+
+
+def test_a_recall_of_unknown_chance_draws_none():
+    """Semantic hits have no chance level."""
+    frame = pd.DataFrame([recalled("bm25", chance=None)])
+    lines = chart.share_rows(frame, "recall", "wilson_low", "wilson_high")
+    assert "chance" not in lines[0].text
+    assert all(t.name != "chance" for t in chart.forest(lines, "semantic").data)
+    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
+    assert "chance" not in wide.iloc[0, 1]
+    assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
+    assert results.cut_at(900, 900) == "cut at 900 tokens"
