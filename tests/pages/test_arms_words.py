@@ -164,6 +164,7 @@ def recalled(label: str, **more: object) -> dict[str, object]:
     row = {"label": label, "title": label, "k": 20, "band": "0-10", "n": 10, "recall": 0.6}
     ends = {"wilson_low": 0.3, "wilson_high": 0.8}
     chance = {"chance": 0.125, "evidence_share": 0.5, "picked_recall": 0.5, "picked_chance": 0.1}
+    chance |= {"any_piece": 0.75, "any_piece_chance": 0.25}
     return {**row, **ends, **chance, **more}
 
 
@@ -172,6 +173,8 @@ def test_recall_has_its_chance_level_in_every_figure_and_table():
     shown = results.share_table(frame, "recall", "wilson_low", "wilson_high")
     assert shown["% by chance"].tolist() == [12.5, 100.0]
     assert shown["% of the evidence"].tolist() == [50.0, 50.0]
+    assert shown["% any piece"].tolist() == [75.0, 75.0]
+    assert shown["% any piece by chance"].tolist() == [25.0, 25.0]
     assert shown["% of picks by chance"].tolist() == [10.0, 10.0]
     wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
     assert wide.iloc[0, 1].endswith("chance 12.5") and wide.iloc[1, 1].endswith("chance 100.0")
@@ -183,6 +186,19 @@ def test_recall_has_its_chance_level_in_every_figure_and_table():
     accuracy = frame.assign(accuracy=0.5, unparsed=0, failed=0).drop(columns="chance")
     lines = chart.share_rows(accuracy, "accuracy", "wilson_low", "wilson_high")
     assert all(t.name != "chance" for t in chart.forest(lines, "accuracy").data)
+
+
+def test_the_headline_of_a_selection_is_all_pieces_with_any_piece_and_both_by_chance():
+    row = {"arm": "bm25", "band": "overall", "criterion": "all pieces", "n": 40, "recall": 0.5}
+    row |= {"patient_low": 0.4, "patient_high": 0.6, "any_piece": 0.875, "any_piece_chance": 0.25}
+    rows = [row | {"label": "bm25", "chance": 0.125}]
+    rows += [row | {"label": "recency", "arm": "recency", "recall": 0.1, "chance": None}]
+    any_piece = row | {"label": "recency", "criterion": "any piece", "recall": 1.0}
+    assert arms_text.recall_headline({"recall": [*rows, any_piece]}) == (
+        "BM25 keeps all pieces of the evidence of 50.0 % [40.0, 60.0] of 40 questions (chance "
+        "12.5 %), the most of 2 arms, before any prompt limit, and any piece of 87.5 % (chance "
+        "25.0 %); Recency only keeps all of 10.0 %, the least."
+    )
 
 
 def test_a_recall_of_unknown_chance_draws_none():

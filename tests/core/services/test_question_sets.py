@@ -116,17 +116,24 @@ def test_every_patient_is_asked_and_each_answer_names_its_source(cohort: Path) -
     assert rows[0]["question"] == QUESTIONS[0]
 
 
-def mark(cohort: Path, patient: str, question: str, text: str) -> None:
+def mark(cohort: Path, patient: str, question: str, *texts: str) -> None:
     id = api.keep_question(cohort, patient, question, by="ann")
-    start = event_text(api.open_data(cohort).records[patient].events[0]).index(text)
-    api.mark_evidence(cohort, id, [(0, start, start + len(text))], by="ann")
+    note = event_text(api.open_data(cohort).records[patient].events[0])
+    starts = [(note.index(text), len(text)) for text in texts]
+    api.mark_evidence(cohort, id, [(0, at, at + length) for at, length in starts], by="ann")
 
 
 def test_evidence_that_is_marked_later_counts_at_once_and_in_later_runs(cohort: Path) -> None:
     run = asked(cohort)
     mark(cohort, "p1", QUESTIONS[0], "The drug ramipril was stopped.")
     mark(cohort, "p2", QUESTIONS[1], "Lives alone.")
-    wanted = {("p1", 0): "in the prompt", ("p2", 1): "dropped"}
+    # BM25 keeps one sentence: of two pieces in two sentences it drops one.
+    mark(cohort, "p1", QUESTIONS[1], "The drug ramipril was stopped.", "Follow-up in May.")
+    mark(cohort, "p2", QUESTIONS[0], "Nothing of note.", "Lives alone.")
+    wanted = {
+        ("p1", 0): "in the prompt", ("p2", 1): "dropped",
+        ("p1", 1): "partly dropped", ("p2", 0): "partly dropped",
+    }  # fmt: skip
 
     def evidence(of: str) -> dict[tuple[str, int], str]:
         return {
@@ -138,12 +145,16 @@ def test_evidence_that_is_marked_later_counts_at_once_and_in_later_runs(cohort: 
     assert evidence(run) == wanted
     later = asked(cohort)
     assert evidence(later) == wanted
-    recall = [
-        row
+    recall = {
+        row["criterion"]: (row["n"], row["hits"])
         for row in api.report(later)["tables"]["recall"]
-        if row["criterion"] == "any piece" and row["band"] == "overall"
-    ]
-    assert [(row["n"], row["hits"]) for row in recall] == [(2, 1)]
+        if row["band"] == "overall"
+    }
+    assert (recall["any piece"], recall["all pieces"]) == ((4, 3), (4, 1))
+    summary = api.answer_summary(api.answer_cells(later), QUESTIONS)
+    assert [(row["in the prompt"], row["partly dropped"], row["dropped"]) for row in summary] == [
+        (1, 1, 0), (0, 1, 1),
+    ]  # fmt: skip
 
 
 def test_abstentions_and_failures_are_states_of_a_cell(cohort: Path) -> None:
