@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from core.options import type_text
     from core.protocol import PRESETS, Protocol, parse
     from core.readers.extractive import bare as undated
+    from core.results.claims import check_claims
     from core.results.comparison import changed_questions, compare_runs
     from core.results.export import export_run
     from core.results.importing import import_run
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
         open_data,
         prepare_demo,
         set_data_use,
+        settle_columns,
         unconfirmed_permissions,
         unread,
     )
@@ -191,7 +193,7 @@ if TYPE_CHECKING:
     from core.services.weak_sources import weak_source
     from core.storage.files import protect_new_files
     from core.text import event_text, neutralise, sentences, words
-    from core.text.evidence import band_of
+    from core.text.evidence import band_of, evidence_parts, evidence_sentences
     from core.text.prompt import chosen_option, context_lines, correct_option, option_text, was_cut
     from core.types import (
         BANDS,

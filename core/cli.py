@@ -260,11 +260,30 @@ def select(call: Namespace) -> None:
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
     flag("--plus", "QCCS plus, not the paper's gate"),
+    arg(
+        "--folds",
+        type=int,
+        default=0,
+        metavar="N",
+        help="cross-fit: N gates, each patient is scored by the one that was not trained on them",
+    ),
+    flag("--no-validation", "train on all of the 70 %% of patients, as in the paper"),
+    flag("--new-questions", "with --folds: a gate is tested on questions it was not trained on"),
+    flag(
+        "--evidence",
+        "positives are the sentences with the located evidence, not those that "
+        "share a word with the answer",
+    ),
 )
 def train_gate(call: Namespace) -> None:
     progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
-    trained = api.make_gate(call.data, call.out, call.protocol, progress, call.plus)
-    facts(call, trained, ("curve", "losses"))
+    positives = {"gate_positives": "evidence"} if call.evidence else {}
+    protocol = {"preset": call.protocol, **positives}
+    trained = api.make_gate(
+        call.data, call.out, protocol, progress, call.plus, call.folds, call.new_questions,
+        validation=not call.no_validation,
+    )  # fmt: skip
+    facts(call, trained, ("curve", "losses", "folds"))
 
 
 @command(
@@ -501,6 +520,26 @@ def audit(call: Namespace) -> None:
         )
     if broken:
         raise WorkFailed(f"the audit log is broken at line {broken['line']}: it {broken['reason']}")
+
+
+@command(
+    "claims",
+    "check the documents' figures against the runs that they are read from",
+    flag("--run", "execute the specs that have no finished run here"),
+)
+def claims(call: Namespace) -> None:
+    def run(spec: str) -> str:
+        started = api.start(Path(spec))
+        api.wait(started, meter(started))
+        return started
+
+    checked = api.check_claims(run if call.run else None)
+    listing(call, checked, "outcome", "claim", "reason")
+    failed = sum(row["outcome"] == "fails" for row in checked)
+    if failed:
+        raise WorkFailed(
+            f"{failed} of {len(checked)} claims fail: correct the document, or the run"
+        )
 
 
 @command(

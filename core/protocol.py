@@ -131,9 +131,10 @@ class Protocol:
     """Salt of the scoring process under "salted"; training has salt 0."""
     gate_text: Literal["whole", "500_characters_128_ngrams"] = "whole"
     """How much of a text the gate reads."""
-    gate_positives: Literal["all", "first_3"] = "all"
-    """Positive sentences of gate training: all that share a content word with the answer, or the
-    first three that contain a longer word of it as a substring."""
+    gate_positives: Literal["all", "first_3", "evidence"] = "all"
+    """Positive sentences of gate training: all that share a content word with the answer, the
+    first three that contain a longer word of it as a substring (published), or those that hold the
+    located evidence."""
     gate_negatives: Literal["random", "earliest"] = "random"
     """Negative sentences of gate training: random ones or the earliest."""
     prediction_time: Literal["strict", "inclusive"] = "strict"

@@ -367,6 +367,18 @@ class LabelCount:
     splits: tuple[tuple[str, int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class UnsettledColumn:
+    """A column of a table whose values prove no reading, and the ``readings`` that they may have.
+
+    ``column`` is "table.column" in lower case, as in the table ``[columns]`` of ``midchart.toml``.
+    """
+
+    column: str
+    readings: tuple[str, ...]
+    statement: str
+
+
 @dataclass(frozen=True)
 class Cohort:
     """Records and what is asked of them.
@@ -376,7 +388,8 @@ class Cohort:
     instruction id. Positions of gold come from :func:`core.text.evidence.locate`. ``labels``
     are those of a cohort for forecasting, by task; looking one up may read them. ``accounts``: by
     (file or record, what: files, rows, resources, sections, …) what became of each part; those of
-    a record are there once it was read. ``patient``: the patient of each record where it is not
+    a record are there once it was read. ``unsettled``: columns that a person should say how to
+    read. ``patient``: the patient of each record where it is not
     the record's id.
     """
 
@@ -391,6 +404,7 @@ class Cohort:
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
+    unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
     patient: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def patient_of(self, instruction: Instruction) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from core.arms import ARMS
 from core.arms.base import Candidates, ScoredArm, Scores, Trace
 from core.errors import MissingModel
-from core.gate.checkpoint import CARD, Gate, load_gate
+from core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
 from core.gate.examples import hashing_of
 from core.gate.scoring import Parts, Scorer, explain
 from core.parsing import user_path
@@ -21,7 +23,8 @@ _parts: LRU[Parts] = LRU(32)
 class Qccs(ScoredArm):
     """The k sentences of highest gate score.
 
-    ``gate``: the folder of a trained gate; where the program builds the arm and none is named,
+    ``gate``: the folder of a trained gate, or of a cross-fitted one, where each patient is scored
+    by the gate that was not trained on them; where the program builds the arm and none is named,
     it trains one on the demo cohort, once. Raises MissingModel without one, DataError for one
     that was trained with another hash or text limit than the protocol's.
     """
@@ -36,37 +39,50 @@ class Qccs(ScoredArm):
                 "the arm 'qccs' needs a trained gate: name its folder with the option 'gate', or "
                 "train one with: python -m core train-gate DATA"
             )
-        folder = user_path(gate)
-        card = folder / CARD
-        state = card.stat().st_mtime_ns if card.exists() else 0
         hashing = hashing_of(protocol, scoring=True)
 
-        def make() -> Scorer:
-            gate = load_gate(folder)
-            wanted = hashing_of(protocol, gate.config.hashing.n)
-            return Scorer(load_gate(folder, wanted), hashing_of(protocol, wanted.n, scoring=True))
+        def scorer(folder: Path) -> Scorer:
+            card = folder / CARD
+            state = card.stat().st_mtime_ns if card.exists() else 0
 
-        self.scorer = _scorers.get((str(folder.resolve()), state, hashing), make)
+            def make() -> Scorer:
+                gate = load_gate(folder)
+                wanted = hashing_of(protocol, gate.config.hashing.n)
+                scoring = hashing_of(protocol, wanted.n, scoring=True)
+                return Scorer(load_gate(folder, wanted), scoring)
 
-    @property
-    def gate(self) -> Gate:
-        """The trained gate."""
-        return self.scorer.gate
+            return _scorers.get((str(folder.resolve()), state, hashing), make)
 
-    def _parts(self, pool: Candidates) -> Parts:
-        key = (self.gate.digest, self.scorer.hashing, pool.key)
-        return _parts.get(key, lambda: self.scorer.parts([s.text for s in pool.sentences]))
+        self.folder = user_path(gate)
+        self.scorers = [scorer(folder) for folder in gate_folders(self.folder, CARD)]
+
+    def scorer_of(self, record_id: str) -> Scorer:
+        """The gate that scores a patient's record; raises InputError where a cross-fitted one has
+        none that was not trained on the patient."""
+        if len(self.scorers) == 1:
+            return self.scorers[0]
+        for one in self.scorers:
+            if record_id in one.gate.split.test:
+                return one
+        raise not_held_out(self.folder)
+
+    def _parts(self, pool: Candidates, scorer: Scorer) -> Parts:
+        key = (scorer.gate.digest, scorer.hashing, pool.key)
+        return _parts.get(key, lambda: scorer.parts([s.text for s in pool.sentences]))
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
-        return self.scorer.scores(self._parts(pool), instruction.question)
+        scorer = self.scorer_of(instruction.record_id)
+        return scorer.scores(self._parts(pool, scorer), instruction.question)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
-        part = self.gate.split.part_of(instruction.record_id)
+        gate = self.scorer_of(instruction.record_id).gate
+        part = gate.split.part_of(instruction.record_id)
         status = f"in its {part} part" if part else "not among its patients"
-        return (("gate", self.gate.digest[:12]), ("this patient", status))
+        return (("gate", gate.digest[:12]), ("this patient", status))
 
     def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
         """Each n-gram's part of a sentence's score; raises UnknownName for a sentence that the
         arm does not rank."""
         pool, place = self.ranked(record, instruction, sentence_id)
-        return explain(self.scorer, instruction.question, pool.sentences[place].text)
+        scorer = self.scorer_of(record.id)
+        return explain(scorer, instruction.question, pool.sentences[place].text)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from core.arms import ARMS
 from core.arms.base import Candidates, Scores, Trace
 from core.arms.semantic import LexicalArm
 from core.embedding.embedder import Embedder
 from core.errors import MissingModel
+from core.gate.checkpoint import gate_folders, not_held_out
 from core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
 from core.parsing import user_path
 from core.protocol import Protocol
@@ -15,6 +18,7 @@ from core.storage.lru import LRU
 from core.storage.vectors import Progress
 from core.types import Explanation, Instruction, Record
 
+CARD = f"{STEM}.json"
 _gates: LRU[Plus] = LRU(4)
 _records: LRU[PlusRecord] = LRU(32)
 
@@ -23,7 +27,8 @@ _records: LRU[PlusRecord] = LRU(32)
 class QccsPlus(LexicalArm):
     """The k sentences of highest score.
 
-    ``gate``: the folder of a trained QCCS plus; where the program builds the arm and none is
+    ``gate``: the folder of a trained QCCS plus, or of a cross-fitted one, of which each patient is
+    scored by the gate that was not trained on them; where the program builds the arm and none is
     named, the included one. Raises MissingModel without one, or without MiniLM.
     """
 
@@ -42,26 +47,42 @@ class QccsPlus(LexicalArm):
                 "the arm 'qccs_plus' needs a trained gate: name its folder with the option 'gate', "
                 "or train one with: python -m core train-gate DATA --plus"
             )
-        folder = user_path(gate)
-        card = folder / f"{STEM}.json"
-        state = card.stat().st_mtime_ns if card.exists() else 0
-        self.gate = _gates.get((str(folder.resolve()), state), lambda: load_plus(folder))
 
-    def _record(self, pool: Candidates) -> PlusRecord:
-        key = (self.gate.digest, pool.key)
+        def plus(folder: Path) -> Plus:
+            card = folder / CARD
+            state = card.stat().st_mtime_ns if card.exists() else 0
+            return _gates.get((str(folder.resolve()), state), lambda: load_plus(folder))
+
+        self.folder = user_path(gate)
+        self.gates = [plus(folder) for folder in gate_folders(self.folder, CARD)]
+
+    def gate_of(self, record_id: str) -> Plus:
+        """The gate that scores a patient's record; raises InputError where a cross-fitted one has
+        none that was not trained on the patient."""
+        held_out = [one for one in self.gates if record_id not in one.patients]
+        if len(self.gates) == 1:
+            return self.gates[0]
+        if len(held_out) != 1:
+            raise not_held_out(self.folder)
+        return held_out[0]
+
+    def _record(self, pool: Candidates, gate: Plus) -> PlusRecord:
+        key = (gate.digest, pool.key)
         return _records.get(
-            key, lambda: ready(self.gate.weights, [s.scored_text for s in pool.sentences])
+            key, lambda: ready(gate.weights, [s.scored_text for s in pool.sentences])
         )
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
+        gate = self.gate_of(instruction.record_id)
         cosine = self.cosines(pool, instruction.question)
-        return scores(self.gate.weights, self._record(pool), instruction.question, cosine)
+        return scores(gate.weights, self._record(pool, gate), instruction.question, cosine)
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
-        trained = instruction.record_id in self.gate.patients
+        gate = self.gate_of(instruction.record_id)
+        trained = instruction.record_id in gate.patients
         status = "in its training part" if trained else "not among its patients"
-        gate = (("gate", self.gate.digest[:12]), ("this patient", status))
-        return gate + super().trace(pool, instruction, scores)
+        facts = (("gate", gate.digest[:12]), ("this patient", status))
+        return facts + super().trace(pool, instruction, scores)
 
     def explain(self, record: Record, instruction: Instruction, sentence_id: str) -> Explanation:
         """Each word's part of a sentence's score; raises UnknownName for a sentence that the arm
@@ -69,4 +90,5 @@ class QccsPlus(LexicalArm):
         pool, place = self.ranked(record, instruction, sentence_id)
         question, text = instruction.question, pool.sentences[place].text
         cosine = self.cosines(pool, question)
-        return explain(self.gate.weights, self._record(pool), question, cosine, place, text)
+        gate = self.gate_of(record.id)
+        return explain(gate.weights, self._record(pool, gate), question, cosine, place, text)

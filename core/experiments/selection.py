@@ -21,7 +21,6 @@ from core.provenance import digest, now
 from core.results.tables import (
     ALL_BANDS,
     CHANCES,
-    IN_PROMPT,
     LEXICAL,
     OF,
     WIDE_BANDS,
@@ -42,7 +41,14 @@ from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructio
 from core.runs.job import Job, Row, reason_of
 from core.runs.plan import ArmConfig, Plan, Spec
 from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.schemas import SELECTIONS, SEMANTIC, entry_text, item_of
+from core.runs.schemas import (
+    ALL_IN_PROMPT,
+    ALL_KEPT,
+    SELECTIONS,
+    SEMANTIC,
+    entry_text,
+    item_of,
+)
 from core.stats.intervals import cluster_totals, clustered_intervals, ratio
 from core.stats.paired import reported_interval, share_floor, share_interval
 from core.storage.rows import RowStore, Schema
@@ -83,25 +89,28 @@ class SelectionOptions(Options):
 def recall(facts: Stage1Facts, plan: Plan) -> Table:
     """One row each arm entry × criterion × band.
 
-    Lexical counts questions with a reference answer, evidence-id those whose evidence was
-    located, semantic those that were scored; a selection that failed counts in none. ``hits`` are
+    Lexical counts questions with a reference answer, any piece and all pieces those whose evidence
+    was located, semantic those that were scored; a selection that failed counts in none. All pieces
+    are kept where every sentence with evidence is, any piece where at least one is. ``hits`` are
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
     buffer, with their share. Intervals by patient (``patient_low``, ``picked_low``) are null for
     fewer than 5 patients (:func:`core.stats.paired.share_interval`).
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks
-    (:mod:`core.runs.evidence`); null for semantic hits. ``unmatched`` is the mean number of units
+    (:mod:`core.runs.evidence`); null for semantic hits and, of all pieces, in runs of earlier
+    versions. ``any_piece`` and ``any_piece_chance`` of all pieces are the share and chance of any
+    piece of the same questions, null for other criteria. ``unmatched`` is the mean number of units
     of a question that the arm kept without a reason (no word shared with the question, no
     similarity above 0); null for an arm that scores no units and in runs of earlier versions.
     ``evidence_share`` is the share of the evidence's characters that the context holds, the mean
     over the counted questions whose evidence is located: of the selection, and under "in prompt" of
     the prompt.
 
-    Evidence "in prompt" is that of the ``reader``'s prompt after all cuts (without a reader, within
-    the protocol's own limits); ``prompts_cut`` counts prompts that lost anything,
-    ``kept_but_cut`` those of them that lost all evidence the arm had kept; ``cut_at_least`` and
-    ``cut_at_most`` are the lengths of the shortest and the longest of the cut prompts, in tokens.
+    Pieces "in prompt" are those of the ``reader``'s prompt after all cuts (without a reader, within
+    the protocol's own limits); ``prompts_cut`` counts prompts that lost anything, ``kept_but_cut``
+    those of them whose hit was lost by that; ``cut_at_least`` and ``cut_at_most`` are the lengths
+    of the shortest and the longest of the cut prompts, in tokens.
     """
     criteria = (*facts.prompts, *facts.criteria)
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
@@ -118,11 +127,12 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
         records = [row["record"] for row in rows]
         name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
         drawn = intervals(sum(hits), n, plan, "recall", *name)
-        prompted = criterion.name == IN_PROMPT
+        prompted = bool(criterion.selected)
         cut = [row[f"{column}_tokens"] for row in rows if prompted and row[f"{column}_cut"]]
-        lost = sum(bool(row["evidence"]) and not row[column] for row in rows)
+        lost = sum(bool(row[criterion.selected]) and not row[column] for row in rows if prompted)
         # Semantic hits have no chance.
         chance, picked_chance = (_mean(row.get(f"{column}_{of}") for row in rows) for of in CHANCES)
+        any_piece = criterion.any_piece
         table.append(
             {
                 **entry_columns(entry),
@@ -136,6 +146,10 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                 **ends("patient_", share_interval(hits, records)),
                 **drawn,
                 "chance": chance,
+                "any_piece": _mean(row[any_piece] for row in rows) if any_piece else None,
+                "any_piece_chance": _mean(row[f"{any_piece}_chance"] for row in rows)
+                if any_piece
+                else None,
                 "evidence_share": _mean(
                     row[criterion.share] for row in rows if row[criterion.share] is not None
                 ),
@@ -232,16 +246,19 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     ``buffer_tokens``: those of the recency buffer that the arm did not choose itself;
     ``mostly_buffer`` counts the selections in which they are more than half.
 
-    ``evidence_in_prompt`` is the share of questions whose evidence the prompt holds,
-    ``evidence_share`` the mean share of the evidence's characters in it, ``kept_but_cut`` the
-    number of questions whose evidence was kept and then cut, ``prompts_cut`` the number of prompts
-    that lost anything, at ``cut_at_least`` to ``cut_at_most`` tokens. Without a reader the prompt
-    is the selection within the protocol's own limits.
+    ``evidence_all_in_prompt`` is the share of questions of which the prompt holds all pieces of the
+    evidence, ``evidence_in_prompt`` of those of which it holds any, ``evidence_share`` the mean
+    share of the evidence's characters in it, ``kept_but_cut`` the number of questions of which all
+    pieces were kept and then one was cut, ``prompts_cut`` the number of prompts that lost anything,
+    at ``cut_at_least`` to ``cut_at_most`` tokens. Without a reader the prompt is the selection
+    within the protocol's own limits.
     """
     main = "selections" if "selections" in store.schemas else "answers"
     if main == "selections":
         readers, named, prompts, times = [""], "label", "", ""
         evidence = (
+            f"avg(CASE WHEN prompt_tokens IS NULL THEN {ALL_KEPT} ELSE {ALL_IN_PROMPT} END::INT) "
+            "AS evidence_all_in_prompt, "
             "avg(CASE WHEN prompt_tokens IS NULL THEN evidence ELSE evidence_in_prompt END::INT) "
             "AS evidence_in_prompt, avg(CASE WHEN prompt_tokens IS NULL THEN evidence_share "
             "ELSE evidence_share_in_prompt END) AS evidence_share"
@@ -254,6 +271,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
             "avg(question_survived::INT) AS question_survived, "
         )
         evidence = (
+            f"avg({ALL_IN_PROMPT}::INT) AS evidence_all_in_prompt, "
             "avg(evidence_in_prompt::INT) AS evidence_in_prompt, "
             "avg(evidence_share_in_prompt) AS evidence_share"
         )
@@ -262,7 +280,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
         "avg(selection_tokens) AS selection_tokens, avg(buffer_tokens) AS buffer_tokens, "
         "count(*) FILTER (2 * buffer_tokens > selection_tokens) AS mostly_buffer, "
         f"{prompts}{evidence}, "
-        "count(*) FILTER (evidence AND NOT evidence_in_prompt) AS kept_but_cut, "
+        f"count(*) FILTER ({ALL_KEPT} AND NOT {ALL_IN_PROMPT}) AS kept_but_cut, "
         "count(*) FILTER (prompt_cut) AS prompts_cut, "
         "min(prompt_tokens) FILTER (prompt_cut) AS cut_at_least, "
         "max(prompt_tokens) FILTER (prompt_cut) AS cut_at_most, "
@@ -284,9 +302,11 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
 
     ``of`` "kept" counts every line of the context, "picked" those that the arm itself chose;
     ``n`` are the lines, ``questions`` the selections they come from. Only questions for which the
-    criterion is known count; precision is null where there is no line.
+    criterion is known count; precision is null where there is no line. All pieces are no hit of
+    single lines.
     """
-    cells = list(product(plan.arms, facts.criteria, OF))
+    criteria = [criterion for criterion in facts.criteria if criterion.by_line]
+    cells = list(product(plan.arms, criteria, OF))
     index = {(entry.label, c.name, of): i for i, (entry, c, of) in enumerate(cells)}
     rows_by_cell: list[Table] = [[] for _ in cells]
     for band in WIDE_BANDS:
@@ -295,7 +315,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
         hits = np.zeros((len(number), len(cells)))
         lines = np.zeros((len(number), len(cells)))
         questions = [0] * len(cells)
-        for row, c, of in product(rows, facts.criteria, OF):
+        for row, c, of in product(rows, criteria, OF):
             hit = row[f"{c.column}_{of}"]
             if hit is not None and row[of] is not None:
                 cell = index[row["label"], c.name, of]

@@ -101,7 +101,7 @@ class PlusStep:
     loss: float
 
 
-_TRAINED, _VALIDATED = 0.7, 0.15
+_TRAINED, VALIDATED = 0.7, 0.15
 """Share of patients for training, and the share of these that is kept for validation."""
 
 
@@ -127,11 +127,12 @@ class Split:
         return ""
 
 
-def split_patients(record_ids: Iterable[str], seed: int) -> Split:
-    """70 % of patients for training (of these 15 % to validate on), 30 % for testing.
+def split_patients(record_ids: Iterable[str], seed: int, validated: float = VALIDATED) -> Split:
+    """70 % of patients for training, 30 % for testing.
 
-    The same for the same set of ids, in whatever order they come. Raises InputError for fewer
-    than four patients: no part may be empty.
+    Of the 70 % the share ``validated`` is kept to validate on; with 0 all are trained on, as in the
+    paper, and no temperature is fitted. The same for the same set of ids, in whatever order they
+    come. Raises InputError for fewer than four patients: no part may be empty.
     """
     ids = sorted(set(record_ids))
     if len(ids) < 4:
@@ -140,9 +141,48 @@ def split_patients(record_ids: Iterable[str], seed: int) -> Split:
         )
     order = np.random.default_rng(seed).permutation(len(ids))
     seen = min(max(round(_TRAINED * len(ids)), 3), len(ids) - 1)
-    held = max(round(_VALIDATED * seen), 1)
+    held = max(round(validated * seen), 1) if validated else 0
     parts = (order[held:seen], order[:held], order[seen:])
     return Split(*(tuple(sorted(ids[i] for i in part)) for part in parts))
+
+
+def fold_patients(groups: Iterable[Iterable[str]], folds: int, seed: int) -> list[Split]:
+    """Splits for cross-fitting: each patient is in the test part of one of ``folds`` splits.
+
+    ``groups`` of patients stay together; of the other groups 15 % validate. Raises InputError for
+    fewer than two folds, or fewer groups than folds and two more.
+    """
+    every = sorted(sorted(group) for group in groups)
+    if folds < 2 or len(every) < folds + 2:
+        raise InputError(
+            "cross-fitting needs at least 2 folds and two groups of patients more than folds, not "
+            f"{folds} folds of {len(every)} groups"
+        )
+    order = np.random.default_rng(seed).permutation(len(every))
+    splits: list[Split] = []
+    for test in np.array_split(order, folds):
+        others = order[~np.isin(order, test)]
+        held = max(round(VALIDATED * len(others)), 1)
+        parts = (others[held:], others[:held], test)
+        splits.append(
+            Split(*(tuple(sorted(id for i in part for id in every[i])) for part in parts))
+        )
+    return splits
+
+
+def gate_folders(folder: Path, card: str) -> list[Path]:
+    """The folder of a gate, or those of a cross-fitted gate's folds, which are in it."""
+    if (folder / card).exists():
+        return [folder]
+    return sorted(inside.parent for inside in folder.glob(f"*/{card}")) or [folder]
+
+
+def not_held_out(folder: Path) -> InputError:
+    """The error of a patient whom every gate of a cross-fitted one was trained on, or none."""
+    return InputError(
+        f"{folder}: this cross-fitted gate has no part that was tested on this patient — use it on "
+        "the cohort that it was trained on, or train one gate"
+    )
 
 
 _REMEDY = "train one with: python -m core train-gate DATA"

@@ -18,6 +18,7 @@ from core.errors import DataError, InputError
 from core.format import finite
 from core.gate.checkpoint import (
     CARD,
+    VALIDATED,
     Epoch,
     Gate,
     GateConfig,
@@ -25,6 +26,7 @@ from core.gate.checkpoint import (
     PlusStep,
     Recipe,
     Split,
+    fold_patients,
     save_gate,
     split_patients,
 )
@@ -49,9 +51,9 @@ from core.provenance import digest, versions
 from core.storage.files import make_folder
 from core.storage.lock import exclusive
 from core.text import sentences, words
-from core.text.evidence import gold_sentence_ids
+from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
 from core.training import Progress, history_rows
-from core.types import Cohort, Record
+from core.types import Cohort, Record, Sentence
 
 # Records that a gate is trained or evaluated on, without those that cannot be read.
 
@@ -80,6 +82,11 @@ PROTOCOL_FIELDS = (
     "gate_negatives", "seed",
 )  # fmt: skip
 """What of a protocol a gate's training depends on."""
+_POSITIVE = {
+    "all": "shares a content word with a reference answer",
+    "first_3": "contains a longer word of a reference answer",
+    "evidence": "holds located evidence",
+}
 _UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
 PLUS_FIELDS = (*_UNIT_FIELDS, "seed", "k")
 """What of a protocol the card of a gate trained on a cohort depends on."""
@@ -97,21 +104,26 @@ def _questions_with_answers(
     Records that cannot be read are left out and added to ``unread``; the hash of each of the
     others is added to ``digests``.
     """
+    cohort = gold_under(cohort, protocol)
     wanted = set(record_ids)
     questions: list[Asked] = []
     texts: dict[str, list[str]] = {}
+    units: dict[str, tuple[Sentence, ...]] = {}
     for instruction in cohort.instructions:
         gold = cohort.gold.get(instruction.id)
         if instruction.record_id not in wanted or gold is None or not gold.answer:
             continue
         id = instruction.record_id
-        if id not in texts:
+        if id not in units:
             record = record_of(cohort, id, unread)
             if record is None:
                 continue
-            texts[id] = [s.text for s in sentences(record, protocol)]
+            units[id] = sentences(record, protocol)
+            texts[id] = [s.text for s in units[id]]
             digests[id] = record.digest
-        questions.append(Asked(id, instruction.question, gold.answer, texts[id]))
+        ids = gold_sentence_ids(units[id], gold.spans)
+        evidence = [i for i, unit in enumerate(units[id]) if unit.id in ids]
+        questions.append(Asked(id, instruction.question, gold.answer, texts[id], evidence))
     return questions
 
 
@@ -128,24 +140,54 @@ class SplitPairs:
     digests: Mapping[str, str]
 
 
-def split_of(cohort: Cohort, protocol: Protocol) -> Split:
+def split_of(cohort: Cohort, protocol: Protocol, validated: float = VALIDATED) -> Split:
     """The split of a cohort's patients that have questions with a reference.
 
-    Raises DataUseError where its tag forbids training, InputError where it has too few patients.
+    ``validated``: share of the training patients to validate on. Raises DataUseError where its tag
+    forbids training, InputError where it has too few patients.
     """
     refuse_untrainable(cohort)
-    having = {i.record_id for i in cohort.instructions if i.id in cohort.gold}
-    return split_patients(having, protocol.seed)
+    return split_patients(_asked_patients(cohort), protocol.seed, validated)
 
 
-def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
-    """Split a cohort by patients and draw the pairs of each part.
+def folds_of(
+    cohort: Cohort, protocol: Protocol, number: int, new_questions: bool = False
+) -> list[Split]:
+    """Splits of the same patients for cross-fitting: each patient is in the test part of one.
+
+    ``new_questions``: patients who are asked the same question are in the same part, so that a gate
+    is tested on questions that it was not trained on. Raises as :func:`split_of`, and InputError
+    where there are too few patients, or groups of them.
+    """
+    refuse_untrainable(cohort)
+    ids = _asked_patients(cohort)
+    groups = {id: {id} for id in ids}
+    asked: dict[tuple[str, ...], str] = {}
+    for instruction in cohort.instructions if new_questions else ():
+        id = instruction.record_id
+        if id not in ids:
+            continue
+        other = asked.setdefault(tuple(words(instruction.question)), id)
+        if groups[id] is not groups[other]:
+            groups[other] |= groups[id]
+            for member in groups[id]:
+                groups[member] = groups[other]
+    together = {min(group): group for group in groups.values()}
+    return fold_patients(together.values(), number, protocol.seed)
+
+
+def _asked_patients(cohort: Cohort) -> set[str]:
+    return {i.record_id for i in cohort.instructions if i.id in cohort.gold}
+
+
+def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) -> SplitPairs:
+    """Draw the pairs of each part of a split of a cohort's patients (default: :func:`split_of`).
 
     A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
     DataUseError where its tag forbids training, InputError where it has too few patients or no
     pairs.
     """
-    split, unread, digests = split_of(cohort, protocol), set[str](), dict[str, str]()
+    split, unread, digests = split or split_of(cohort, protocol), set[str](), dict[str, str]()
     drawn = [
         pairs(
             _questions_with_answers(cohort, ids, protocol, unread, digests),
@@ -156,7 +198,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol) -> SplitPairs:
     ]
     if not len(drawn[0]):
         raise InputError(
-            f"{cohort.path}: no sentence shares a content word with a reference answer; "
+            f"{cohort.path}: no sentence {_POSITIVE[protocol.gate_positives]}; "
             f"there is nothing to train a gate on{unread_note(len(unread))}"
         )
     return SplitPairs(split, *drawn, unread=frozenset(unread), digests=digests)
@@ -169,8 +211,11 @@ def train_gate(
     progress: Progress[Epoch] | None = None,
     config: GateConfig | None = None,
     recipe: Recipe | None = None,
+    split: Split | None = None,
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
+
+    ``split``: of its patients; default :func:`split_of`.
 
     ``progress`` is called after each epoch and may stop the training (Aborted). A stopped training
     resumes from the checkpoint in ``folder``, unless the cohort was edited and gives other pairs.
@@ -179,9 +224,9 @@ def train_gate(
     """
     from core.gate.training import GateTrainer
 
-    split_of(cohort, protocol)  # refuses before anything is made
+    split = split or split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
-    drawn = split_pairs(cohort, protocol)
+    drawn = split_pairs(cohort, protocol, split)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or Recipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
@@ -208,7 +253,7 @@ def train_gate(
         "versions": versions(),
     }  # fmt: skip
     validated = trainer.logits(drawn.validation)
-    temperature = fit_temperature(validated, drawn.validation.label)
+    temperature = fit_temperature(validated, drawn.validation.label) if len(validated) else 1.0
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
     save_gate(folder, gate)
     for left in folder.glob("training-*.safetensors"):  # those of other pairs as well
@@ -263,14 +308,27 @@ def _cosine_of(one: _EvidenceQuestion) -> NDArray[np.float64]:
     return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
 
 
-def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> tuple[int, int]:
-    """Questions with an evidence sentence among the k best, and questions in all."""
-    hits = n = 0
+def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> dict[str, Any]:
+    """How many of ``n`` questions have all pieces of the evidence (``all_pieces``), and any
+    (``any_piece``), among the k best sentences, and the chance of each by as many random ones."""
+    all_pieces = any_piece = 0
+    chances: list[tuple[float, float]] = []
     for one in asked:
         ranking = scores(weights, ready(weights, one.texts), one.question, _cosine_of(one))
-        hits += not set(one.gold).isdisjoint(np.argsort(-ranking, kind="stable")[:k].tolist())
-        n += 1
-    return hits, n
+        best = set(np.argsort(-ranking, kind="stable")[:k].tolist())
+        all_pieces += best.issuperset(one.gold)
+        any_piece += not best.isdisjoint(one.gold)
+        n, hits = len(one.texts), len(one.gold)
+        chances.append((chance_of_all(n, hits, k), chance_of_hit(n, hits, k)))
+    of_all, of_any = np.mean(chances, axis=0).tolist() if chances else (None, None)
+    return {
+        "k": k,
+        "n": len(chances),
+        "all_pieces": all_pieces,
+        "all_pieces_chance": of_all,
+        "any_piece": any_piece,
+        "any_piece_chance": of_any,
+    }
 
 
 def train_plus_gate(
@@ -279,8 +337,11 @@ def train_plus_gate(
     folder: Path,
     progress: Progress[PlusStep] | None = None,
     recipe: PlusRecipe | None = None,
+    split: Split | None = None,
 ) -> Plus:
     """Train QCCS plus on a cohort's training patients and write it to ``folder``.
+
+    ``split``: of its patients; default :func:`split_of`.
 
     Raises DataUseError where the cohort's tag forbids training, MissingModel where MiniLM is not
     installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
@@ -288,7 +349,7 @@ def train_plus_gate(
     """
     from core.gate.training import Example, PlusTrainer
 
-    split = split_of(cohort, protocol)
+    split = split or split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     shared()  # raises before anything is made
     patients = {*split.train, *split.validation}
@@ -317,7 +378,6 @@ def train_plus_gate(
     weights = trainer.weights()
     train_records = dict(digests)
     held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
-    hits, n = recall(weights, held, protocol.k)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": train_records,
@@ -326,7 +386,7 @@ def train_plus_gate(
         "losses": trainer.epoch_losses(),
         "versions": versions(),
         "split": dataclasses.asdict(split),
-        "test": {"k": protocol.k, "hits": hits, "n": n},
+        "test": recall(weights, held, protocol.k),
         "unread_records": len(unread),
     }
     plus = Plus(weights, frozenset(patients), facts)

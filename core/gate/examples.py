@@ -1,7 +1,8 @@
 """Training data of a gate: the split by patients, and labelled pairs of question and sentence.
 
 Sentences that share a content word with the reference answer are positive, others negative, three
-to one (PROTOCOL, The QCCS gate). The published choices (substrings of longer words, the first three
+to one (PROTOCOL, The QCCS gate). Sentences with the located evidence are another choice of
+positives. The published choices (substrings of longer words, the first three
 positives in time, the earliest negatives) are options of the protocol.
 """
 
@@ -25,12 +26,14 @@ _PUBLISHED_WORD = 5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its reference answer and the texts of all sentences of its record."""
+    """A question with its reference answer and the texts of all sentences of its record;
+    ``evidence`` are the places of those that hold its located evidence."""
 
     record_id: str
     question: str
     answer: str
     sentences: Sequence[str]
+    evidence: Sequence[int] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,6 +70,8 @@ def hashing_of(protocol: Protocol, n: int = 3, scoring: bool = False) -> Hashing
 
 def positives(asked: Asked, rule: str) -> list[int]:
     """Sentences that count as positive, by place; ``rule`` is the protocol's gate_positives."""
+    if rule == "evidence":
+        return list(asked.evidence)
     if rule == "all":
         wanted = content_words(asked.answer)
         return [i for i, s in enumerate(asked.sentences) if not wanted.isdisjoint(words(s))]

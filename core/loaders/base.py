@@ -64,6 +64,7 @@ class CohortLoader(ABC):
             skipped=log.skipped,
             warnings=log.warnings,
             accounts=log.accounts,
+            unsettled=log.unsettled,
             **parts,
         )
 

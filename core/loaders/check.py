@@ -139,6 +139,7 @@ def check_cohort(
         "balance": balance(cohort.accounts),
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
+        "unsettled": [dataclasses.asdict(column) for column in cohort.unsettled],
         "positions": [
             {"record": i.record_id, "instruction": i.id}
             | {name: getattr(g, name) for name in _POSITION}

@@ -312,7 +312,9 @@ def decide_times(
                     f"{file}: {column} read as {orders[column]}, as the other dates of the table"
                 )
             else:
-                log.warn(_undecided(file, table, column, one))
+                log.unsettle(
+                    f"{table}.{column}", (DAY_FIRST, MONTH_FIRST), _undecided(file, column, one)
+                )
         unit = _unit_of(one.numbers) if one.numbers else ""
         if unit:
             rows = [values[value][1] for value in values if value.strip() in one.numbers]
@@ -322,7 +324,7 @@ def decide_times(
     return readings
 
 
-def _undecided(file: str, table: str, column: str, one: _Evidence) -> str:
+def _undecided(file: str, column: str, one: _Evidence) -> str:
     count, row, date = one.either or (0, 0, "")
     both = (
         " (the column has dates of both orders: "
@@ -333,8 +335,7 @@ def _undecided(file: str, table: str, column: str, one: _Evidence) -> str:
     )
     return (
         f"{file}: {column}: {count:,} dates may be day first or month first ({date} in row "
-        f"{row:,}){both} — they are undated; say which in midchart.toml: [columns] "
-        f'"{table}.{column}" = "{DAY_FIRST}" or "{MONTH_FIRST}"'
+        f"{row:,}){both} — they are undated"
     )
 
 
@@ -463,11 +464,11 @@ def decide_numbers(
     for name, meaning in (("comma", comma), ("point", point)):
         if not meaning and f"{name} either" in proofs:
             row, digits = proofs[f"{name} either"]
-            log.warn(
+            log.unsettle(
+                f"{table}.{column}",
+                (DECIMAL_COMMA, DECIMAL_POINT),
                 f"{file}: {column}: {counts[f'{name} either']:,} numbers may have a {name} before "
-                f"decimals or between thousands ({digits} in row {row:,}) — they stay as written; "
-                f'say which in midchart.toml: [columns] "{table}.{column}" = "{DECIMAL_COMMA}" or '
-                f'"{DECIMAL_POINT}"'
+                f"decimals or between thousands ({digits} in row {row:,}) — they stay as written",
             )
     return Numbers(comma, point)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from core.errors import DataError
 from core.loaders import LOADERS
 from core.loaders.base import EventLoader
+from core.loaders.columns import MISSING
 from core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
 from core.loaders.labelled import (
     EventFiles,
@@ -26,7 +27,7 @@ from core.loaders.labelled import (
     with_findings,
 )
 from core.loaders.tables import MOST_CSV_COLUMNS, check_columns, read_table
-from core.sequences.build import RawTable, sql_files
+from core.sequences.build import RawTable, patient_id, sql_files
 from core.sequences.store import LabelRows
 from core.storage.rows import literal
 
@@ -56,15 +57,16 @@ def _events(file: Path, root: Path) -> RawTable:
     name = shown(file, root)
     header, table = _csv_sql(file, name, ("patient_id", "start", "code", "value"))
     number = "try_cast(value AS FLOAT)"
+    missing = ", ".join(map(literal, sorted(MISSING)))
     optional = {
         out: f"nullif({column}, '')" if column in header else "NULL::VARCHAR"
         for out, column in (("u", "unit"), ("k", "omop_table"))
     }
     select = (
-        "SELECT try_cast(patient_id AS BIGINT) AS p, epoch_us(try_cast(start AS TIMESTAMP)) AS t, "
+        f"SELECT {patient_id('patient_id')} AS p, epoch_us(try_cast(start AS TIMESTAMP)) AS t, "
         "nullif(start, '') IS NOT NULL AND try_cast(start AS TIMESTAMP) IS NULL AS bad, code, "
         f"CASE WHEN isfinite({number}) THEN {number} END AS v, "
-        f"CASE WHEN {number} IS NULL THEN nullif(value, '') END AS x, "
+        f"CASE WHEN {number} IS NULL AND value NOT IN ({missing}) THEN value END AS x, "
         f"{optional['u']} AS u, {optional['k']} AS k FROM {table}"
     )
     return RawTable(name, select, (file,), time_needed=True, csv=True)
@@ -79,8 +81,8 @@ def _splits(file: Path, root: Path, log: LoadLog) -> Mapping[int, str]:
         return {}
 
     def id_of(text: str) -> int | None:
-        valid = re.fullmatch("-?[0-9]{1,19}", text) and abs(int(text)) < 2**63
-        return int(text) if valid else None
+        number = re.fullmatch(r"(-?[0-9]{1,19})(\.0*)?", text)
+        return int(number[1]) if number and abs(int(number[1])) < 2**63 else None
 
     parsed = ((row.line, id_of(row.get("omop_person_id")), row.get("split")) for row in rows)
     return unique_splits(parsed, name, log)
@@ -90,7 +92,7 @@ def _labels(file: Path, root: Path, log: LoadLog) -> LabelRows:
     name = shown(file, root)
     _, table = _csv_sql(file, name, ("patient_id", "prediction_time", "value"))
     return read_labels(
-        "SELECT try_cast(patient_id AS BIGINT) AS p, "
+        f"SELECT {patient_id('patient_id')} AS p, "
         "epoch_us(try_cast(prediction_time AS TIMESTAMP)) AS t, "
         f"{text_value('value')} AS y FROM {table}",
         name,

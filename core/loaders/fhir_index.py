@@ -56,6 +56,8 @@ DRAWN_ON = {
 _DOCUMENTS = frozenset(("DocumentReference", "Composition"))
 _REFERRED = _DOCUMENTS | {"Patient", "Medication", "Binary", "Practitioner"}
 """Types that references are resolved to."""
+_IDENTIFIED = _DOCUMENTS | {"Patient", "Practitioner"}
+"""Those that may be named by an identifier alone."""
 _TYPED = re.compile(r"(?:^|/)([A-Z][A-Za-z]+)/([^/?#|]+)(?:/_history/[^/]+)?$")
 _UNIQUE = ("urn:uuid:", "urn:oid:", "http://", "https://")
 """How a URL begins that means one resource wherever it is written."""
@@ -175,6 +177,11 @@ class ResourceIndex:
         base, key = self._key(kind, id, url, scope)
         if kind in _REFERRED and key is not None and not (kind in _DOCUMENTS and scope.loose):
             self._make_known(kind, id, url, key, resource, scope)
+        if kind in _IDENTIFIED and key is not None:
+            for name in _identifiers(kind, resource):
+                for one in scope.chain():
+                    _enter_once(one.identifiers, name, key)
+                _enter_once(self._identifiers, name, key)
         if kind not in READ and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return
@@ -254,11 +261,6 @@ class ResourceIndex:
             authorities = self._loose.setdefault(number, [])
             if key[0] not in authorities:
                 authorities.append(key[0])
-        if kind in ("Patient", "Practitioner"):
-            for name in _identifiers(kind, resource):
-                for one in scope.chain():
-                    _enter_once(one.identifiers, name, key)
-                _enter_once(self._identifiers, name, key)
         if kind == "Medication":
             self._names[key] = concept(resource.get("code"))[1]
         elif kind == "Practitioner":
@@ -635,7 +637,8 @@ def _enter_once(table: dict[str, Key | None], name: str, key: Key) -> None:
 
 def _identifiers(kind: str, resource: Resource) -> Iterator[str]:
     """``Type?identifier=system|value`` of each identifier, and without its system."""
-    for identifier in objects(resource.get("identifier")):
+    stated = (resource.get("masterIdentifier"), *_listed(resource.get("identifier")))
+    for identifier in objects([one for one in stated if one is not None]):
         system, value = clean(identifier.get("system")), clean(identifier.get("value"))
         if value:
             yield f"{kind}?identifier=|{value}"
@@ -696,7 +699,9 @@ def _replaced_by(resource: Resource) -> Iterator[str]:
         if "replaces" in (*codes(related.get("code")), *codes(related.get("type"))):
             for name in ("target", "targetReference", "resourceReference"):
                 link = reference(related.get(name))
-                if link:
+                if link.startswith("Patient?"):  # an identifier whose type is not stated
+                    yield from (link.replace("Patient", kind, 1) for kind in sorted(_DOCUMENTS))
+                elif link:
                     yield link
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from core.errors import DataError, one_line
 from core.storage.files import replacing
-from core.types import Account, Skip
+from core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -58,6 +58,7 @@ class LoadLog:
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
+    unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
     opened: set[Path] = field(default_factory=set[Path])
     """Files that the loader takes for its own, whether or not they could be read."""
     _entered: set[str] = field(default_factory=set[str], repr=False)
@@ -77,6 +78,17 @@ class LoadLog:
         if warning not in self._entered:
             self._entered.add(warning)
             self.warnings.append(warning)
+
+    def unsettle(self, column: str, readings: tuple[str, ...], statement: str) -> None:
+        """Enter a column that may be read in several ways, and warn of it.
+
+        ``statement`` says what is doubtful in which file and how it is read until a person says.
+        """
+        quoted = " or ".join(f'"{reading}"' for reading in readings)
+        remedy = f'say which in midchart.toml: [columns] "{column}" = {quoted}'
+        self.warn(f"{statement}; {remedy}")
+        if all(known.column != column for known in self.unsettled):
+            self.unsettled.append(UnsettledColumn(column, readings, one_line(statement)))
 
     def account(
         self,

@@ -104,6 +104,13 @@ class LabelledData:
                     raise DataError(name, None, "changed while it was read", "read it once more")
                 for problem in store.meta["problems"]:
                     self.log.skip(*problem)
+                self.log.account(
+                    name,
+                    "rows",
+                    total=store.meta["rows"],
+                    shown=int(store.offsets[-1]),
+                    reasons=store.meta["left_out"],
+                )
                 self._warn_of_differences(set(store.patients.tolist()), set(self.splits))
                 self._store = store
             return self._store

@@ -30,7 +30,7 @@ from core.loaders.labelled import (
     with_findings,
 )
 from core.loaders.tables import check_columns
-from core.sequences.build import RawTable, columns, describe_error, sql_files
+from core.sequences.build import RawTable, columns, describe_error, patient_id, sql_files
 from core.sequences.store import SPLITS, LabelRows
 
 Types = dict[str, str]
@@ -106,7 +106,7 @@ def _events(root: Path, log: LoadLog) -> RawTable:
         )
     }  # fmt: skip
     select = (
-        f"SELECT try_cast(subject_id AS BIGINT) AS p, {time} AS t, "
+        f"SELECT {patient_id('subject_id', types['subject_id'])} AS p, {time} AS t, "
         f"time IS NOT NULL AND {time} IS NULL AS bad, code::VARCHAR AS code, "
         f"CASE WHEN isfinite({value}) THEN {value} END AS v, "
         + ", ".join(f"{sql} AS {out}" for out, sql in optional.items())
@@ -117,7 +117,7 @@ def _events(root: Path, log: LoadLog) -> RawTable:
 
 def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, str]:
     file, name = root / "metadata" / "subject_splits.parquet", "metadata/subject_splits.parquet"
-    id = "try_cast(subject_id AS BIGINT)"
+    id = patient_id("subject_id")
     splits: dict[int, str] = {}
     try:
         if checked_tables([file] if file.exists() else [], root, log):
@@ -174,7 +174,7 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
         raise DataError(name, None, "has no column with a value", f"one of {', '.join(values)}")
     time = _micros("prediction_time", types["prediction_time"])
     return read_labels(
-        f"SELECT try_cast(subject_id AS BIGINT) AS p, {time} AS t, "
+        f"SELECT {patient_id('subject_id', types['subject_id'])} AS p, {time} AS t, "
         f"coalesce({', '.join(present)}) AS y FROM {_parquet(readable)}",
         name,
         log,

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -21,9 +21,16 @@ from core.errors import DataError, InputError, UnknownName
 from core.interfaces import Loader
 from core.loaders import LOADERS
 from core.loaders.base import CohortLoader
-from core.loaders.files import data_error, read_text, refuse_linked_folders, write_atomic
+from core.loaders.columns import SETTINGS
+from core.loaders.files import LoadLog, data_error, read_text, refuse_linked_folders, write_atomic
 from core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
-from core.loaders.manifest import FIELDS, FILE, write_manifest
+from core.loaders.manifest import (
+    FIELDS,
+    FILE,
+    column_settings,
+    write_column_settings,
+    write_manifest,
+)
 from core.parsing import read_toml
 from core.provenance import add_file
 from core.types import Cohort, Manifest
@@ -144,7 +151,8 @@ questions of a set."""
 
 
 def content_digest(data: str | Path) -> str:
-    """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out.
+    """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out,
+    and of how the tag says that columns are read.
 
     Raises DataError where a file cannot be read.
     """
@@ -159,6 +167,9 @@ def content_digest(data: str | Path) -> str:
             add_file(total, name, path)
         except OSError as error:
             raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    folder = root if root.is_dir() else root.parent
+    for column, reading in sorted(column_settings(folder, LoadLog()).items()):
+        total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
 
 
@@ -191,6 +202,22 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
     if getattr(after, field) is not value:
         raise InputError(f"{file} was written but does not apply to {path}; check both")
     return after
+
+
+def settle_columns(data: str | Path, readings: Mapping[str, str]) -> Cohort:
+    """The cohort at ``data``, its columns read as a person says from now on.
+
+    ``readings``: "table.column" → one of :data:`core.loaders.columns.SETTINGS`; other columns keep
+    the reading that ``midchart.toml`` states. Raises InputError for another reading, DataError
+    where the file cannot be read or written.
+    """
+    for column, reading in readings.items():
+        if reading not in SETTINGS:
+            known = ", ".join(SETTINGS)
+            raise InputError(f"{column!r} cannot be read as {reading!r}; choose one of: {known}")
+    folder = cohort_folder(Path(data))
+    write_column_settings(folder, column_settings(folder, LoadLog()) | dict(readings))
+    return open_cohort(data)
 
 
 def _read_toml(file: Path) -> str:

@@ -25,7 +25,7 @@ from core.results.tables import entry_columns, facts, generator
 from core.runs.directory import RunDirectory, changed_rows, find_run
 from core.runs.experiment import Table
 from core.runs.plan import RULE_JUDGES, ArmConfig, Plan
-from core.runs.schemas import UNLOCATED
+from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, UNLOCATED
 from core.runs.status import status
 from core.stats.intervals import cluster_totals, ratio
 from core.stats.paired import (
@@ -374,8 +374,8 @@ Pairs = Sequence[tuple[str, bool | None, bool | None]]
 """Record, the baseline's outcome and the run's."""
 NOT_COMPARED = frozenset({"run", "created", "spec.name", "spec.group"})
 ACCURACY = "accuracy"
-IN_PROMPT = "evidence in the prompt"
-KEPT = "evidence kept, before any prompt limit"
+IN_PROMPT = "all pieces of the evidence in the prompt"
+KEPT = "all pieces of the evidence kept, before any prompt limit"
 MEASURES = (ACCURACY, IN_PROMPT, KEPT)
 """Runs are compared by the first of these that both have."""
 
@@ -392,6 +392,8 @@ class Outcomes:
     """The judges who are people (:mod:`core.results.reviews`)."""
     cut_at: Mapping[Cell, Mapping[str, int]]
     """Tokens of the prompts that lost anything, by instruction."""
+    any_piece: Mapping[str, Mapping[Cell, Mapping[str, bool | None]]]
+    """By measure of all pieces of the evidence: of which instructions any piece is there."""
 
 
 def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
@@ -399,15 +401,16 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
 
     ``runs``: run, name, kind, status, protocol of each. ``spec``: a row a field in which any
     differs, ``field`` and each run's value under its id. ``results``: a row each further run, arm,
-    reader and judge, with ``measure`` (one of :data:`MEASURES`), n instructions of both runs,
-    each run's share, the ``difference`` (that run minus the baseline) with both intervals, p and
-    Holm's p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and
-    ``bound_high`` of the difference over all that these could have been, and the ``verdict``
-    (:func:`conclusion`). Where evidence in the prompt is compared,
-    ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions whose evidence was
-    kept and then cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the shortest and
-    the longest prompt that lost anything. ``notes``: warnings on reading them.
-    Raises UnknownName, or InputError for fewer than two runs.
+    reader and judge, with ``measure`` (one of :data:`MEASURES`), n instructions of both runs, each
+    run's share, the ``difference`` (that run minus the baseline) with both intervals, p and Holm's
+    p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and ``bound_high``
+    of the difference over all that these could have been, and the ``verdict`` (:func:`conclusion`).
+    Evidence counts where all its pieces are there; ``baseline_any_piece`` and ``run_any_piece`` are
+    the shares of the n instructions with any piece. Where evidence in the prompt is compared,
+    ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions of which all pieces
+    were kept and then one was cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the
+    shortest and the longest prompt that lost anything. ``notes``: warnings on reading them. Raises
+    UnknownName, or InputError for fewer than two runs.
     """
     if len(dict.fromkeys(runs)) < 2:
         raise InputError("a comparison takes two runs or more, each once")
@@ -496,18 +499,24 @@ def read_outcomes(run: str) -> Outcomes:
     reader = "reader" if main == "answers" else "'' AS reader"
     columns = (
         f"label, {reader}, '' AS judge, instruction, record, evidence, evidence_in_prompt, "
-        "prompt_cut, prompt_tokens"
+        f"{ALL_KEPT} AS all_kept, {ALL_IN_PROMPT} AS all_in_prompt, prompt_cut, prompt_tokens"
     )
     located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
     located_rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
     limited = any(row["evidence_in_prompt"] is not None for row in located_rows)
+    any_piece: dict[str, dict[Cell, dict[str, bool | None]]] = {
+        KEPT: defaultdict(dict),
+        IN_PROMPT: defaultdict(dict),
+    }
     for row in located_rows:
-        add(KEPT, row, row["evidence"])
+        add(KEPT, row, row["all_kept"])
+        any_piece[KEPT][_cell(row)][row["instruction"]] = row["evidence"]
         if limited:
-            add(IN_PROMPT, row, row["evidence_in_prompt"])
+            add(IN_PROMPT, row, row["all_in_prompt"])
+            any_piece[IN_PROMPT][_cell(row)][row["instruction"]] = row["evidence_in_prompt"]
         if row["prompt_cut"]:
             cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
-    return Outcomes(folder, plan, cells, reviews.judges, cut_at)
+    return Outcomes(folder, plan, cells, reviews.judges, cut_at, any_piece)
 
 
 def _cell(row: Row) -> Cell:
@@ -588,6 +597,12 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
             **_names(run, base_cell, run_cell, measure),
             **_difference(base, [(*first[i], second[i][1]) for i in common], base_cell),
         }
+        if measure in (IN_PROMPT, KEPT):
+            # Of the instructions of which all pieces are known in both, as the shares of all.
+            scored = [i for i in common if None not in (first[i][1], second[i][1])]
+            for whose, outcomes, cell in (("baseline", base, base_cell), ("run", run, run_cell)):
+                hits = [outcomes.any_piece[measure][cell][i] for i in scored]
+                row[f"{whose}_any_piece"] = sum(map(bool, hits)) / len(hits) if hits else None
         if measure == IN_PROMPT:
             row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
         rows.append(row)
@@ -598,8 +613,8 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
 
 
 def _lost(whose: str, run: Outcomes, cell: Cell, instructions: Sequence[str]) -> Row:
-    """On how many instructions the evidence was kept and then cut from the prompt, and the tokens
-    of the shortest and the longest prompt that lost anything."""
+    """On how many instructions all pieces of the evidence were kept and one was then cut from the
+    prompt, and the tokens of the shortest and the longest prompt that lost anything."""
     kept_cell, shown = run.cells[KEPT][cell], run.cells[IN_PROMPT][cell]
     tokens = [run.cut_at[cell][i] for i in instructions if i in run.cut_at.get(cell, {})]
     return {

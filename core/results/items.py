@@ -15,6 +15,7 @@ from core.runs.directory import RunDirectory, find_run
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import Plan
 from core.runs.planner import digest_of, open_source
+from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from core.runs.status import status
 from core.storage.rows import RowStore, literal, query
 from core.types import Cohort
@@ -24,14 +25,23 @@ OF_THE_QUESTION = (
     "record", "band", "middle", "order_position", "time_position", "token_position",
     "task_type", "domain",
 )  # fmt: skip
-HITS = ("evidence_in_prompt", "evidence", "lexical", "semantic")
-"""Columns that say whether a selection is a hit, by criterion."""
-CUT = "cut"
+HITS = {
+    "evidence_all_in_prompt": ALL_IN_PROMPT,
+    "evidence_in_prompt": "evidence_in_prompt",
+    "evidence_all": ALL_KEPT,
+    "evidence": "evidence",
+    "lexical": "lexical",
+}
+"""Columns that say whether a selection is a hit, by criterion → their SQL."""
+CUT, PARTLY_DROPPED = "cut", "partly dropped"
 EVIDENCE_OUTCOME = (
-    "(CASE WHEN NOT evidence THEN 'dropped' WHEN evidence_in_prompt THEN 'in the prompt' "
-    f"WHEN evidence_in_prompt IS NULL THEN 'kept' ELSE '{CUT}' END)"
+    f"(CASE WHEN NOT evidence THEN 'dropped' WHEN NOT {ALL_KEPT} THEN '{PARTLY_DROPPED}' "
+    f"WHEN {ALL_IN_PROMPT} THEN 'in the prompt' WHEN NOT {ALL_IN_PROMPT} THEN '{CUT}' "
+    f"WHEN {ALL_KEPT} AND evidence_in_prompt IS NULL THEN 'kept' END)"
 )
-"""SQL: where the evidence of a selection is."""
+"""SQL: where the pieces of the evidence of a selection are: all in the prompt (or kept, where there
+is none), all kept and one or more cut from it, some or all dropped by the arm; null where that is
+not known."""
 
 
 def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
@@ -115,9 +125,9 @@ def different_only(run: str) -> list[dict[str, Any]]:
     """Instructions on which arms' outcomes differ for one reader and judge.
 
     Each: instruction, record, band, reader, judge, and ``outcomes``, label → outcome. In a run
-    of kind selection the outcome says where the evidence is: "in the prompt", "cut" (kept, but cut
-    by the protocol's own limits; ``cut_at``: label → tokens of that prompt) or "dropped"; "kept"
-    where the protocol sets no limit.
+    of kind selection the outcome says where the pieces of the evidence are: all "in the prompt",
+    "cut" (all kept, but not all left by the protocol's own limits; ``cut_at``: label → tokens of
+    that prompt), "partly dropped" or "dropped"; "kept" where the protocol sets no limit.
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -136,7 +146,7 @@ def different_only(run: str) -> list[dict[str, Any]]:
     else:
         where = f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
         columns = f"{about}, '' AS reader, '' AS judge, {where}"
-        differing = store.select("selections", columns, f"evidence IS NOT NULL {differ}")
+        differing = store.select("selections", columns, f"outcome IS NOT NULL {differ}")
     groups: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in _sorted(plan, differing):
         key = (row["instruction"], row["reader"], row["judge"])
@@ -154,9 +164,9 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     """One judge's verdicts on one reader's answers: a row an instruction and arm, no text.
 
     Columns: label, instruction, record, band, middle, task_type, domain, outcome, refusal,
-    failure_kind, the columns of :data:`HITS` that the run has, and ``counted``: whether the tables
-    of the report count it. In the order of the spec's arms. A run that judges nothing has the place
-    of the evidence as the outcome (:func:`different_only`).
+    failure_kind, the columns of :data:`HITS`, ``semantic`` where it was scored, and ``counted``:
+    whether the tables of the report count it. In the order of the spec's arms. A run that judges
+    nothing has the place of the evidence as the outcome (:func:`different_only`).
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -167,16 +177,16 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     if "verdicts" in store.schemas:
         with facts(store, plan, people) as ask:
             known = {row["column_name"] for row in ask("DESCRIBE judged")}
-            hits = ", ".join(name for name in HITS if name in known)
+            hits = ", ".join(name for name in (*HITS, "semantic") if name in known)
             verdicts = ask(
                 f"SELECT {about}, outcome, refusal, failure_kind, {hits} "
                 "FROM judged JOIN questions USING (question) "
                 f"WHERE reader = {literal(reader)} AND judge = {literal(judge)} ORDER BY question"
             )
     else:
-        hits = ", ".join(name for name in HITS if name in store.schemas[main])
+        hits = ", ".join(f"{sql} AS {name}" for name, sql in HITS.items())
         columns = f"{about}, {EVIDENCE_OUTCOME} AS outcome, {hits}"
-        verdicts = store.select(main, columns, "selection IS NOT NULL AND evidence IS NOT NULL")
+        verdicts = store.select(main, columns, "selection IS NOT NULL AND outcome IS NOT NULL")
     return [row | {"counted": row["instruction"] in listed} for row in _sorted(plan, verdicts)]
 
 

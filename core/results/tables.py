@@ -24,7 +24,7 @@ from core.judges.rules import FAILURE_KINDS
 from core.results.primary import verdict_source
 from core.runs.experiment import Table
 from core.runs.plan import ArmConfig, Plan
-from core.runs.schemas import LOCATION, UNLOCATED
+from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
 from core.stats.intervals import Interval, bootstrap_proportion, clustered_wilson, wilson_interval
 from core.stats.paired import reported_interval
 from core.storage.rows import Ask, RowStore, Schema, literal, snapshot
@@ -143,15 +143,20 @@ class Criterion:
     """A definition of a hit.
 
     ``column``: whether the selection is one; ``column_kept``, ``column_picked``: how many of its
-    lines; ``column_chance``, ``column_picked_chance``: the probability for random sentences of as
-    many tokens. ``share``: column of the share of the evidence's characters. ``reader``: in whose
-    prompt, where that matters.
+    lines (``by_line``; of a hit that several lines make together ``column_picked`` is whether the
+    arm's own picks are one); ``column_chance``, ``column_picked_chance``: the probability for
+    random sentences of as many tokens. ``share``: column of the share of the evidence's characters.
+    ``any_piece``: column of any piece, where the hit is all of them. ``reader``: in whose prompt,
+    where that matters, of which ``selected`` is the hit before any prompt limit.
     """
 
     name: str
     column: str
     reader: str = ""
     share: str = "evidence_share"
+    any_piece: str = ""
+    by_line: bool = True
+    selected: str = ""
 
 
 def semantic_name(threshold: float) -> str:
@@ -164,9 +169,11 @@ def _column(threshold: float) -> str:
 
 
 LEXICAL = Criterion("lexical", "lexical")
-EVIDENCE = Criterion("evidence-id", "evidence")
-IN_PROMPT = "in prompt"
-"""Evidence is in the prompt after all cuts."""
+ALL_PIECES = Criterion("all pieces", "evidence_all", any_piece="evidence", by_line=False)
+ANY_PIECE = Criterion("any piece", "evidence")
+"""Of the evidence, by the ids of its sentences: each was kept, or at least one was."""
+ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME = "all pieces in prompt", "any piece in prompt"
+"""The same of the prompt after all cuts."""
 SEMANTIC_HITS = (
     Criterion("semantic", _column(MAIN)),
     *(Criterion(semantic_name(t), _column(t)) for t in THRESHOLDS),
@@ -176,12 +183,14 @@ SEMANTIC_HITS = (
 @dataclass(frozen=True, slots=True)
 class Stage1Facts:
     """Rows with ``label``, ``instruction``, ``record``, ``band``, ``middle``, ``kept``, ``picked``,
-    ``unmatched`` and the columns of ``criteria``: lexical and evidence-id, and semantic ones where
-    they were scored (these have no chance: it would take scoring every sentence of the record).
+    ``unmatched`` and the columns of ``criteria``: lexical, all pieces and any piece, and semantic
+    ones where they were scored (these have no chance: it would take scoring every sentence of the
+    record).
 
-    ``prompts``: the criterion :data:`IN_PROMPT`, one a reader (one without a reader where nobody
-    read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and ``COLUMN_tokens``
-    hold lines of evidence that the arm chose, whether the prompt lost anything, and its tokens.
+    ``prompts``: all pieces and any piece in the prompt, for each reader (without a reader where
+    nobody read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and
+    ``COLUMN_tokens`` say what of the hit the arm chose, whether the prompt lost anything, and its
+    tokens.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -193,8 +202,8 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     """The selections of a run as it is now, those that failed left out."""
     main = "selections" if "selections" in store.schemas else "answers"
     scored = bool(plan.options.get("semantic"))
-    counts = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in OF]
-    chances = [f"{c.column}_{of}" for c in (LEXICAL, EVIDENCE) for of in CHANCES]
+    counts = [f"{c.column}_{of}" for c in (LEXICAL, ANY_PIECE) for of in OF]
+    chances = [f"{c.column}_{of}" for c in (LEXICAL, ANY_PIECE, ALL_PIECES) for of in CHANCES]
     alike = [
         "band",
         "middle",
@@ -207,22 +216,35 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     ]
     columns = ["record", *alike, *counts, *chances]
     firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
+    # All pieces that were kept are as many sentences as were kept of the evidence.
+    firsts += (
+        f", first({ALL_KEPT}) AS evidence_all"
+        f", first({ALL_KEPT} AND evidence_picked = evidence_kept) AS evidence_all_picked"
+    )
     readers = [""] if main == "selections" else list(plan.readers)
-    prompts = [
-        Criterion(IN_PROMPT, f"prompt_{i}", name, f"prompt_{i}_share")
-        for i, name in enumerate(readers)
-    ]
-    for prompt in prompts:
-        whose = f" FILTER (reader = {literal(prompt.reader)})" if prompt.reader else ""
-        firsts += (
-            f", bool_or(evidence_in_prompt){whose} AS {prompt.column}"
-            f", max(evidence_in_prompt_picked){whose} AS {prompt.column}_picked"
-            f", bool_or(prompt_cut){whose} AS {prompt.column}_cut"
-            f", max(prompt_tokens){whose} AS {prompt.column}_tokens"
-            f", max(evidence_share_in_prompt){whose} AS {prompt.share}"
+    prompts: list[Criterion] = []
+    for i, name in enumerate(readers):
+        whose = f" FILTER (reader = {literal(name)})" if name else ""
+        share, column = f"prompt_{i}_share", f"prompt_{i}"
+        every = Criterion(
+            ALL_IN_PROMPT_NAME, f"{column}_all", name, share, column, False, "evidence_all"
         )
-        for of in CHANCES:
-            firsts += f", max(evidence_in_prompt_{of}){whose} AS {prompt.column}_{of}"
+        prompts += [every, Criterion(ANY_IN_PROMPT_NAME, column, name, share, selected="evidence")]
+        all_picked = f"{ALL_IN_PROMPT} AND evidence_in_prompt_picked = evidence_kept"
+        firsts += (
+            f", bool_or(evidence_in_prompt){whose} AS {column}"
+            f", bool_or({ALL_IN_PROMPT}){whose} AS {every.column}"
+            f", max(evidence_in_prompt_picked){whose} AS {column}_picked"
+            f", bool_or({all_picked}){whose} AS {every.column}_picked"
+            f", max(evidence_share_in_prompt){whose} AS {share}"
+        )
+        for one, columns_of in ((column, "evidence"), (every.column, "evidence_all")):
+            firsts += (
+                f", bool_or(prompt_cut){whose} AS {one}_cut"
+                f", max(prompt_tokens){whose} AS {one}_tokens"
+            )
+            for of in CHANCES:
+                firsts += f", max({columns_of}_in_prompt_{of}){whose} AS {one}_{of}"
     above: list[str] = []
     for t in THRESHOLDS if scored else ():
         name = _column(t)
@@ -252,9 +274,8 @@ def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
     with snapshot(statements) as ask:
         selected = ask(f"SELECT * FROM chosen{joined} ORDER BY label, instruction")
     known = [p for p in prompts if any(row[p.column] is not None for row in selected)]
-    return Stage1Facts(
-        selected, (LEXICAL, EVIDENCE, *(SEMANTIC_HITS if scored else ())), tuple(known)
-    )
+    criteria = (LEXICAL, ALL_PIECES, ANY_PIECE, *(SEMANTIC_HITS if scored else ()))
+    return Stage1Facts(selected, criteria, tuple(known))
 
 
 # Answers and verdicts in memory (Stage 2).
@@ -275,7 +296,8 @@ VERDICT_COLUMNS = (
     "read_tokens", "reused_tokens", "output_tokens", "cost_usd", "seconds",
 )  # fmt: skip
 OF_THE_ANSWER = (
-    "lexical", "evidence", "evidence_in_prompt", "question_survived", "failure_kind",
+    "lexical", "evidence", "evidence_all", "evidence_in_prompt", "evidence_all_in_prompt",
+    "question_survived", "failure_kind",
 )  # fmt: skip
 
 
@@ -351,7 +373,8 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
         return [
             *scored,
             "CREATE OR REPLACE TEMP TABLE answered AS "
-            f"SELECT row_number() OVER () AS answer, {_columns(ANSWER_COLUMNS, answers)} "
+            f"SELECT row_number() OVER () AS answer, {_columns(ANSWER_COLUMNS, answers)}, "
+            f"{ALL_KEPT} AS evidence_all, {ALL_IN_PROMPT} AS evidence_all_in_prompt "
             f"FROM {store.source('answers')}",
             "CREATE OR REPLACE TEMP TABLE verdict_rows AS "
             f"SELECT {_columns(VERDICT_COLUMNS, verdicts)} "

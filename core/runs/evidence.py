@@ -1,5 +1,9 @@
 """A question during a run: its record, its evidence, and what a selection kept of it.
 
+A question's evidence has one or several pieces, each in one or several sentences. *Any piece* is
+kept where at least one sentence with evidence is; *all pieces* where every such sentence is, as an
+answer needs them all. Pieces that could not be located count in neither.
+
 Recall and position always use the real gold; a protocol's fault in joining evidence affects the
 judge alone. A question with unlocated evidence counts in "overall" and in no position band.
 """
@@ -25,9 +29,10 @@ from core.runs.planner import own_patients
 from core.runs.schemas import SEMANTIC, UNLOCATED, blank
 from core.text import content_words, sentences, words
 from core.text.evidence import (
-    LEAST_SHOWN,
     band_of,
+    chance_of_all,
     chance_of_hit,
+    contained,
     evidence_in_lines,
     evidence_parts,
     is_middle,
@@ -60,9 +65,19 @@ class RandomSentences:
         """Chance that a sentence holds a content word of the answer; None without an answer."""
         return self._chance(self._lexical_hits, tokens) if self.answer else None
 
-    def located(self, tokens: float) -> float | None:
+    def any_piece(self, tokens: float) -> float | None:
         """Chance that a sentence holds evidence; None where the evidence is unlocated."""
         return self._chance(self._evidence_hits, tokens) if self.evidence else None
+
+    def all_pieces(self, tokens: float) -> float | None:
+        """Chance of every sentence that holds evidence, 0 where the cutoff excludes one; None
+        where the evidence is unlocated."""
+        if not self.evidence:
+            return None
+        n, hits = len(self._pool.sentences), self._evidence_hits
+        if hits < len(self.evidence):
+            return 0.0
+        return chance_of_all(n, hits, n * tokens / self._tokens)
 
     def _chance(self, hits: int, tokens: float) -> float:
         n = len(self._pool.sentences)
@@ -154,10 +169,11 @@ class Question:
         return evidence_in_lines(lines, self.parts) if self.parts else None
 
     def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
-        """Lexical and evidence-id hit of a selection, and of how many lines (PROTOCOL, Stage 1).
+        """Lexical hit and evidence of a selection, and in how many lines (PROTOCOL, Stage 1).
 
-        ``buffer_claims``: as :func:`own_pick` takes it. Text that an arm wrote is judged as
-        written, not by the sentences it summarises.
+        ``evidence``: any piece, at least one sentence that holds evidence; ``evidence_all``: all
+        pieces, every such sentence. ``buffer_claims``: as :func:`own_pick` takes it. Text that an
+        arm wrote is judged as written, not by the sentences it summarises.
         """
         answer = self.gold.answer if self.gold else ""
         lines = selection.lines
@@ -167,7 +183,7 @@ class Question:
         is_pick = [line.sentence_id in picks for line in lines]
         hit = lexical_hits(context_texts(selection), answer)
         shares = self.held(lines)
-        held = None if shares is None else [id for id, s in shares.items() if s >= LEAST_SHOWN]
+        held = None if shares is None else contained(shares)
         buffer = sum(
             k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
         )
@@ -177,9 +193,12 @@ class Question:
             "lexical_chance": chance.lexical(selection.tokens) if chance else None,
             "lexical_picked_chance": chance.lexical(picked) if chance else None,
             "evidence": None if held is None else bool(held),
+            "evidence_all": None if held is None else len(held) == len(self.parts),
             "evidence_share": self._share(shares),
-            "evidence_chance": chance.located(selection.tokens) if chance else None,
-            "evidence_picked_chance": chance.located(picked) if chance else None,
+            "evidence_chance": chance.any_piece(selection.tokens) if chance else None,
+            "evidence_picked_chance": chance.any_piece(picked) if chance else None,
+            "evidence_all_chance": chance.all_pieces(selection.tokens) if chance else None,
+            "evidence_all_picked_chance": chance.all_pieces(picked) if chance else None,
             "buffer_tokens": buffer,
             "kept": len(is_pick),
             "picked": sum(is_pick),
@@ -195,14 +214,15 @@ class Question:
         """What of a selection a prompt holds: its tokens, the ids that were cut, the evidence.
 
         ``prompt_cut``: a line, a part of one or the question was lost.
-        ``evidence_in_prompt``: a line shows at least half of a sentence's evidence;
+        ``evidence_in_prompt``: a line shows at least half of a sentence's evidence (any piece);
+        ``evidence_all_in_prompt``: lines do so of every such sentence (all pieces);
         ``evidence_in_prompt_picked`` counts such lines that the arm itself chose;
         ``evidence_share_in_prompt`` is the share of the evidence's characters. All are None where
         :meth:`held` is. Chances are those of random sentences with the tokens of the context that
         the prompt holds.
         """
         shares = self.held(prompt.context)
-        held = None if shares is None else {id for id, s in shares.items() if s >= LEAST_SHOWN}
+        held = None if shares is None else contained(shares)
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
         lines, chance = prompt_lines(prompt, selection), self.chance
         tokens = sum(line.tokens for line in lines)
@@ -212,10 +232,13 @@ class Question:
             "cut": list(prompt.cut),
             "prompt_cut": was_cut(prompt, selection),
             "evidence_in_prompt": None if held is None else bool(held),
+            "evidence_all_in_prompt": None if held is None else len(held) == len(self.parts),
             "evidence_in_prompt_picked": None if held is None else len(held & picks),
             "evidence_share_in_prompt": self._share(shares),
-            "evidence_in_prompt_chance": chance.located(tokens) if chance else None,
-            "evidence_in_prompt_picked_chance": chance.located(picked) if chance else None,
+            "evidence_in_prompt_chance": chance.any_piece(tokens) if chance else None,
+            "evidence_in_prompt_picked_chance": chance.any_piece(picked) if chance else None,
+            "evidence_all_in_prompt_chance": chance.all_pieces(tokens) if chance else None,
+            "evidence_all_in_prompt_picked_chance": chance.all_pieces(picked) if chance else None,
         }
 
     def _share(self, shares: Mapping[str, float] | None) -> float | None:

@@ -16,7 +16,7 @@ from typing import Any
 from core.errors import DataError, InputError
 from core.gate import checkpoint
 from core.gate import plus as plus
-from core.gate.checkpoint import load_arrays
+from core.gate.checkpoint import gate_folders, load_arrays
 from core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
 from core.parsing import read_document, user_path
 from core.protocol import Protocol
@@ -66,12 +66,14 @@ def mark(arm: str, gate: Path) -> str:
         from core.arms.certain import read_calibration
 
         return digest(json.dumps(read_calibration(gate)))
-    arrays, card, _ = load_arrays(gate, *FORMATS[arm])
+    stem, format = FORMATS[arm]
     total = blake2b(digest_size=16)
-    total.update(repr([(name, card.get(name)) for name in ("hash", "shape")]).encode())
-    for name, array in sorted(arrays.items()):
-        total.update(f"{name} {array.dtype} {array.shape}".encode())
-        total.update(array.tobytes())
+    for folder in gate_folders(gate, f"{stem}.json"):
+        arrays, card, _ = load_arrays(folder, stem, format)
+        total.update(repr([(name, card.get(name)) for name in ("hash", "shape")]).encode())
+        for name, array in sorted(arrays.items()):
+            total.update(f"{name} {array.dtype} {array.shape}".encode())
+            total.update(array.tobytes())
     return total.hexdigest()
 
 
@@ -82,10 +84,17 @@ def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     (``digest``: the hash of this one's files) these are the patients; in another one a patient is
     the same where the id and the record's hash are, or where the cohort has the same name (it was
     edited). Of a card that names no hashes every id counts. A record that cannot be read is left
-    out: it has no rows. Raises DataError for a broken gate.
+    out: it has no rows. Of a cross-fitted gate, which scores a patient by the gate that was not
+    trained on them, nobody is. Raises DataError for a broken gate.
     """
-    if arm == "certain":  # a patient's thresholds come from all others
+    if arm == "certain":  # a patient's threshold comes from all others
         return []
+    folders = gate_folders(gate, f"{FORMATS[arm][0]}.json")
+    seen = [set(_seen_by_one(arm, folder, cohort, digest)) for folder in folders]
+    return sorted(set.intersection(*seen))
+
+
+def _seen_by_one(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     _, card, _ = load_arrays(gate, *FORMATS[arm])
     split: dict[str, list[str]] = card.get("split", {})
     patients = set(card.get("patients") or (*split.get("train", ()), *split.get("validation", ())))

@@ -258,45 +258,52 @@ SELECTIONS: Schema = {
     "trace": _TRACE,
     "lexical": "BOOLEAN",
     **dict.fromkeys(("lexical_chance", "lexical_picked_chance"), "DOUBLE"),
-    "evidence": "BOOLEAN",
+    **dict.fromkeys(("evidence", "evidence_all"), "BOOLEAN"),
     **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
+    **dict.fromkeys(("evidence_all_chance", "evidence_all_picked_chance"), "DOUBLE"),
     **dict.fromkeys(
         ("buffer_tokens", "kept", "picked", "unmatched", "lexical_kept", "lexical_picked"), "BIGINT"
     ),
     **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
     "cut": "VARCHAR[]",
-    **dict.fromkeys(("prompt_cut", "evidence_in_prompt"), "BOOLEAN"),
+    **dict.fromkeys(("prompt_cut", "evidence_in_prompt", "evidence_all_in_prompt"), "BOOLEAN"),
     "evidence_in_prompt_picked": "BIGINT",
     **dict.fromkeys(
         (
             "evidence_share_in_prompt",
             "evidence_in_prompt_chance",
             "evidence_in_prompt_picked_chance",
+            "evidence_all_in_prompt_chance",
+            "evidence_all_in_prompt_picked_chance",
         ),
         "DOUBLE",
     ),
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
-reference (null without one). ``evidence``: one of the gold sentences was kept (null where the
-evidence is unlocated), ``evidence_share``: the share of the evidence's characters inside the
-selected sentences. ``…_chance``: the probability that random sentences of as many tokens as the
-context are such a hit, ``…_picked_chance``: as many as the arm's own picks
-(:mod:`core.runs.evidence`). ``wording`` and ``lines``: where an arm
-wrote its context itself, "compressed" or as "summaries", and what it wrote; of a compressed
-sentence at least half of the evidence must be left (``evidence_share`` counts the characters that
-are), and what a summary holds is not known: null. ``kept`` counts the lines of the
-context, ``picked`` those that the arm itself chose (:func:`core.runs.evidence.own_pick`); of both,
-how many are hits. ``unmatched`` counts units that the arm chose without a reason to keep them (no
-word shared with the question, no similarity above 0), null for an arm that scores no units and in
-runs of earlier versions.
-``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency
-buffer that the arm itself did not choose. ``evidence_in_prompt``: a gold sentence was not only
-kept but is in the prompt, by at least half of its evidence; of the arm's own picks so many are
-(``evidence_in_prompt_picked``), and of the evidence's characters this share
-(``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines lost)
-and ``prompt_cut`` (anything lost) are those of its
-reader's prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null
-where it sets none."""
+reference (null without one). ``evidence``: any piece, one of the sentences with evidence was kept
+(null where the evidence is unlocated), ``evidence_all``: all pieces, each of them was (null in runs
+of earlier versions, for which :data:`ALL_KEPT` derives it), ``evidence_share``: the share of the
+evidence's characters inside the selected sentences. ``…_chance``: the probability that random
+sentences of as many tokens as the context are such a hit, ``…_picked_chance``: as many as the arm's
+own picks (:mod:`core.runs.evidence`). ``wording`` and ``lines``: where an arm wrote its context
+itself, "compressed" or as "summaries", and what it wrote; of a compressed sentence at least half of
+the evidence must be left (``evidence_share`` counts the characters that are), and what a summary
+holds is not known: null. ``kept`` counts the lines of the context, ``picked`` those that the arm
+itself chose (:func:`core.runs.evidence.own_pick`); of both, how many are hits. ``unmatched`` counts
+units that the arm chose without a reason to keep them (no word shared with the question, no
+similarity above 0), null for an arm that scores no units and in runs of earlier versions.
+``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that the arm
+itself did not choose. ``evidence_in_prompt``: a sentence with evidence was not only kept but is in
+the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such sentence is; of
+the arm's own picks so many are (``evidence_in_prompt_picked``), and of the evidence's characters
+this share (``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines
+lost) and ``prompt_cut`` (anything lost) are those of its reader's prompt; in a selection's, which
+nobody reads, what the protocol's own limits leave, null where it sets none."""
+
+ALL_KEPT = "coalesce(evidence_all, evidence_share > 0.999999)"
+ALL_IN_PROMPT = "coalesce(evidence_all_in_prompt, evidence_share_in_prompt > 0.999999)"
+"""SQL: all pieces of the evidence were kept, are in the prompt; null where that is not known. A run
+of an earlier version counts a question where every character of the evidence is there."""
 
 SEMANTIC: Schema = {
     **_COMMON,
@@ -417,6 +424,8 @@ _PART_OF = {
     **{f"{hit}_{of}": of for hit in ("lexical", "evidence") for of in ("kept", "picked")},
 }
 """Column of a count → the count that it is a part of."""
+_IMPLIES = {"evidence_all": "evidence", "evidence_all_in_prompt": "evidence_in_prompt"}
+"""Column → the column that is true where it is."""
 
 
 def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
@@ -449,6 +458,8 @@ def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
             test = f"{name} IS NULL OR {test}"
         if name in _TOGETHER and _TOGETHER[name] in schema:
             test = f"({test}) AND ({name} IS NULL) = ({_TOGETHER[name]} IS NULL)"
+        if name in _IMPLIES:
+            test = f"coalesce({_IMPLIES[name]} OR NOT {name}, true)"
         if name in _PART_OF and _PART_OF[name] in schema:
             test = f"({test}) AND coalesce({name} <= {_PART_OF[name]}, true)"
         if test:

@@ -65,6 +65,18 @@ def sql_files(files: Sequence[Path]) -> str:
     return "[" + ", ".join(map(quoted, files)) + "]"
 
 
+def patient_id(column: str, type: str = "VARCHAR") -> str:
+    """SQL of a patient's id as BIGINT; null for a number that is not whole, which DuckDB rounds.
+
+    ``type``: the column's DuckDB type.
+    """
+    id = f"try_cast({column} AS BIGINT)"
+    if type.endswith("INT") or type.endswith("INTEGER"):
+        return id
+    number = f"try_cast({column} AS DOUBLE)"
+    return f"CASE WHEN {number} = floor({number}) THEN {id} END"
+
+
 GROUP = 2_000_000
 """Rows ordered at a time; a patient with more is a group."""
 _HEAD = 1 << 16
@@ -140,7 +152,9 @@ def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> No
     base = connect(fresh / "raw.duckdb", memory, fresh / "spill")
     try:
         _read(base, source, progress)
-        problems = _problems(base, source)
+        rows = _count(base, "raw")
+        lines = _malformed(base) if source.csv else []
+        problems, left_out = _problems(base, source, lines)
         _words(base, fresh)
         _order(base, fresh, progress)
     finally:
@@ -151,7 +165,10 @@ def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> No
     for column in fresh.glob("*.npy"):
         with column.open("rb") as written:
             os.fsync(written.fileno())
-    meta = {"format": FORMAT, "source": source.name, "problems": problems}
+    meta = {
+        "format": FORMAT, "source": source.name, "problems": problems, "rows": rows + len(lines),
+        "left_out": left_out,
+    }  # fmt: skip
     (fresh / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
@@ -178,8 +195,21 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
         watcher.join()
 
 
-def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[_Problem]:
-    """Deletes invalid rows; counts them by reason, with the position of the first."""
+def _count(base: duckdb.DuckDBPyConnection, table: str) -> int:
+    ((number,),) = base.execute(f"SELECT count(*) FROM {table}").fetchall()
+    return int(number)
+
+
+def _malformed(base: duckdb.DuckDBPyConnection) -> list[int]:
+    """The lines of a CSV that are not a row of the table."""
+    query = "SELECT DISTINCT line FROM reject_errors ORDER BY line"
+    return [int(line) for (line,) in base.execute(query).fetchall()]
+
+
+def _problems(
+    base: duckdb.DuckDBPyConnection, source: RawTable, malformed: Sequence[int]
+) -> tuple[list[_Problem], dict[str, int]]:
+    """Deletes invalid rows; counts them by reason, the problems with the position of the first."""
     reasons = [
         ("p IS NULL", "have no patient id that is a whole number"),
         ("coalesce(code, '') = ''", "have no code"),
@@ -188,13 +218,11 @@ def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[_Proble
     if source.time_needed:
         reasons.append(("t IS NULL", "have no time"))
     problems: list[_Problem] = []
-    malformed: list[int] = []
-    if source.csv:
-        query = "SELECT DISTINCT line FROM reject_errors ORDER BY line"
-        malformed = [int(line) for (line,) in base.execute(query).fetchall()]
-        if malformed:
-            reason = f"{len(malformed):,} lines are not a row of the table"
-            problems.append((source.name, malformed[0], reason))
+    left_out: dict[str, int] = {}
+    if malformed:
+        reason = "are not a row of the table"
+        problems.append((source.name, malformed[0], f"{len(malformed):,} lines {reason}"))
+        left_out[reason] = len(malformed)
     before = "false"
     for test, reason in reasons:
         row = base.execute(
@@ -204,8 +232,9 @@ def _problems(base: duckdb.DuckDBPyConnection, source: RawTable) -> list[_Proble
         if row and row[0]:
             line = _line(int(row[1]), malformed) if source.csv else None
             problems.append((source.name, line, f"{row[0]:,} rows {reason} — they are left out"))
+            left_out[reason] = int(row[0])
     base.execute(f"DELETE FROM raw WHERE {before}")
-    return problems
+    return problems, left_out
 
 
 def _line(row: int, malformed: Sequence[int]) -> int:
@@ -248,8 +277,7 @@ def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> 
     patients = np.asarray(counts["p"], np.int64)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(counts["n"], np.int64))])
     total = int(offsets[-1])
-    counted = base.execute("SELECT count(*) FROM words_code").fetchone()
-    codes = int(counted[0]) if counted else 0
+    codes = _count(base, "words_code")
     arrays = _columns(fresh, total)
     cube = np.zeros((2, 10, codes + 1), np.int64)
     joins = " ".join(

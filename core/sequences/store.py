@@ -27,7 +27,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 """Changes whenever the columns do; part of a store's key."""
 NO_TIME = -(2**62)
 """The time of an event that has none: before every other, so it sorts and searches as the first."""
@@ -93,7 +93,8 @@ class EventStore:
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """Metadata of the build: ``problems`` is a list of (file, line, reason)."""
+        """Metadata of the build: ``problems`` is a list of (file, line, reason), ``rows`` the
+        number of rows and lines of the source, ``left_out`` those left out by reason."""
         return json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
 
     def words(self, of: Literal["code", "text", "unit", "kind"]) -> list[str]:

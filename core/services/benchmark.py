@@ -24,7 +24,7 @@ from core.options import Chosen, Options, Several, Text, read_table
 from core.parsing import read_document, read_json, read_toml, user_path
 from core.provenance import now
 from core.results.report import report
-from core.results.tables import IN_PROMPT
+from core.results.tables import ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME
 from core.runs.directory import DIGESTS, find_run, run_ids, write_json
 from core.runs.planner import plan
 from core.runs.process import resume, start, wait
@@ -205,6 +205,13 @@ def _same(document: _Row) -> str | None:
     return None
 
 
+_MEASURES = {
+    ALL_IN_PROMPT_NAME: "all pieces of the evidence in the prompt",
+    ANY_IN_PROMPT_NAME: "any piece of the evidence in the prompt",
+}
+"""Criterion of evidence in a run's table of recall → its name in the benchmark."""
+
+
 def _scores(tables: Mapping[str, list[_Row]]) -> Iterator[_Row]:
     """The figures of a run's tables: share correct and evidence in the prompt, or share correct by
     length and the difference of middle and edges."""
@@ -212,8 +219,8 @@ def _scores(tables: Mapping[str, list[_Row]]) -> Iterator[_Row]:
         if row["band"] == "overall":
             yield _score(row, "correct", row["accuracy"], "patient")
     for row in tables.get("recall", ()):
-        if row["band"] == "overall" and row["criterion"] == IN_PROMPT:
-            yield _score(row, "evidence in the prompt", row["recall"], "patient")
+        if row["band"] == "overall" and row["criterion"] in _MEASURES:
+            yield _score(row, _MEASURES[row["criterion"]], row["recall"], "patient")
     for row in tables.get("lengths", ()):
         count = row["distractors"]
         measure = f"correct, {row['length']} tokens, {count} distractors"

@@ -166,6 +166,13 @@ def unconfirmed_permissions(data: str | Path) -> list[str]:
     return unconfirmed(cohort_folder(cohort.path), cohort.manifest)
 
 
+def settle_columns(data: str | Path, readings: Mapping[str, str]) -> None:
+    """Say how columns of a cohort's tables are read (:func:`core.loaders.open.settle_columns`)."""
+    from core.loaders import open
+
+    open.settle_columns(open_data(data).path, readings)
+
+
 def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:
     """Set ``external_services_allowed`` or ``training_allowed`` of a cohort, by path or name.
 

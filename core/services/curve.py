@@ -10,6 +10,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.experiments.curve.rows import (
+    MEANS,
     POSITIONS,
     SCORES,
     SNIPPETS,
@@ -189,7 +190,7 @@ def curve_bin(
                 "model": observed.models[observed.model[row]],
                 "response": int(observed.response[row]),
                 "score": got,
-                "correct": None if score == "jaccard" else got == 1.0,
+                "correct": None if score in MEANS else got == 1.0,
                 "position": where,
                 "simulated": bool(observed.simulated[row]),
             }

@@ -16,11 +16,11 @@ ANYBODY = ""
 FUNCTIONS = {
     ANYBODY: """
         account acting_as acting_person answers_csv band_of can_validate chosen_option columns_of
-        correct_option default_primary duration event_text gold_ids inert listed may neutralise
-        only_quotes option_text p_number p_value parse percent points progress protect_new_files
-        read_questions read_toml resolve_person role_needed sentences single_value split_label title
-        type_text undated
-        value_toml was_cut weak_source with_sign without_sign_in words write_toml""",
+        correct_option default_primary duration event_text evidence_parts evidence_sentences
+        gold_ids inert listed may neutralise only_quotes option_text p_number p_value parse percent
+        points progress protect_new_files read_questions read_toml resolve_person role_needed
+        sentences single_value split_label title type_text undated value_toml was_cut weak_source
+        with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map benchmarks build_arm changed_questions check cohort_key
@@ -40,10 +40,13 @@ FUNCTIONS = {
         add_review answer_question keep_question mark_evidence review_cards save_question_set
         withdraw_question withdraw_question_set""",
     "researcher": """
-        benchmark cancel cancel_runs enqueue evaluate_reader export_bytes export_html export_run
+        benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html
+        export_run
         import_run label_run make_calibration make_gate open_examples open_shipped
         prepare_demo probe replicate resume share_cards start train_reader wait write_tables""",
-    "owner": "audit_lines import_cohort remove_cohort remove_run set_data_use verify_audit",
+    "owner": """
+        audit_lines import_cohort remove_cohort remove_run set_data_use settle_columns
+        verify_audit""",
 }
 """Role → the functions that it may call in addition to those of the roles above it;
 :data:`ANYBODY`: those called before anybody has signed in, and functions of their arguments alone.

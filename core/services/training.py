@@ -10,8 +10,15 @@ from typing import Any
 from core import config as settings
 from core import weights
 from core.errors import InputError
-from core.gate.checkpoint import Epoch, PlusStep
-from core.gate.cohort_training import PLUS_FIELDS, PROTOCOL_FIELDS, train_gate, train_plus_gate
+from core.gate.checkpoint import VALIDATED, Epoch, PlusStep, Split
+from core.gate.cohort_training import (
+    PLUS_FIELDS,
+    PROTOCOL_FIELDS,
+    folds_of,
+    split_of,
+    train_gate,
+    train_plus_gate,
+)
 from core.parsing import user_path
 from core.protocol import Protocol, parse
 from core.provenance import digest
@@ -34,16 +41,27 @@ def make_gate(
     protocol: str | Mapping[str, Any] = "corrected",
     progress: Callable[[int, int], None] | None = None,
     plus: bool = False,
+    folds: int = 0,
+    new_questions: bool = False,
+    validation: bool = True,
 ) -> dict[str, Any]:
     """Train a QCCS gate, or QCCS ``plus``, on a cohort's training patients.
 
-    Returns its folder and its evaluation (``train-gate --json``). Without ``out`` it is saved in
-    the cache, in a folder of this cohort and protocol. Raises DataUseError where the cohort's tag
-    forbids training, InputError where it has too few patients, no reference answers or (``plus``)
-    no located evidence, or where the folder cannot be written.
+    ``folds``: cross-fit it, a gate for each of so many parts of the patients, trained on the
+    others; an arm scores each patient by the gate that was not trained on them;
+    ``new_questions``: nor on their questions. Without ``validation`` the gate is trained on all
+    of the 70 % of patients, as in the paper. Returns its folder and its evaluation (``train-
+    gate --json``). Without ``out`` it is saved in the cache, in a folder of this cohort and
+    protocol. Raises DataUseError where the cohort's tag forbids training, InputError where it
+    has too few patients, no reference answers or (``plus``) no located evidence, or where the
+    folder cannot be written.
     """
     cohort, chosen = open_data(data), parse(protocol)
     fields, kind = (PLUS_FIELDS, "-plus") if plus else (PROTOCOL_FIELDS, "")
+    if not validation:
+        kind += "-no-validation"
+    if folds:
+        kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
     folder = _place(cohort, chosen, fields, kind) if out is None else user_path(out)
 
     def report(part: Epoch | PlusStep, parts: int) -> bool:
@@ -52,15 +70,39 @@ def make_gate(
         return True
 
     result: dict[str, Any] = {"folder": str(folder.resolve())}
+    train = _train_plus if plus else _train
     with writing(folder):
-        if plus:
-            learned = train_plus_gate(cohort, chosen, folder, report).facts
-        else:
-            gate = train_gate(cohort, chosen, folder, report)
-            learned, hashing = gate.facts, gate.config.hashing
-            result |= {"hash": hashing.name, "n": hashing.n, "temperature": gate.temperature}
-            result["split"] = {part: len(ids) for part, ids in asdict(gate.split).items()}
-    return result | {name: learned[name] for name in _REPORTED[plus]}
+        if not folds:
+            split = split_of(cohort, chosen, VALIDATED if validation else 0.0)
+            return result | train(cohort, chosen, folder, report, split)
+        fits: list[dict[str, Any]] = []
+        for number, split in enumerate(folds_of(cohort, chosen, folds, new_questions), 1):
+            fits.append(train(cohort, chosen, folder / f"fold-{number}", report, split))
+    return result | {"folds": fits}
+
+
+_Report = Callable[[Epoch | PlusStep, int], bool]
+
+
+def _train(
+    cohort: Cohort, protocol: Protocol, folder: Path, report: _Report, split: Split
+) -> dict[str, Any]:
+    gate = train_gate(cohort, protocol, folder, report, split=split)
+    hashing = gate.config.hashing
+    return {
+        "hash": hashing.name,
+        "n": hashing.n,
+        "temperature": gate.temperature,
+        "split": {part: len(ids) for part, ids in asdict(gate.split).items()},
+        **{name: gate.facts[name] for name in _REPORTED[False]},
+    }
+
+
+def _train_plus(
+    cohort: Cohort, protocol: Protocol, folder: Path, report: _Report, split: Split
+) -> dict[str, Any]:
+    facts = train_plus_gate(cohort, protocol, folder, report, split=split).facts
+    return {name: facts[name] for name in _REPORTED[True]}
 
 
 def make_calibration(

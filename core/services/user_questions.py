@@ -34,7 +34,7 @@ from core.loaders.kept_questions import question_sets as sets_in
 from core.loaders.open import cohort_folder
 from core.protocol import Protocol
 from core.provenance import now
-from core.results.items import CUT, EVIDENCE_OUTCOME
+from core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
 from core.results.reviews import reviewer_name, take_code
 from core.runs.directory import find_run
 from core.runs.plan import Plan
@@ -317,8 +317,9 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     ``label``, ``reader``: of which arm entry and reader (default: the run's first). Each row:
     ``record``, ``question`` (its number in the set, from 0), ``state``, ``answer`` (null unless
     answered), ``reason`` of a failure, ``event`` of the quoted sentence (null where the reader
-    quotes none), and ``evidence``: null where no evidence is marked, else whether it is "in the
-    prompt", "cut" from it, or "dropped" by the arm. Evidence that people mark later counts at once.
+    quotes none), and ``evidence``: null where no evidence is marked, else whether all pieces are
+    "in the prompt", some "cut" from it, or some or all dropped by the arm ("partly dropped",
+    "dropped"). Evidence that people mark later counts at once.
     Raises UnknownName, and InputError for a run that asks no question set.
     """
     folder = find_run(run)
@@ -397,9 +398,14 @@ def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) 
         if row is None or gold is None or not gold.spans:
             continue
         units = sentences(cohort.records[one.record_id], plan.protocol)
-        selected = gold_sentence_ids(units, gold.spans) & set(row["kept"])
-        shown = selected - set(row["cut"] or ())
-        evidence[one.id] = _IN_PROMPT if shown else CUT if selected else _DROPPED
+        needed = gold_sentence_ids(units, gold.spans)
+        selected = needed & set(row["kept"])
+        if not selected:
+            evidence[one.id] = _DROPPED
+        elif selected != needed:
+            evidence[one.id] = PARTLY_DROPPED
+        else:
+            evidence[one.id] = CUT if needed & set(row["cut"] or ()) else _IN_PROMPT
     return evidence
 
 
@@ -407,14 +413,14 @@ def answer_summary(
     cells: Sequence[Mapping[str, Any]], questions: Sequence[str]
 ) -> list[dict[str, Any]]:
     """A row a question: patients, and how many are answered, not documented, failed or not asked
-    yet; with marked evidence, and of it in the prompt, cut and dropped."""
+    yet; with marked evidence, and of it in the prompt, cut, partly dropped and dropped."""
     rows = [
         {
             "question": question,
             "patients": 0,
             **dict.fromkeys((_ANSWERED, _ABSTAINED, _FAILED, _MISSING), 0),
             "evidence marked": 0,
-            **dict.fromkeys((_IN_PROMPT, CUT, _DROPPED), 0),
+            **dict.fromkeys((_IN_PROMPT, CUT, PARTLY_DROPPED, _DROPPED), 0),
         }
         for question in questions
     ]

@@ -18,7 +18,7 @@ import re
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -459,6 +459,21 @@ def evidence_in_lines(
     return None if unknown else shares
 
 
+def evidence_sentences(
+    lines: Iterable[ContextLine], parts: Mapping[str, Sequence[Span]]
+) -> frozenset[str] | None:
+    """Ids of the sentences of whose evidence lines of a context show at least half verbatim; None
+    where a line is a summary. Arguments as of :func:`evidence_in_lines`."""
+    shares = evidence_in_lines(lines, parts)
+    return None if shares is None else contained(shares)
+
+
+def contained(shares: Mapping[str, float]) -> frozenset[str]:
+    """Ids of the sentences of whose evidence a context contains at least half; ``shares`` as of
+    :func:`evidence_in_lines`."""
+    return frozenset(id for id, share in shares.items() if share >= LEAST_SHOWN)
+
+
 def _covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
     """Share of the characters of ``wanted`` in ``shown``, which does not overlap itself."""
     common = sum(
@@ -483,22 +498,46 @@ def chance_of_hit(candidates: int, hits: int, draws: float) -> float:
     """Probability that ``draws`` of ``candidates``, at random without replacement, hold a hit.
 
     ``hits`` of the candidates are hits. A number of draws between two whole ones is either of them
-    by chance, so that it is the mean. Hypergeometric: 1 − C(n − hits, draws) / C(n, draws).
+    by chance, so that it is the mean. Hypergeometric (Johnson, Kemp and Kotz, Univariate Discrete
+    Distributions, 2005, chapter 6): 1 − C(n − hits, draws) / C(n, draws). Raises ValueError where
+    there are more hits than candidates.
     """
+    return _mean_over_draws(_chance_of_any, candidates, hits, draws)
+
+
+def chance_of_all(candidates: int, hits: int, draws: float) -> float:
+    """Probability that ``draws`` of ``candidates``, at random without replacement, hold every hit.
+
+    Every piece of evidence is drawn where each sentence of each piece is, so pieces count by the
+    union of their sentences, whether they overlap or not: no inclusion and exclusion over pieces
+    remains. Hypergeometric as in :func:`chance_of_hit`, the probability of all ``hits``:
+    C(n − hits, draws − hits) / C(n, draws) = ∏ (draws − i) / (n − i) for i from 0 to hits − 1. A
+    number of draws between two whole ones is the mean of theirs. Raises ValueError where there are
+    more hits than candidates.
+    """
+    return _mean_over_draws(_chance_of_all, candidates, hits, draws)
+
+
+def _mean_over_draws(
+    chance: Callable[[int, int, int], float], candidates: int, hits: int, draws: float
+) -> float:
+    """``chance`` for a number of draws that need not be whole."""
     if not 0 <= hits <= candidates:
         raise ValueError(f"{hits} hits among {candidates} candidates")
     draws = min(max(draws, 0.0), float(candidates))
     fewer = math.floor(draws)
     more = draws - fewer
-    chance = _chance_of_hit(candidates, hits, fewer)
-    return (
-        chance
-        if not more
-        else chance + more * (_chance_of_hit(candidates, hits, fewer + 1) - chance)
-    )
+    low = chance(candidates, hits, fewer)
+    return low if not more else low + more * (chance(candidates, hits, fewer + 1) - low)
 
 
-def _chance_of_hit(candidates: int, hits: int, draws: int) -> float:
+def _chance_of_all(candidates: int, hits: int, draws: int) -> float:
+    if draws < hits:
+        return 0.0
+    return math.prod((draws - i) / (candidates - i) for i in range(hits))
+
+
+def _chance_of_any(candidates: int, hits: int, draws: int) -> float:
     rest = candidates - hits
     if draws > rest:
         return 1.0

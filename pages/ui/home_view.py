@@ -16,10 +16,12 @@ from pages.ui.shared.marks import plain
 
 ARROW = ":material/arrow_forward:"
 EVIDENCE = {
-    results.IN_PROMPT: "evidence in prompt",
-    "evidence-id": "evidence kept, before any prompt limit",
+    results.ALL_IN_PROMPT: "all pieces of the evidence in prompt",
+    results.ALL_PIECES: "all pieces of the evidence kept, before any prompt limit",
 }
 """Title of the evidence column, by its criterion."""
+ANY_PIECE = "any piece"
+"""Title of the column next to it."""
 MOST = 16
 """Arms of the latest run on the Home page; the Arms page has them all."""
 
@@ -64,7 +66,8 @@ def latest(runs: list[dict[str, Any]]) -> None:
     st.markdown(f"**{plain(run['name'])}**")
     panel.line(run, report)
     by = f" and accuracy of each arm by the judge {judge_title}" if judge else " by each arm"
-    help = dict.fromkeys(EVIDENCE.values(), "Share of questions, [95 % interval]")
+    help = dict.fromkeys(EVIDENCE.values(), "Share of questions, [95 % interval], and by chance")
+    help[ANY_PIECE] = "Share of questions with at least one piece of the evidence, and by chance"
     help["accuracy"] = "Share of answers, [95 % interval]"
     tables.table(
         frame.head(MOST),
@@ -94,7 +97,8 @@ def latest(runs: list[dict[str, Any]]) -> None:
 
 
 def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:
-    """Arms × evidence in the prompt (or kept) and, where judged, accuracy; reader and judge.
+    """Arms × all pieces of the evidence in the prompt (or kept), any piece, and, where judged,
+    accuracy; reader and judge.
 
     Reader and judge are the first of the report; "" where there is none.
     """
@@ -107,7 +111,9 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:
     columns = ["arm", EVIDENCE.get(criterion, criterion), "n"]
     if recall.empty and not judge:
         return pd.DataFrame(columns=columns), reader, judge
-    evidence = dict(zip(recall.get("label", ()), _shares(recall, "recall"), strict=True))
+    labels = list(recall.get("label", ()))
+    evidence = dict(zip(labels, _with_chance(recall, "recall", "chance"), strict=True))
+    some = dict(zip(labels, _with_chance(recall, "any_piece", "any_piece_chance"), strict=True))
     cut = {row["label"]: results.cut_text(row) for row in recall.to_dict("records")}
     rows = results.where(accuracy, judge=judge, reader=reader) if judge else recall
     frame = pd.DataFrame(
@@ -117,11 +123,26 @@ def headline(report: dict[str, Any]) -> tuple[pd.DataFrame, str, str]:
             "n": rows["n"].astype(int),
         }
     ).reset_index(drop=True)
+    if any(some.values()):
+        frame.insert(2, ANY_PIECE, rows["label"].map(some).fillna(formats.NONE).tolist())
     if judge:
-        frame.insert(2, "accuracy", _shares(rows, "accuracy"))
+        frame.insert(frame.columns.get_loc("n"), "accuracy", _shares(rows, "accuracy"))
     if any(cut.values()):
         frame["prompts cut"] = [cut.get(label, "") for label in rows["label"]]
     return frame, reader, judge
+
+
+def _with_chance(recall: pd.DataFrame, value: str, chance: str) -> list[str]:
+    """Shares of questions, that of all pieces with its interval, each with its chance level where
+    it is known; "" where the share is not."""
+    if value not in recall:
+        return [""] * len(recall)
+    shares = _shares(recall, value) if value == "recall" else map(formats.percent, recall[value])
+    known = recall[chance] if chance in recall else [None] * len(recall)
+    return [
+        share if formats.missing(by_chance) else f"{share}, chance {formats.percent(by_chance)}"
+        for share, by_chance in zip(shares, known, strict=True)
+    ]
 
 
 def _shares(rows: pd.DataFrame, value: str) -> list[str]:

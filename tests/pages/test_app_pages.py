@@ -42,7 +42,9 @@ def test_home_shows_what_is_loaded_and_the_latest_results(run):
     app = open_page("home")
     frame = app.dataframe[0].value
     assert list(frame["arm"]) == ["Full record", "BM25", "BM25, k = 1", "Recency only"]
-    assert frame["evidence in prompt"][0] == "100.0 %", "1 of 1, too few patients for an interval"
+    every, some = frame["all pieces of the evidence in prompt"], frame["any piece"]
+    assert every[0] == "100.0 %, chance 100.0 %", "1 of 1, too few patients for an interval"
+    assert some[0] == every[0], "evidence of one piece"
     unscored = "an answer to q2 is neither yes nor no, q3 cannot be judged: no wrong answers"
     assert list(frame["n"]) == [1] * 4, unscored
     assert app.selectbox(key="cohort").options == ["small"]

@@ -77,11 +77,11 @@ def test_accuracy_with_and_without_evidence_is_shown(run):
     frame = app.dataframe[0].value
     assert [c.split(" · ")[0] for c in frame.columns] == [
         "arm",
-        "in prompt",
-        "not in prompt",
+        "all in prompt",
+        "not all in prompt",
         "difference (points)",
     ]
-    app.segmented_control(key="hit").set_value("lexical").run()
+    app.selectbox(key="hit").set_value("lexical").run()
     assert "any word of the reference" in page_text(app)
 
 
@@ -190,7 +190,9 @@ def test_dropped_evidence_is_marked_as_visibly_as_kept(run):
 
 def test_a_run_that_judges_nothing_has_the_views_it_can_fill(run, finished):
     app = open_page("arms", run=finished.selection)
-    assert "keeps the evidence of" in page_text(app)
+    assert "keeps all pieces of the evidence of" in page_text(
+        app
+    ) and "and any piece of" in page_text(app)
     assert app.pills(key="view").options == ["Overall", "By position"]
     for view in ("By position", "By k", "Costs", "Questions"):
         app = open_page("arms", run=finished.selection, view=view, differ="false")

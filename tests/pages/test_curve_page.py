@@ -284,7 +284,8 @@ def test_a_cell_in_the_address_lists_its_items_and_is_closed_again(home, monkeyp
     def items(run: str, **cell: str | int) -> list[dict[str, object]]:
         asked.update(cell)
         one = {"instruction": cohort.instructions[0].id, "fact": "dose", "outcome": "correct"}
-        return [{**one, "length": 1, "depth": 2, "distractors": 0, "evidence_in_prompt": True}]
+        site = {"length": 1, "depth": 2, "distractors": 0}
+        return [{**one, **site, "evidence_in_prompt": True, "evidence_all_in_prompt": True}]
 
     monkeypatch.setattr(api, "needle_items", items)
     length = int(curve_report.needles()["heatmap"][0]["length"])
@@ -292,7 +293,7 @@ def test_a_cell_in_the_address_lists_its_items_and_is_closed_again(home, monkeyp
     app = open_page("curve", view="Needles", needle_cell=wanted)
     assert {"length", "depth", "label", "reader", "judge"} == asked.keys()
     assert (asked["length"], asked["depth"]) == (length, 0)
-    question = frame_with(app, "evidence in the prompt")["question"][0]
+    question = frame_with(app, "all evidence in the prompt")["question"][0]
     assert question == cohort.instructions[0].question
     app.button(key="needle_close").click().run()
     assert "needle_cell" not in app.query_params and "Items behind" not in page_text(app)

@@ -9,8 +9,8 @@ def recall(label: str, hits: int, n: int) -> dict[str, object]:
     share = hits / n
     bounds = {"patient_low": share, "patient_high": share}
     return {
-        "label": label, "criterion": "evidence-id", "band": "overall", "n": n, "hits": hits,
-        "recall": share, **bounds,
+        "label": label, "criterion": "all pieces", "band": "overall", "n": n, "hits": hits,
+        "recall": share, **bounds, "chance": 0.125, "any_piece": 0.75, "any_piece_chance": 0.25,
     }  # fmt: skip
 
 
@@ -19,9 +19,11 @@ def test_a_run_without_judges_shows_what_was_kept_of_how_many_questions():
         {"tables": {"recall": [recall("bm25", 21, 36), recall("full", 36, 36)]}}
     )
     assert judge == ""
-    assert list(frame.columns) == ["arm", "evidence kept, before any prompt limit", "n"]
+    title = "all pieces of the evidence kept, before any prompt limit"
+    assert list(frame.columns) == ["arm", title, "any piece", "n"]
     assert frame["n"].tolist() == [36, 36]
-    assert frame.iloc[0, 1].startswith("58")
+    assert frame[title][0].startswith("58.3 %") and frame[title][0].endswith("chance 12.5 %")
+    assert frame["any piece"][0] == "75.0 %, chance 25.0 %"
 
 
 def test_a_judged_run_shows_accuracy_next_to_it():
@@ -37,7 +39,7 @@ def test_a_judged_run_shows_accuracy_next_to_it():
 
 def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_next_to_it():
     """``full`` keeps everything and shows a third of it: the headline has the third."""
-    cut = {"criterion": "in prompt", "prompts_cut": 30, "kept_but_cut": 24}
+    cut = {"criterion": "all pieces in prompt", "prompts_cut": 30, "kept_but_cut": 24}
     cut |= {"cut_at_least": 15900, "cut_at_most": 16384}
     prompted = [
         recall("full", 12, 36) | cut | {"reader": "qwen"},
@@ -49,6 +51,7 @@ def test_evidence_is_that_in_the_reader_s_prompt_and_what_was_cut_is_next_to_it(
         "accuracy": 0.5, "patient_low": 0.3, "patient_high": 0.7,
     }  # fmt: skip
     frame, _, _ = headline({"tables": {"recall": prompted, "accuracy": [row]}})
-    assert list(frame.columns) == ["arm", "evidence in prompt", "accuracy", "n", "prompts cut"]
-    assert frame["evidence in prompt"][0].startswith("33.3 %")
+    title = "all pieces of the evidence in prompt"
+    assert list(frame.columns) == ["arm", title, "any piece", "accuracy", "n", "prompts cut"]
+    assert frame[title][0].startswith("33.3 %")
     assert frame["prompts cut"][0] == "30 cut at 15,900–16,384 tokens; evidence kept but cut in 24"

@@ -13,14 +13,15 @@ from tests.support.pages import page_at, plain_text
 
 
 def counted(cohort: api.Cohort, arm: str) -> dict[str, int]:
-    """Question → pieces dropped, one question after another without the table."""
+    """Question → pieces of which a sentence is dropped, one question after another without the
+    table."""
     protocol = api.parse({"k": 1})
     result: dict[str, int] = {}
     for one in cohort.instructions:
         record = cohort.records[one.record_id]
         kept_ids = model.kept_ids(api.select(cohort, record, one, arm, protocol))
         pieces = model.evidence_pieces(record, cohort.gold[one.id], protocol)
-        result[one.id] = sum(not piece.ids & kept_ids for piece in pieces)
+        result[one.id] = sum(not piece.ids <= kept_ids for piece in pieces)
     return result
 
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import api
+from core.runs.evidence import question_of
 from core.text.prompt import context_lines
-from core.types import Kept
+from core.types import Kept, Prompt
 from pages.ui.arms import contexts
 from pages.ui.patient import context, export, model, panel, screen, two_arms
 from pages.ui.patient.model import ArmView, Choice
@@ -95,6 +96,47 @@ def test_a_piece_is_in_the_prompt_cut_from_it_or_dropped(view, status, words):
     assert document["evidence"][0]["status"] == {"bm25": words}
 
 
+@given(st.data())
+def test_the_page_and_a_run_s_tables_agree_on_all_pieces_and_any_piece(data: st.DataObject):
+    """Three pieces, one over two sentences and two in one sentence; sentences are selected whole or
+    compressed, and their prompt shows all of a sentence, a part or none."""
+    texts = {2: [(0, END), (START, START + 9)], 3: [(0, 4)]}
+    spans = tuple(api.Span(event, a, b) for event, ends in texts.items() for a, b in ends)
+    gold = replace(GOLD, snippets=("x", "y", "z"), spans=spans)
+    cohort = api.Cohort("", "", api.Manifest(""), {"p1": RECORD}, (QUESTION,), {QUESTION.id: gold})
+    protocol = replace(PROTOCOL, position="order")
+    units = {s.id: s for s in api.sentences(RECORD, protocol)}
+    ids = data.draw(st.sets(st.sampled_from(sorted(units))).map(sorted))
+    part = st.tuples(st.integers(0, 12), st.integers(0, 40))
+
+    def line(id: str, complete: bool) -> api.ContextLine:
+        span, (start, length) = units[id].span, data.draw(part)
+        start = min(span.start + start, span.end)
+        shown = api.Span(span.event, start, min(start + length + 1, span.end))
+        return api.ContextLine(id, "", None if complete else (shown,))
+
+    sentences = tuple(Kept(units[id], 1.0, "arm") for id in ids)
+    compressed = data.draw(st.booleans())
+    lines = tuple(line(id, False) for id in ids) if compressed else None
+    selection = api.Selection("p1", "q1", "bm25", sentences, 0, lines=lines)
+    context = tuple(line(id, data.draw(st.booleans())) for id in ids if data.draw(st.booleans()))
+    prompt = Prompt("", "?", context, 0)
+    question = question_of(cohort, QUESTION, protocol)
+    hits, prompted = question.hits(selection), question.prompted(prompt, selection)
+    pieces = model.evidence_pieces(RECORD, gold, protocol)
+    assert len(pieces) == 3
+    for prompt_of_view, any_piece, all_pieces in (
+        (None, hits["evidence"], hits["evidence_all"]),
+        (prompt, prompted["evidence_in_prompt"], prompted["evidence_all_in_prompt"]),
+    ):
+        view = ArmView("bm25", "BM25", selection, prompt_of_view)
+        statuses = [view.status(piece) for piece in pieces]
+        held, partly = model.HELD, (model.PARTLY, model.PARTLY_SHOWN)
+        assert all(status in held for status in statuses) == all_pieces
+        assert any(status in (*held, *partly) for status in statuses) == any_piece
+        assert (view.held(pieces) == len(pieces)) == all_pieces
+
+
 def test_the_panel_tells_evidence_in_the_prompt_from_evidence_that_was_cut():
     units = api.sentences(RECORD, PROTOCOL)
     shown, lost = (
@@ -128,10 +170,15 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     answers = [row("full", ["e2.1"], 512), row("bm25", [], 480), row("mmr", [], None)]
     html = contexts.arms_html(answers, RECORD, GOLD, PROTOCOL)
     full, bm25, mmr = html.split("<article")[1:]
-    assert "0 of 1 evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
+    assert (
+        "0 of 1 sentence of the evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
+    )
     assert ">evidence cut from the prompt<" in full and "mc-line mc-lostgold" in full
-    assert "1 of 1 evidence in the prompt<" in bm25 and ">evidence in the prompt<" in bm25
-    assert "1 of 1 evidence kept<" in mmr and ">kept evidence<" in mmr
+    assert (
+        "1 of 1 sentence of the evidence in the prompt<" in bm25
+        and ">evidence in the prompt<" in bm25
+    )
+    assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
 
 
 def test_two_prompts_are_compared_and_what_was_cut_is_counted_apart():

@@ -46,7 +46,14 @@ def view_of(record: api.Record, events: list[int], recent: int = 0) -> ArmView:
 
 def pieces_at(record: api.Record, *events: int) -> tuple[model.Piece, ...]:
     return tuple(
-        model.Piece(n, api.Span(e, 0, 3), frozenset({f"e{e}"}), model.position(record, e), None)
+        model.Piece(
+            n,
+            api.Span(e, 0, 3),
+            frozenset({f"e{e}"}),
+            model.position(record, e),
+            None,
+            {f"e{e}": (api.Span(e, 0, 3),)},
+        )
         for n, e in enumerate(events, 1)
     )
 

@@ -149,7 +149,11 @@ def test_marked_evidence_is_shown_in_its_cell_and_filters_patients(cohort: Path)
         ({"state": "not documented", "answer": None, "evidence": None}, "– not documented"),
         (
             {"state": "not documented", "answer": None, "evidence": "in the prompt"},
-            "✓ evidence kept · – not documented",
+            "✓ all evidence kept · – not documented",
+        ),
+        (
+            {"state": "not documented", "answer": None, "evidence": "partly dropped"},
+            "✗ evidence partly dropped · – not documented",
         ),
         ({"state": "failed", "answer": None, "evidence": "cut"}, "✗ evidence cut · failed"),
     ],

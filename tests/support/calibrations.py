@@ -13,7 +13,8 @@ from core.protocol import Protocol
 
 
 def drawn_questions(patients: int, each: int = 2, seed: int = 0) -> list[CalibrationQuestion]:
-    """Questions whose ranks depend on the patient and on the position."""
+    """Questions of one to three pieces of evidence, whose ranks depend on the patient and on the
+    position of the piece that ranks last."""
     rng = np.random.default_rng(seed)
     questions: list[CalibrationQuestion] = []
     for patient in range(patients):
@@ -21,11 +22,15 @@ def drawn_questions(patients: int, each: int = 2, seed: int = 0) -> list[Calibra
         for _ in range(rng.integers(1, each + 1)):
             position = float(rng.random())
             best = float(rng.normal(0.6, 0.1))
+            hardness = hard * (2 if 0.3 <= position <= 0.7 else 1)
+            pieces = 1 + rng.exponential(hardness, size=rng.integers(1, 4))
             questions.append(
                 {
                     "patient": f"patient {seed} {patient}",
                     "position": position,
-                    "rank": float(1 + rng.exponential(hard * (2 if 0.3 <= position <= 0.7 else 1))),
+                    "sentences": len(pieces),
+                    "first_rank": float(pieces.min()),
+                    "last_rank": float(pieces.max()),
                     "best": best,
                     "best_without": best - float(rng.exponential(0.1)),
                 }

@@ -34,7 +34,7 @@ def scored(cohort: Cohort, folder: str, protocol: Protocol) -> list[float]:
     """Scores of the labelled test sentences, by the arm as the program builds it."""
     arm = ARMS.build("qccs", protocol, gate=folder)
     split = load_gate(Path(folder)).split
-    return Evaluation(cohort, split, Protocol()).evaluate(arm.scorer).logits.tolist()  # type: ignore[attr-defined]
+    return Evaluation(cohort, split, Protocol()).evaluate(arm.scorers[0]).logits.tolist()  # type: ignore[attr-defined]
 
 
 def main(cohort: str, fixed: str, salted: str, folder: str) -> dict[str, Any]:

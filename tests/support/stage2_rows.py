@@ -54,6 +54,8 @@ def made_rows(seed: int = 0) -> tuple[list[dict], list[dict]]:
                 right = draw.random() < ease[patient] * (0.5 + 0.2 * a)
                 refused = draw.random() < 0.15
                 survived = draw.random() < 0.8
+                shown = None if q == 59 else bool(draw.random() < 0.6)
+                selected = None if q == 59 else bool(draw.random() < 0.7)
                 answers.append(
                     {
                         **blank(ANSWERS),
@@ -61,8 +63,10 @@ def made_rows(seed: int = 0) -> tuple[list[dict], list[dict]]:
                         **named,
                         "key": key,
                         "status": "ok",
-                        "evidence_in_prompt": None if q == 59 else bool(draw.random() < 0.6),
-                        "evidence": None if q == 59 else bool(draw.random() < 0.7),
+                        "evidence_in_prompt": shown,
+                        "evidence_all_in_prompt": shown and q % 4 > 0,
+                        "evidence": selected,
+                        "evidence_all": selected and q % 4 > 0,
                         "lexical": bool(draw.random() < 0.8),
                         "question_survived": survived,
                         "failure_kind": "refusal"

@@ -21,6 +21,10 @@ from core.results.primary import verdict_source, with_primary
 from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from core.results.tables import (
     ALL_BANDS,
+    ALL_IN_PROMPT_NAME,
+    ALL_PIECES,
+    ANY_IN_PROMPT_NAME,
+    ANY_PIECE,
     NOTHING,
     WIDE_BANDS,
     Cell,
@@ -110,18 +114,27 @@ def k_sweep(plan: Plan, rows: Table) -> Table:
     return sorted(swept, key=lambda row: order[row["label"]])
 
 
+PRESENCE = ("present", "part", "absent")
+IN_PROMPT = (
+    "CASE WHEN NOT evidence_in_prompt THEN 'absent' WHEN evidence_all_in_prompt THEN 'present' "
+    "WHEN NOT evidence_all_in_prompt THEN 'part' ELSE 'unknown' END"
+)
+"""SQL: whether all pieces of the evidence, some or none were in the prompt of an answer."""
+
+
 def refusals(ask: Ask, plan: Plan) -> Table:
     """Answered and refused: how often each, how often right, how often refusing was right.
 
-    A refusal is right by the record where the evidence was not in the prompt
-    (``refused_without_evidence``), whatever the judge's verdict; ``refused_correct`` is the judge's
-    count. Both ``answered`` and ``refused`` count judged answers alone; intervals are by patient.
+    A refusal is right by the record where no piece of the evidence was in the prompt
+    (``refused_without_evidence``), wrong where all were (``refused_with_evidence``), and neither
+    where some were (``refused_with_part``), whatever the judge's verdict; ``refused_correct`` is
+    the judge's count. Both ``answered`` and ``refused`` count judged answers alone; intervals are
+    by patient.
     """
     judged = "correct IS NOT NULL"
     counts = tally(
         ask,
-        "CASE WHEN NOT refusal THEN 'answered' WHEN evidence_in_prompt THEN 'seen' "
-        "WHEN NOT evidence_in_prompt THEN 'blind' ELSE 'unknown' END",
+        f"CASE WHEN NOT refusal THEN 'answered' ELSE {IN_PROMPT} END",
         judged,
     )
     refused_ends = share_ends(ask, "refusal", judged)
@@ -129,7 +142,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     rows: Table = []
     for columns, cell in cells(plan):
         answered = counts.get((*cell, "answered"), NOTHING)
-        refused = {of: counts.get((*cell, of), NOTHING) for of in ("seen", "blind", "unknown")}
+        refused = {of: counts.get((*cell, of), NOTHING) for of in (*PRESENCE, "unknown")}
         refusals = sum(count["n"] for count in refused.values())
         n = answered["n"] + refusals
         rows.append(
@@ -140,8 +153,9 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "refused_share": refusals / n if n else None,
                 **ends("refused_", refused_ends.get((*cell, ""))),
                 "refused_correct": sum(count["correct"] for count in refused.values()),
-                "refused_with_evidence": refused["seen"]["n"],
-                "refused_without_evidence": refused["blind"]["n"],
+                "refused_with_evidence": refused["present"]["n"],
+                "refused_with_part": refused["part"]["n"],
+                "refused_without_evidence": refused["absent"]["n"],
                 "answered": answered["n"],
                 "answered_correct": answered["correct"],
                 "answered_accuracy": answered["correct"] / answered["n"] if answered["n"] else None,
@@ -155,14 +169,15 @@ def abstention(ask: Ask, plan: Plan) -> Table:
     """How often a reader abstains and how often it answers wrongly, by whether the evidence was in
     its prompt.
 
-    One row each arm entry × reader × judge × ``evidence`` ("present", "absent"), of judged answers.
+    One row each arm entry × reader × judge × ``evidence`` ("present": all pieces, "part": some,
+    "absent": none), of judged answers.
     ``abstained``: it declined, or was silent; ``wrong``: it answered, judged incorrect.
     Both as counts and shares, with intervals by a bootstrap of patients, null for fewer than 5.
     """
     groups: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in ask(
         "SELECT label, reader, judge, patient, "
-        "CASE WHEN evidence_in_prompt THEN 'present' ELSE 'absent' END AS evidence, "
+        f"{IN_PROMPT} AS evidence, "
         "count(*)::DOUBLE AS n, count(*) FILTER (silent)::DOUBLE AS abstained, "
         "count(*) FILTER (NOT silent AND NOT correct)::DOUBLE AS wrong "
         "FROM (SELECT *, refusal OR coalesce(failure_kind = 'empty', false) AS silent FROM judged) "
@@ -170,7 +185,7 @@ def abstention(ask: Ask, plan: Plan) -> Table:
     ):
         groups[row["label"], row["reader"], row["judge"], row["evidence"]].append(row)
     rows: Table = []
-    for (columns, cell), evidence in product(cells(plan), ("present", "absent")):
+    for (columns, cell), evidence in product(cells(plan), PRESENCE):
         patients = groups.get((*cell, evidence))
         if not patients:
             continue
@@ -192,13 +207,18 @@ def abstention(ask: Ask, plan: Plan) -> Table:
 
 
 CRITERIA = {
-    "in prompt": "evidence_in_prompt",
-    "evidence-id": "evidence",
+    ALL_IN_PROMPT_NAME: "evidence_all_in_prompt",
+    ANY_IN_PROMPT_NAME: "evidence_in_prompt",
+    ALL_PIECES.name: "evidence_all",
+    ANY_PIECE.name: "evidence",
     "lexical": "lexical",
     "semantic": "semantic",
 }
 """Criterion of a hit → the column of an answer that holds it."""
-EVIDENCE = {"in prompt": ("in prompt", "not in prompt")}
+EVIDENCE = {
+    ALL_IN_PROMPT_NAME: ("all in prompt", "not all in prompt"),
+    ANY_IN_PROMPT_NAME: ("any in prompt", "none in prompt"),
+}
 """Names of hit and miss other than these."""
 
 

@@ -28,7 +28,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-SCORES = ("clinician", "exact", "jaccard")
+SCORES = ("clinician", "exact", "jaccard", "exact_or_jaccard")
+MEANS = ("jaccard", "exact_or_jaccard")
+"""Scores between 0 and 1, whose curve is of means and not of shares."""
 POSITIONS = ("order", "time", "token")
 SNIPPETS = ("best", "all")
 STRATA = ("all", "model", "specialty", "domain", "task_type")
@@ -47,7 +49,9 @@ def scored(
     ``clinician``: 1 or 0, nan where the clinicians' verdict is neither. ``exact``: the exact
     judge's verdict where the reference is a structured value (:func:`structured`), nan where it
     is not, or where the answer to a yes/no question says neither. ``jaccard``: shared over all
-    distinct words of answer and reference, nan without a reference.
+    distinct words of answer and reference, nan without a reference. ``exact_or_jaccard``: the
+    paper's single score, ``exact`` where the reference is a structured value, else ``jaccard``
+    (paper, Experiment 1).
     """
     if name == "clinician":
         return np.array([response.correct for _, response in asked], dtype=np.float64)
@@ -56,7 +60,7 @@ def scored(
     def reference(id: str) -> tuple[Gold, str] | None:
         gold = cohort.gold.get(id)
         text = reference_of(gold) if gold else ""
-        usable = words(text) and (name == "jaccard" or structured(text))
+        usable = words(text) and (name != "exact" or structured(text))
         return (gold, text) if gold and usable else None
 
     scores = np.full(len(asked), np.nan)
@@ -64,7 +68,7 @@ def scored(
     cut = protocol.response_characters or None
     for i, (instruction, response) in enumerate(asked):
         compared = reference(instruction.id)
-        if compared and name == "jaccard":
+        if compared and (name == "jaccard" or (name != "exact" and not structured(compared[1]))):
             scores[i] = jaccard(compared[1], response.text[:cut])
         elif compared:
             outcome = exact.judge(instruction, compared[0], Answer(response.text)).outcome

@@ -58,7 +58,10 @@ class Curve:
     By bin, float64 or int64 [bins]: ``low`` and ``high`` edges, ``n`` responses, ``clusters`` with
     a response there, ``accuracy``, its interval ``ci_low``, ``ci_high`` (nan with one cluster), the
     pointwise 95 % band ``null_low``, ``null_high`` of no effect of position. ``gap`` is the best
-    bin (``peak``, ``peak_bin``) minus the worst, ``null_gap`` its mean without an effect.
+    bin (``peak``, ``peak_bin``) minus the worst, ``null_gap`` its mean without an effect;
+    ``gap_low``, ``gap_high`` the paper's interval, the percentiles over resamples that each choose
+    the best and worst bin again, and so are higher than those of the same two bins (nan below 5
+    clusters).
     ``difference`` is middle minus edge, its interval the bootstrap's, its p the permutation's.
     ``quadratic`` is the coefficient of u², u = 2x − 1: the log odds at the ends of the record
     minus those at its middle, apart from the linear term; above 0 the curve sags in the middle.
@@ -83,6 +86,8 @@ class Curve:
     trough: float
     trough_bin: int
     gap: float
+    gap_low: float
+    gap_high: float
     null_gap: float
     gap_p: float
     homogeneity_p: float
@@ -163,6 +168,9 @@ def study(
     null_low, null_high = np.full((2, bins), np.nan)
     if null:
         null_low, null_high = clustered_intervals(null.means)
+    gap_low = gap_high = NAN
+    if responses.count >= FEWEST_REPORTED:
+        gap_low, gap_high = (float(end[0]) for end in clustered_intervals(drawn.gap[:, None]))
     quadratic = _quadratic(responses)
     limits = quadratic.interval(QUADRATIC) if quadratic else None
     tested = (
@@ -191,6 +199,8 @@ def study(
         trough=float(np.nanmin(means)),
         trough_bin=int(np.nanargmin(means)),
         gap=float(seen.gap[0]),
+        gap_low=gap_low,
+        gap_high=gap_high,
         null_gap=float(null.gap.mean()) if null else NAN,
         gap_p=_p("gap", seen, null),
         homogeneity_p=_p("homogeneity", seen, null),
@@ -299,8 +309,9 @@ COUNTS = (
 SUMMARY: Schema = {
     name: "BOOLEAN" if name == "simulated" else "BIGINT" if name in COUNTS else "DOUBLE"
     for name in (
-        "n", "clusters", "peak", "peak_bin", "trough", "trough_bin", "gap", "null_gap", "gap_p",
-        "homogeneity_p", "middle", "edge", "difference", "difference_low", "difference_high",
+        "n", "clusters", "peak", "peak_bin", "trough", "trough_bin", "gap", "gap_low", "gap_high",
+        "null_gap", "gap_p", "homogeneity_p", "middle", "edge", "difference", "difference_low",
+        "difference_high",
         "difference_p", "quadratic", "quadratic_low", "quadratic_high", "quadratic_p",
         "share_10_90", "uniform_share", "unlocated", "simulated", "difference_holm",
         "quadratic_holm", "smallest_difference", "held", "unscored", "weak",
@@ -384,6 +395,7 @@ NOUNS = {
     "clinician": "Accuracy by the clinicians' verdict",
     "exact": "Accuracy by exact match",
     "jaccard": "Mean token overlap (Jaccard)",
+    "exact_or_jaccard": "Mean score (exact match of structured values, else token overlap)",
 }
 SIMULATED = (
     "Simulated answers: generated with a declared effect of position and say nothing "

@@ -28,7 +28,7 @@ from core.runs.evidence import Question, question_of
 from core.runs.experiment import Table
 from core.runs.job import Row
 from core.runs.plan import Plan
-from core.runs.schemas import ANSWERS, VERDICTS
+from core.runs.schemas import ALL_IN_PROMPT, ANSWERS, VERDICTS
 from core.stats.intervals import clustered_bootstrap, wilson_interval
 from core.stats.paired import FEWEST_CLUSTERS, share_interval
 from core.stats.positions import bins_of
@@ -85,6 +85,7 @@ def needle_rows(
     verdicts = verdict_source(store, judges)
     columns = ", ".join(f"v.{name}" for name in FROM_VERDICTS)
     more = ", ".join(f"a.{name}" for name in FROM_ANSWERS)
+    more += f", {ALL_IN_PROMPT} AS evidence_all_in_prompt"
     correct = "CASE {} WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct"
     statements = [
         f"CREATE OR REPLACE TEMP TABLE needle_verdicts AS SELECT {columns}, {more}, "
@@ -111,8 +112,9 @@ def needle_items(run: str, **cell: str | int) -> list[Row]:
 
     ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Each row
     has these, ``instruction`` (for :func:`core.results.items.item`), ``needle``, ``answer_key``,
-    ``outcome``, ``correct``, ``evidence_in_prompt``, ``reached``. Raises UnknownName for an unknown
-    run, InputError for a run of another kind or another column.
+    ``outcome``, ``correct``, ``evidence_all_in_prompt`` and ``evidence_in_prompt`` (all and any of
+    its pieces), ``reached``. Raises UnknownName for an unknown run, InputError for a run of another
+    kind or another column.
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -195,7 +197,7 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 def _counted(rows: Sequence[Row]) -> Row:
     """n judged, number right, share with its interval by patients, Wilson's, and its bounds were
     all that was not judged wrong or all right; how many of n declined to answer; what was not
-    judged; shares of the prompts."""
+    judged; shares of the prompts with all pieces of the evidence and any, and with the question."""
     judged = [row for row in rows if row["correct"] is not None]
     n, correct = len(judged), sum(row["correct"] for row in judged)
     share = wilson_interval(correct, n) if n else None
@@ -210,7 +212,8 @@ def _counted(rows: Sequence[Row]) -> Row:
         "refusals": sum(row["refusal"] for row in judged),
         "unparsed": sum(row["outcome"] == "unparsed" for row in rows),
         "failed": sum(row["outcome"] == "failed" for row in rows),
-        "in_prompt": _mean(rows, "evidence_in_prompt"),
+        "in_prompt": _mean(rows, "evidence_all_in_prompt"),
+        "any_piece_in_prompt": _mean(rows, "evidence_in_prompt"),
         "question_survived": _mean(rows, "question_survived"),
     }
 
@@ -302,7 +305,7 @@ def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast
     ``bound_high``: the difference were all ``unscored`` items wrong in the middle and right at the
     edges, or the other way round; ``p_bound`` is of the bound on the other side of the difference,
     1 where it is 0 or of the other sign. ``in_prompt_middle`` and ``in_prompt_edge``: shares of
-    prompts that held the needle.
+    prompts that held the needle, all its pieces where the evidence has several.
     """
     pairs: list[tuple[Row, WithinContrast | None]] = []
     for cell, cell_rows in _by_cell(rows, plan):
@@ -313,8 +316,8 @@ def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast
         row = {
             **cell,
             **row,
-            "in_prompt_middle": _mean(sides[True], "evidence_in_prompt"),
-            "in_prompt_edge": _mean(sides[False], "evidence_in_prompt"),
+            "in_prompt_middle": _mean(sides[True], "evidence_all_in_prompt"),
+            "in_prompt_edge": _mean(sides[False], "evidence_all_in_prompt"),
         }
         pairs.append((row, scored))
     for family in _grouped([row for row, _ in pairs], "judge").values():

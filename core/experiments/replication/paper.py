@@ -17,6 +17,7 @@ from core.results.report import report
 from core.results.tables import read_published
 from core.runs.directory import find_run
 from core.runs.status import status
+from core.stats.intervals import wilson_of_share
 from core.synthetic.reference import read_yaml, table_row
 
 Row = dict[str, Any]
@@ -105,6 +106,7 @@ class PaperTable(Lines):
 
     title: str
     source: str
+    counts: str = ""
     ours: str = "runs"
     report: tuple[Source, ...] = ()
     join: str = ""
@@ -172,11 +174,12 @@ def _number(text: str, unit: str) -> float | None:
 
 
 def findings() -> list[Row]:
-    """What a re-analysis of the paper's released outcomes derived.
+    """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
 
-    A row each: ``finding``, its ``figure`` as text, ``means``, and its sources: ``published``
-    (cells of the paper's tables), ``stated`` (documents) and ``paper`` (where the paper prints or
-    claims it). At least one of ``published`` and ``stated`` is not empty.
+    A row each: ``finding``, ``in_paper`` (the paper's figures alone show it), its ``figure`` as
+    text, ``means``, and its sources: ``published`` (cells of the paper's tables), ``stated``
+    (documents) and ``paper`` (where the paper prints or claims it). At least one of
+    ``published`` and ``stated`` is not empty.
     """
     rows: list[Row] = []
     for name, finding in read_data(dict[str, Finding], "findings.yaml").items():
@@ -197,6 +200,7 @@ def findings() -> list[Row]:
         rows.append(
             {
                 "finding": name,
+                "in_paper": finding.in_paper,
                 "figure": finding.figure.format(**values),
                 "means": finding.means.format(**values),
                 "published": "; ".join(cells),
@@ -215,6 +219,7 @@ class Finding:
     means: str
     paper: str
     values: dict[str, str | dict[str, str]]
+    in_paper: bool = False
 
 
 def _cell(file: str, column: str, **row: str) -> tuple[float, str]:
@@ -248,9 +253,31 @@ def _swapped(name: str, values: Mapping[str, float]) -> Row:
     return {"task": task, "nearest": nearest, "nearest_true": true[nearest]}
 
 
+def _possible(name: str, values: Mapping[str, float]) -> Row:
+    """The shares of n next to one that no number of n gives."""
+    n = int(values["n"])
+    number = int(values["share"] / 100 * n)
+    arm = {"dos_rag": "DOS-RAG", "mmr": "MMR"}[name.removeprefix("impossible_share_")]
+    return {"arm": arm, "below": 100 * number / n, "above": 100 * (number + 1) / n}
+
+
+def _both_parts(name: str, values: Mapping[str, float]) -> Row:
+    """Patients of both parts of a split."""
+    return {"both": values["training"] + values["test"]}
+
+
+def _wilson(name: str, values: Mapping[str, float]) -> Row:
+    """The upper end of Wilson's interval, per cent."""
+    n = values["n"]
+    return {"wilson": 100 * wilson_of_share(values["share"] / 100, n).high}
+
+
 DERIVED: Mapping[str, Callable[[str, Mapping[str, float]], Row]] = {
     "qccs_correct": _correct,
     "prevalence": _swapped,
+    "impossible_share": _possible,
+    "split_of_patients": _both_parts,
+    "interval_of_none": _wilson,
 }
 """Part of a finding's name → the values that follow from those it reads."""
 

@@ -36,7 +36,7 @@ from core.stats.auroc import clustered_auroc
 from core.stats.paired import share_interval
 from core.storage.rows import RowStore, Schema
 from core.text import content_words, sentences
-from core.text.evidence import gold_sentence_ids, is_middle
+from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids, is_middle
 from core.types import Cohort
 
 GROUPS = ("ablation", "query", "loss", "faults")
@@ -156,10 +156,12 @@ class Question:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recalled:
-    """Whether the relevant sentence of each question was kept, and the question's patient."""
+    """Whether the relevant sentences of each question were kept, the question's patient, and the
+    chance that as many random sentences do so."""
 
     hit: list[bool]
     patient: list[str]
+    chance: list[float]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -167,8 +169,9 @@ class Answers:
     """The scores of a gate.
 
     ``logits``, ``labels``, ``patients`` [pairs]. Recall at k counts questions of which a selected
-    sentence contains a content word of the reference (``lexical``), or its evidence; ``middle`` is
-    the lexical one where the evidence is in the middle.
+    sentence contains a content word of the reference (``lexical``) or any piece of its evidence
+    (``evidence``), or the selected sentences all pieces (``evidence_all``); ``middle`` is the
+    lexical one where the evidence is in the middle.
     """
 
     logits: NDArray[np.float64]
@@ -176,6 +179,7 @@ class Answers:
     patients: NDArray[np.str_]
     lexical: Recalled
     evidence: Recalled
+    evidence_all: Recalled
     middle: Recalled
 
 
@@ -236,7 +240,8 @@ class Evaluation:
         """Score every question with a gate; k sentences are selected, without a recency buffer."""
         parts: dict[str, Parts] = {}
         logits: list[NDArray[np.float64]] = []
-        recalled = {name: Recalled([], []) for name in ("lexical", "evidence", "middle")}
+        names = ("lexical", "evidence", "evidence_all", "middle")
+        recalled = {name: Recalled([], [], []) for name in names}
         for question in self.questions:
             id = question.record_id
             if id not in parts:
@@ -244,14 +249,25 @@ class Evaluation:
             scores = scorer.scores(parts[id], question.text)
             logits.append(scores[question.rows])
             top = question.allowed[top_k(scores[question.allowed], self.k)]
+            n = len(question.allowed)
             for name, relevant in (
                 ("lexical", question.lexical),
                 ("evidence", question.evidence),
+                ("evidence_all", question.evidence),
                 ("middle", question.lexical if question.middle else None),
             ):
-                if relevant is not None:
-                    recalled[name].hit.append(bool(relevant[top].any()))
-                    recalled[name].patient.append(id)
+                if relevant is None:
+                    continue
+                hits, selected = int(relevant[question.allowed].sum()), int(relevant[top].sum())
+                if name == "evidence_all":
+                    needed = int(relevant.sum())
+                    hit = selected == needed
+                    chance = chance_of_all(n, hits, self.k) if hits == needed else 0.0
+                else:
+                    hit, chance = selected > 0, chance_of_hit(n, hits, self.k)
+                recalled[name].hit.append(hit)
+                recalled[name].patient.append(id)
+                recalled[name].chance.append(chance)
         return Answers(
             np.concatenate([np.zeros(0), *logits]),
             np.concatenate([np.zeros(0, np.float32), *(q.label for q in self.questions)]),
@@ -273,6 +289,12 @@ PUBLISHED_HEADS = {"shallow": "linear", "standard": "standard", "deep": "deep"}
 PAPER_COLUMNS = ("paper_recall", "paper_spread", "paper_low", "paper_high")
 AREA = ("auroc", "ci_low", "ci_high")
 
+PIECES: Schema = {
+    **dict.fromkeys(("chance", "evidence_chance", "middle_chance"), "DOUBLE"),
+    **dict.fromkeys(("evidence_all_hits", "evidence_all_n"), "BIGINT"),
+    **dict.fromkeys(("evidence_all_low", "evidence_all_high", "evidence_all_chance"), "DOUBLE"),
+}
+"""What runs of earlier versions do not hold of an evaluation."""
 VARIANTS: Schema = {
     **TRAINED,
     "variant": "VARCHAR",
@@ -286,13 +308,15 @@ VARIANTS: Schema = {
     "hits BIGINT, n BIGINT, low DOUBLE, high DOUBLE, evidence_hits BIGINT, evidence_n BIGINT, "
     "evidence_low DOUBLE, evidence_high DOUBLE, middle_hits BIGINT, middle_n BIGINT, "
     "middle_low DOUBLE, middle_high DOUBLE)[]",
+    "pieces": f"STRUCT({', '.join(f'{name} {type}' for name, type in PIECES.items())})[]",
     "calibration": "STRUCT(stage VARCHAR, bin BIGINT, n BIGINT, mean_score DOUBLE, "
     "positive_rate DOUBLE, low DOUBLE, high DOUBLE, ece DOUBLE)[]",
     "scores": "STRUCT(label VARCHAR, bin_low DOUBLE, bin_high DOUBLE, count BIGINT)[]",
     "split": "STRUCT(part VARCHAR, patients BIGINT, sentences BIGINT, positives BIGINT)[]",
 }
 """One row a trained variant. ``seconds``: of training, in the pass that finished it.
-``sittings``: its evaluations, one for each process (salt) that it scored in."""
+``sittings``: its evaluations, one for each process (salt) that it scored in; ``pieces``: chance
+levels and all pieces of the evidence of each, null in runs of earlier versions."""
 
 
 def evaluation_row(
@@ -315,11 +339,28 @@ def evaluation_row(
     for name, recalled in (
         ("", answers.lexical),
         ("evidence_", answers.evidence),
+        ("evidence_all_", answers.evidence_all),
         ("middle_", answers.middle),
     ):
         row |= {f"{name}hits": sum(recalled.hit), f"{name}n": len(recalled.hit)}
+        row[f"{name}chance"] = fmean(recalled.chance) if recalled.chance else None
         row |= ends(name, share_interval(recalled.hit, recalled.patient))
     return row
+
+
+def evaluation_columns(evaluations: Iterable[Mapping[str, Any]]) -> dict[str, Table]:
+    """The columns ``sittings`` and ``pieces`` of a variant's :func:`evaluation_row` entries."""
+    listed = list(evaluations)
+    return {
+        "sittings": [{k: v for k, v in one.items() if k not in PIECES} for one in listed],
+        "pieces": [pick(one, PIECES) for one in listed],
+    }
+
+
+def _evaluations(row: Mapping[str, Any]) -> Table:
+    """The entries that :func:`evaluation_columns` stored."""
+    pieces = row["pieces"] or [dict.fromkeys(PIECES)] * len(row["sittings"])
+    return [one | more for one, more in zip(row["sittings"], pieces, strict=True)]
 
 
 def calibration_rows(
@@ -370,6 +411,7 @@ def score_rows(logits: Floats, labels: Floats) -> Table:
 def gate_tables(store: RowStore) -> dict[str, Table]:
     """All tables of a run."""
     rows = store.select("variants", "*", "status = 'ok'")
+    rows = [row | {"sittings": _evaluations(row)} for row in rows]
     return {
         "training": nested(rows, "curve", ("variant",)),
         "ablation": _ablation(rows),
@@ -383,13 +425,15 @@ def gate_tables(store: RowStore) -> dict[str, Table]:
 
 
 def _recall(result: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """Recall of an evaluation with its interval, as columns; all null where n is 0."""
+    """Recall of an evaluation with its interval and chance level, as columns; all null where n is
+    0 or not known."""
     prefix = f"{name}_" if name else ""
     n = result[f"{prefix}n"]
     return {
         f"{prefix}recall": result[f"{prefix}hits"] / n if n else None,
         f"{name or 'recall'}_low": result[f"{prefix}low"],
         f"{name or 'recall'}_high": result[f"{prefix}high"],
+        f"{name or 'recall'}_chance": result[f"{prefix}chance"],
     }
 
 
@@ -398,13 +442,16 @@ def _without_fault(rows: Table) -> Table:
 
 
 def _ablation(rows: Table) -> Table:
-    """One row each variant without a fault; ``n`` counts the questions of ``recall``."""
+    """One row each variant without a fault; ``n`` counts the questions of ``recall``,
+    ``evidence_n`` those of all pieces (``evidence_all_recall``) and any piece
+    (``evidence_recall``) of the evidence."""
     shape = ("variant", "ngram", "dim", "head", "query", "loss")
     return [
         {
             **pick(row, shape),
             **pick(result, (*AREA, "gap")),
             **_recall(result),
+            **_recall(result, "evidence_all"),
             **_recall(result, "evidence"),
             **pick(result, ("n", "evidence_n")),
             "seconds": row["seconds"],
@@ -446,6 +493,8 @@ def _faults(rows: Table) -> Table:
                     "recall": lexical["recall"],
                     "low": lexical["recall_low"],
                     "high": lexical["recall_high"],
+                    "chance": lexical["recall_chance"],
+                    **_recall(result, "evidence_all"),
                     **_recall(result, "evidence"),
                     **pick(result, ("n", "evidence_n")),
                 }

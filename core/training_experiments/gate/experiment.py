@@ -36,6 +36,7 @@ from core.training_experiments.gate.evaluation import (
     Evaluation,
     Variant,
     calibration_rows,
+    evaluation_columns,
     evaluation_row,
     gate_tables,
     score_rows,
@@ -105,10 +106,10 @@ class GateJobs(TrainingJobs[Variant]):
             "temperature": temperature,
             "curve": history_rows(trainer.history),
             # The same draws of patients for every variant.
-            "sittings": [
+            **evaluation_columns(
                 evaluation_row(salt, one, base.resamples, np.random.default_rng(base.seed), widened)
                 for salt, one in answers.items()
-            ],
+            ),
             "calibration": calibration_rows(
                 first.logits, first.labels, first.patients, temperature
             ),
@@ -188,7 +189,8 @@ class GateRun(Experiment):
     def warnings(self, plan: Plan) -> list[str]:
         warnings = [
             "a positive is a sentence that shares a content word with the reference answer, so "
-            "AUROC and recall measure shared words; evidence_recall counts the true evidence by id"
+            "AUROC and recall measure shared words; evidence_all_recall and evidence_recall count "
+            "the true evidence by id, all its pieces and any of them"
         ]
         if "ablation" in plan.options["variants"]:
             warnings.append(

@@ -30,8 +30,10 @@ trained, and both."""
 Behind = Mapping[str, Any]
 """Filter → value."""
 CRITERIA = {
-    "in prompt": "evidence_in_prompt",
-    "evidence-id": "evidence",
+    results.ALL_IN_PROMPT: "evidence_all_in_prompt",
+    results.ANY_IN_PROMPT: "evidence_in_prompt",
+    results.ALL_PIECES: "evidence_all",
+    results.ANY_PIECE: "evidence",
     "lexical": "lexical",
     "semantic": "semantic",
 }
@@ -177,7 +179,7 @@ def notes(comparison: Comparison) -> None:
         results.choices(results.frame_of(comparison.tables, "recall"), "label"),
     )
     share = "accuracy" if comparison.judge else "recall"
-    frame = comparison.frame(f"{share}_seen", band="overall", criterion="evidence-id")
+    frame = comparison.frame(f"{share}_seen", band="overall", criterion=results.ALL_PIECES)
     if frame.empty:
         return
     with st.expander("Training patients of a gate of this run"):

@@ -147,12 +147,17 @@ def _evidence_text(
         return ""
     included = evidence.intersection(selected)
     if row["prompt_tokens"] is None:
-        return f"{len(included)} of {len(evidence)} evidence kept"
-    text = f"{len(included - cut)} of {len(evidence)} evidence in the prompt"
+        return f"{len(included)} of {_sentences(evidence)} kept"
+    text = f"{len(included - cut)} of {_sentences(evidence)} in the prompt"
     if row["prompt_cut"]:
         text += f", {results.cut_at(row['prompt_tokens'], row['prompt_tokens'])}"
     lost = len(included & cut)
     return text + (f"; {lost} kept but cut" if lost else "")
+
+
+def _sentences(evidence: Collection[str]) -> str:
+    """How many sentences hold evidence."""
+    return f"{len(evidence)} sentence{'s' if len(evidence) > 1 else ''} of the evidence"
 
 
 def _context(

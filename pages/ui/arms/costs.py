@@ -114,8 +114,9 @@ def _token_table(frame: pd.DataFrame) -> pd.DataFrame:
         if column in frame:
             shown[title] = frame[column].astype(float).round(digits)
     for column, title in (
-        ("evidence_in_prompt", "evidence in prompt"),
-        ("evidence_share", "share of it in prompt"),
+        ("evidence_all_in_prompt", "all pieces in prompt"),
+        ("evidence_in_prompt", "any piece in prompt"),
+        ("evidence_share", "share of evidence in prompt"),
         ("cut_share", "cut from prompt"),
         ("question_survived", "question survived"),
     ):

@@ -47,8 +47,10 @@ TYPE_RULE = (
     "summarise, list or describe, or mentions the past or throughout; Rn is all others."
 )
 HITS = {
-    "in prompt": "in the prompt",
-    "evidence-id": "kept, by id",
+    results.ALL_IN_PROMPT: "all pieces in the prompt",
+    results.ANY_IN_PROMPT: "any piece in the prompt",
+    results.ALL_PIECES: "all pieces kept, by id",
+    results.ANY_PIECE: "any piece kept, by id",
     "lexical": "a word kept",
     "semantic": "entailed",
 }
@@ -93,8 +95,8 @@ def _measure(comparison: Comparison) -> Measure:
     else:
         recall = results.frame_of(comparison.tables, "recall")
         recall = results.recall_rows(recall, comparison.reader)
-        first = (results.IN_PROMPT, "evidence-id")
-        criteria = sorted(results.choices(recall, "criterion"), key=lambda name: name not in first)
+        order = list(results.CRITERIA)
+        criteria = sorted(results.choices(recall, "criterion"), key=order.index)
         criterion = pick("Evidence criterion", criteria, "criterion", results.CRITERIA)
         value, frame = "recall", results.where(recall, criterion=criterion)
         title = results.CRITERIA.get(criterion, criterion)

@@ -49,8 +49,10 @@ LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
 HITS = {
-    "evidence_in_prompt": ("evidence in the prompt", "evidence not in the prompt"),
-    "evidence": ("evidence kept", "evidence not kept"),
+    "evidence_all_in_prompt": ("all pieces in the prompt", "not all pieces in the prompt"),
+    "evidence_in_prompt": ("any piece in the prompt", "no piece in the prompt"),
+    "evidence_all": ("all pieces kept", "not all pieces kept"),
+    "evidence": ("any piece kept", "no piece kept"),
     "lexical": ("a word of the answer kept", "no word of the answer kept"),
     "semantic": ("answer entailed", "answer not entailed"),
 }
@@ -423,8 +425,8 @@ def _patient_link(run: dict[str, Any], record: api.Record, instruction: str) -> 
 
 
 REFUSED = {
-    "evidence was in the prompt": {"evidence": "evidence_in_prompt-yes"},
-    "was not": {"evidence": "evidence_in_prompt-no"},
+    "all pieces were in the prompt": {"evidence": "evidence_all_in_prompt-yes"},
+    "none was": {"evidence": "evidence_in_prompt-no"},
 }
 """Columns of the table of refusals that name where the evidence was."""
 
@@ -517,8 +519,9 @@ def _refusals(comparison: Comparison) -> None:
             "n": frame["n"],
             "refused": frame["refused"],
             "refused, %": formats.shares(frame, "refused_share", "refused_low", "refused_high"),
-            "evidence was in the prompt": frame["refused_with_evidence"],
-            "was not": frame["refused_without_evidence"],
+            "all pieces were in the prompt": frame["refused_with_evidence"],
+            "some were": frame["refused_with_part"],
+            "none was": frame["refused_without_evidence"],
             "judged correct": frame["refused_correct"],
             "answered": frame["answered"],
             "% correct when answered": formats.shares(
@@ -538,6 +541,6 @@ def _refusals(comparison: Comparison) -> None:
         },
     )
     st.caption(
-        "A refusal is appropriate when the evidence is not in the prompt. When it is, the reader "
-        "missed it."
+        "A refusal is appropriate when no piece of the evidence is in the prompt. When all are, "
+        "the reader missed it."
     )

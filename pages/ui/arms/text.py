@@ -170,14 +170,15 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str) -> list[str]:
 
 
 def recall_headline(tables: Mapping[str, Any]) -> str:
-    """One sentence on a run without a reader: which arm keeps the evidence most often, within the
-    protocol's own prompt limits where it sets any."""
+    """One sentence on a run without a reader: which arm keeps all pieces of the evidence most
+    often, within the protocol's own prompt limits where it sets any; how often any piece, and both
+    by chance."""
     recall = rows_of(tables.get("recall"), band="overall")
-    limited = rows_of(recall, criterion=results.IN_PROMPT)
+    limited = rows_of(recall, criterion=results.ALL_IN_PROMPT)
     where = "within the protocol's prompt limits" if limited else "before any prompt limit"
     rows = [
         row
-        for row in limited or rows_of(recall, criterion="evidence-id")
+        for row in limited or rows_of(recall, criterion=results.ALL_PIECES)
         if row["n"] and row["arm"] not in ("oracle", "full")
     ]
     if not rows:
@@ -185,14 +186,21 @@ def recall_headline(tables: Mapping[str, Any]) -> str:
     best, last = (choose(rows, key=lambda row: row["recall"]) for choose in (max, min))
     share = formats.share(best["recall"], best["patient_low"], best["patient_high"])
     text = (
-        f"{api.title('arm', best['label'])} keeps the evidence of {share} of {best['n']:,} "
-        f"questions, the most of {len(rows)} arms, {where}"
+        f"{api.title('arm', best['label'])} keeps all pieces of the evidence of {share} of "
+        f"{best['n']:,} questions{_chance(best, 'chance')}, the most of {len(rows)} arms, {where}, "
+        f"and any piece of {formats.percent(best['any_piece'])}{_chance(best, 'any_piece_chance')}"
     )
     if last is not best:
         text += (
-            f"; {api.title('arm', last['label'])} of {formats.percent(last['recall'])}, the least"
+            f"; {api.title('arm', last['label'])} keeps all of {formats.percent(last['recall'])}, "
+            "the least"
         )
     return text + "."
+
+
+def _chance(row: Row, column: str) -> str:
+    """A chance level in brackets; "" where it is not known."""
+    return "" if row.get(column) is None else f" (chance {formats.percent(row[column])})"
 
 
 def tests_made(rows: Sequence[Row]) -> str:

@@ -403,7 +403,9 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
             "fact": rows["fact"],
             **{name: rows[name] for name in NUMBERS},
             "outcome": [questions.OUTCOMES.get(one, one) for one in rows["outcome"]],
-            "evidence in the prompt": rows["evidence_in_prompt"].map({True: "yes", False: "no"}),
+            "all evidence in the prompt": rows["evidence_all_in_prompt"].map(
+                {True: "yes", False: "no"}
+            ),
         }
     )
     chosen = questions.choose_question(

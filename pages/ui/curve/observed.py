@@ -249,7 +249,7 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
             + "Small numbers: n answers. Select a marker to see its questions."
             + (
                 " A mean overlap between 0 and 100 %, not a share of correct answers."
-                if choice.score == "jaccard"
+                if choice.score in text.MEANS
                 else ""
             )
         )
@@ -392,7 +392,7 @@ def _cell(scores: Sequence[float] | float, score: str) -> str:
     """A model's answers to one question: one in a word, several counted."""
     if not isinstance(scores, list):
         return formats.NONE
-    if score == "jaccard":
+    if score in text.MEANS:
         return formats.percent(sum(scores) / len(scores))
     correct = sum(value >= 0.5 for value in scores)
     if len(scores) > 1:

@@ -15,16 +15,22 @@ SCORES = {
     "clinician": "Clinicians' verdict",
     "exact": "Exact match",
     "jaccard": "Token overlap (Jaccard)",
+    "exact_or_jaccard": "The paper's: exact, else overlap",
 }
+MEANS = ("jaccard", "exact_or_jaccard")
+"""Scores whose curve is of means, not of shares of correct answers."""
 SCORE_HELP = {
     "clinician": "Correct or incorrect, as judged by clinicians.",
     "exact": "Answers whose reference holds a number, a date or yes/no, by exact match of those.",
     "jaccard": "Jaccard index of the distinct words of answer and reference: a mean, not a share.",
+    "exact_or_jaccard": "Exact match where the reference holds a number, a date or yes/no, else "
+    "token overlap, as in the paper's Experiment 1: a mean, not a share.",
 }
 MEASURES = {
     "clinician": "accuracy by the clinicians' verdict",
     "exact": "accuracy by exact match",
     "jaccard": "mean token overlap",
+    "exact_or_jaccard": "mean score",
 }
 POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Tokens of the record"}
 AUTO = "auto"
@@ -78,7 +84,7 @@ def summary(row: Mapping[str, Any]) -> Facts:
         (
             "Gap, best − worst",
             f"{formats.points(row['gap'])}, {p_value(row['gap_p'])}",
-            f"{formats.points(row['null_gap'])} expected by chance",
+            f"{formats.points(row['null_gap'])} expected by chance" + _gap_interval(row),
         ),
         ("Homogeneity across bins", p_value(row["homogeneity_p"]), "one test over all bins"),
         ("Middle", percent(row["middle"]), "evidence at 30–70 % of the record"),
@@ -145,6 +151,15 @@ def bin_table(rows: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
     if len(paper) == len(rows):
         table["paper"] = formats.shares(paper, "accuracy", "ci_low", "ci_high")
     return table
+
+
+def _gap_interval(row: Mapping[str, Any]) -> str:
+    """The gap's interval as the paper computes it; runs from before it was computed have none."""
+    low, high = row.get("gap_low"), row.get("gap_high")
+    if missing(low) or missing(high):
+        return ""
+    ends = f"{100 * low:.1f}, {100 * high:.1f}"
+    return f"; [{ends}] by the paper's resampling, which chooses both again each time"
 
 
 def group_table(rows: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -74,8 +74,11 @@ def problems() -> None:
             st.warning(plain(problem), title=title, icon=":material/folder_off:")
 
 
-def cohort(name: str) -> None:
-    """Counts, tag, evidence positions (or tasks) and check of one cohort."""
+def cohort(name: str, check_first: bool = False) -> None:
+    """Counts, tag, evidence positions (or tasks) and check of one cohort.
+
+    ``check_first``: the check comes right below the counts.
+    """
     path = next(path for known, path, _ in state.cohorts() if known == name)
     opened = api.open_data(path)
     manifest, kind = opened.manifest, opened.format
@@ -99,6 +102,8 @@ def cohort(name: str) -> None:
     with st.grid(len(titles), min_column_width=120):
         for key, title in titles.items():
             st.metric(title, f"{int(counts[key]):,}" if key in counts else "…")
+    if check and check_first:
+        _check(name, path, check, kind)
     left, right = st.columns((2, 3), gap="large")
     with left:
         st.header("Permitted use", anchor=False)
@@ -117,15 +122,8 @@ def cohort(name: str) -> None:
             _tasks(name, labels)
         else:
             _positions(name, check["positions"])
-    st.header("Check", anchor=False)
-    if kind == "fhir" and api.can_validate():
-        st.checkbox(
-            "Validate resources against FHIR R4B",
-            key=f"{name}-validate",
-            help="By fhir.resources. Reading a cohort does not need it: what follows the standard "
-            "in each resource is read, the rest is named below.",
-        )
-    _check(name, check)
+    if not check_first:
+        _check(name, path, check, kind)
 
 
 def _tasks(name: str, labels: dict[str, Any]) -> None:
@@ -224,7 +222,7 @@ def deciles(positions: list[float]) -> np.ndarray:
     return np.searchsorted(EDGES, positions, side="right")
 
 
-def account(key: str, check: dict[str, Any]) -> None:
+def _balance(name: str, check: dict[str, Any]) -> None:
     """The balance of a cohort's files: what each part became, and entries without a date."""
     if not check["balance"]:
         return
@@ -241,7 +239,7 @@ def account(key: str, check: dict[str, Any]) -> None:
         }
         for part in check["balance"]
     ]
-    tables.table(pd.DataFrame(rows), f"{key}-balance", "What became of each part of the files")
+    tables.table(pd.DataFrame(rows), f"{name}-balance", "What became of each part of the files")
     if check["undated"]:
         st.caption(
             f"{check['undated']:,} entries have no date: they come first in their record and are "
@@ -249,9 +247,18 @@ def account(key: str, check: dict[str, Any]) -> None:
         )
 
 
-def _check(name: str, check: dict[str, Any]) -> None:
-    """What became of each part, what could not be read, and the warnings."""
-    account(name, check)
+def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
+    """What became of each part, what could not be read, what is doubtful, and the warnings."""
+    st.header("Check", anchor=False)
+    _settle(name, path, check["unsettled"])
+    _balance(name, check)
+    if kind == "fhir" and api.can_validate():
+        st.checkbox(
+            "Validate resources against FHIR R4B",
+            key=f"{name}-validate",
+            help="By fhir.resources. Reading a cohort does not need it: what follows the standard "
+            "in each resource is read, the rest is named below.",
+        )
     if not check["skipped"] and not check["warnings"]:
         st.write("All files were read: nothing skipped, no warnings.")
     if check["skipped"]:
@@ -267,6 +274,34 @@ def _check(name: str, check: dict[str, Any]) -> None:
     if check["warnings"]:
         frame = pd.DataFrame({"warning": check["warnings"]})
         tables.table(frame, f"{name}-warnings", "Warnings of the check")
+
+
+def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
+    """Ask how the columns are read whose values prove no reading."""
+    if not unsettled:
+        return
+    several = len(unsettled) > 1
+    title = f"{len(unsettled)} columns need" if several else "One column needs"
+    with st.container(border=True):
+        st.write(f"**{title} your answer:** what the values mean cannot be decided from them.")
+        problem = sign_in.lacking("settle_columns")
+        answers = {
+            one["column"]: st.radio(
+                plain(one["statement"]), one["readings"], index=None, horizontal=True,
+                key=f"read_{name}_{one['column']}", disabled=bool(problem),
+            )
+            for one in unsettled
+        }  # fmt: skip
+        readings = {column: reading for column, reading in answers.items() if reading}
+        if problem:
+            st.caption(problem)
+        if st.button("Read them so", key=f"read_{name}", disabled=not readings or bool(problem)):
+            try:
+                api.settle_columns(path, readings)
+            except MidchartError as error:
+                st.error(plain(str(error)), title="The answer could not be kept")
+                return
+            st.rerun()
 
 
 LABELS = {

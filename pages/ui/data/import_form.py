@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from core import api
 from core.errors import MidchartError
 from pages.ui import guard, navigation, state
-from pages.ui.data import cohort
-from pages.ui.shared import tables
+from pages.ui.patient import controls, timeline
 from pages.ui.shared.marks import plain
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -22,6 +20,16 @@ LARGEST_UPLOAD_MB = 500
 """Larger cohorts come in by a path."""
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
+FIRST_QUESTIONS = {
+    "Drugs": "Which medicines does the patient take?",
+    "Conditions": "Which conditions does the patient have?",
+    "Labs, vitals": "What were the latest laboratory results?",
+    "Procedures": "Which procedures has the patient had?",
+    "Vaccinations": "Which vaccinations has the patient had?",
+    "Notes": "What is the plan for this patient?",
+}
+"""Group of entries (:data:`pages.ui.patient.timeline.KINDS`) → a question of its kind."""
+MOST_OFFERED = 3
 
 
 def section() -> None:
@@ -120,36 +128,66 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         st.error(plain(str(error)), title="The cohort was not imported; nothing was changed")
         return
     st.session_state[DONE] = report
+    st.toast("Cohort imported: its check is at the top of the page", icon=":material/check:")
     state.forget_cohorts()
     st.rerun()
 
 
-def result() -> None:
-    """What the last import of this session read, what it did not, and the way to the patients."""
+def result() -> str:
+    """The cohort of the session's last import, "" for none: what was read, and first questions.
+
+    Until the message is closed, the page shows this cohort.
+    """
     report = st.session_state.get(DONE)
     if not report:
-        return
+        return ""
+    name = report["name"]
+    if name not in state.imported():  # removed by somebody else
+        del st.session_state[DONE]
+        return ""
     read = f"{report['records']:,} patients, {report['events']:,} entries"
     if report["instructions"]:
         read += f", {report['instructions']:,} questions"
     skipped = len(report["skipped"])
     more = f"; {skipped:,} parts could not be read" if skipped else "; every part was read"
-    st.success(
-        plain(f"{report['name']}: {read}{more}."), title="Cohort imported", icon=":material/check:"
-    )
-    if skipped:
-        tables.table(
-            pd.DataFrame(report["skipped"], columns=["file", "line", "reason"]),
-            f"{report['name']}-import",
-            "Skipped: file, line and reason",
-        )
-    cohort.account(f"{report['name']}-import", report)
+    st.success(plain(f"{name}: {read}{more}."), title="Cohort imported", icon=":material/check:")
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
-            guard.go("patient", cohort=report["name"])
-        if st.button("Dismiss", key="import_dismiss", type="tertiary"):
-            del st.session_state[DONE]
-            st.rerun()
+            guard.go("patient", cohort=name)
+        st.button("Show all cohorts", key="import_close", type="tertiary", on_click=_close)
+    if not report["instructions"]:
+        with guard.readable("No question can be offered"):
+            _first_questions(name)
+    return name
+
+
+def _close() -> None:
+    st.session_state["cohort"] = st.session_state.pop(DONE)["name"]
+
+
+def _first_questions(name: str) -> None:
+    """Buttons that ask the first patient about what the record has entries of."""
+    cohort = api.open_data(name)
+    for record in cohort.records.values():
+        kinds = {event.kind for event in record.events}
+        asked = [
+            FIRST_QUESTIONS[group]
+            for group, names in timeline.KINDS
+            if group in FIRST_QUESTIONS and not kinds.isdisjoint(names)
+        ]
+        if asked:
+            st.caption("Or ask the first patient:")
+            with st.container(horizontal=True):
+                for question in asked[:MOST_OFFERED]:
+                    st.button(
+                        question, key=f"import_{question}", on_click=_ask,
+                        args=(name, record, question),
+                    )  # fmt: skip
+            return
+
+
+def _ask(name: str, record: api.Record, question: str) -> None:
+    navigation.on_click("patient", cohort=name, **controls.typed_address(name, record, question))
 
 
 def left_runs() -> None:

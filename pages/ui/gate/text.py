@@ -34,7 +34,8 @@ FAULTS = {
 class Measure:
     """A measure: its column, its interval's columns ("" without one), its title.
 
-    ``share``: whether it is a share of questions, shown in per cent.
+    ``share``: whether it is a share of questions, shown in per cent; ``n``: the column of how many
+    questions (or pairs) it counts.
     """
 
     column: str
@@ -42,6 +43,16 @@ class Measure:
     high: str
     title: str
     share: bool = False
+    n: str = "n"
+
+    @property
+    def chance(self) -> str:
+        """The column of its chance level."""
+        return f"{self.column.removesuffix('_recall')}_chance"
+
+    def questions(self, row: Mapping[str, Any]) -> int:
+        """How many questions or pairs a row's measure counts."""
+        return int(row.get(self.n) or row["n"])
 
     @property
     def scale(self) -> float:
@@ -58,11 +69,39 @@ MEASURES = {
     "Recall": Measure(
         "recall", "recall_low", "recall_high", "questions with a shared word kept", True
     ),
-    "Evidence": Measure(
-        "evidence_recall", "evidence_low", "evidence_high", "questions with evidence kept", True
+    "All pieces": Measure(
+        "evidence_all_recall",
+        "evidence_all_low",
+        "evidence_all_high",
+        "questions with all pieces of the evidence kept",
+        True,
+        "evidence_n",
+    ),
+    "Any piece": Measure(
+        "evidence_recall",
+        "evidence_low",
+        "evidence_high",
+        "questions with any piece of the evidence kept",
+        True,
+        "evidence_n",
     ),
     "Score gap": Measure("gap", "", "", "mean probability of positives minus that of negatives"),
 }
+
+
+def known_measures(rows: pd.DataFrame) -> list[str]:
+    """Names of the measures that rows have; a run of an earlier version lacks all pieces."""
+    return [
+        name
+        for name, measure in MEASURES.items()
+        if measure.column in rows and rows[measure.column].notna().any()
+    ]
+
+
+def evidence_measure(rows: pd.DataFrame) -> str:
+    """The measure of kept evidence that leads: all pieces, else any, else shared words."""
+    known = known_measures(rows)
+    return next(name for name in ("All pieces", "Any piece", "Recall") if name in known)
 
 
 def standard_grid(ablation: pd.DataFrame) -> pd.DataFrame:
@@ -107,11 +146,13 @@ def conclusion(tables: Mapping[str, Any]) -> tuple[str, list[str]]:
         return "", []
     first = ablation.iloc[0].to_dict()
     measures = [MEASURES["AUROC"]]
-    measures += [MEASURES["Evidence"]] if "evidence_recall" in ablation else []
+    known = known_measures(ablation)
+    measures += [MEASURES[name] for name in ("All pieces", "Any piece") if name in known]
     auroc = measures[0].text(first)
     text = f"The gate with {variant_name(first)} reaches AUROC {auroc} on held-out patients"
     if len(measures) > 1:
-        text += f" and keeps the evidence of {measures[1].text(first)} of {_n(first)} questions"
+        shares = [_of_pieces(measure, first) for measure in measures[1:]]
+        text += f" and keeps {' and '.join(shares)} of {measures[1].questions(first)} questions"
     parts: list[str] = []
     pair = question_and_loss(ablation)
     others = {}
@@ -130,14 +171,18 @@ def conclusion(tables: Mapping[str, Any]) -> tuple[str, list[str]]:
     return f"{text}.", parts
 
 
-def _n(row: Mapping[str, Any]) -> int:
-    return int(row.get("evidence_n") or row["n"])
+def _of_pieces(measure: Measure, row: Mapping[str, Any]) -> str:
+    """All pieces or any piece of the evidence, of which share of the questions, and by chance."""
+    name = "all pieces" if measure is MEASURES["All pieces"] else "any piece"
+    chance = row.get(measure.chance)
+    by_chance = "" if formats.missing(chance) else f" (chance {formats.percent(chance)})"
+    return f"{name} of the evidence in {measure.text(row)}{by_chance}"
 
 
 def _compared(measure: Measure, row: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """A row's measure, and whether its interval overlaps the other's: no test is made."""
     ends = [(one.get(measure.low), one.get(measure.high)) for one in (row, other)]
-    name = "evidence kept" if measure.share else "AUROC"
+    name = measure.title if measure.share else "AUROC"
     text = f"{name} {measure.text(row)}"
     if any(formats.missing(end) for pair in ends for end in pair):
         return text
@@ -152,9 +197,9 @@ def question_text(rows: pd.DataFrame) -> str:
     if len(by_query) < 2:
         return ""
     parts: list[str] = []
-    for name in ("AUROC", "Recall", "Evidence"):
+    for name in ("AUROC", "Recall", "All pieces", "Any piece"):
         measure = MEASURES[name]
-        if measure.column in rows:
+        if name in known_measures(rows):
             with_it, without = (measure.text(by_query[query]) for query in (True, False))
             title = measure.title if measure.share else name
             parts.append(f"{title}: {with_it} with the question, {without} without it")

@@ -66,7 +66,7 @@ def _scores_of(variant: str, *_: Any) -> None:
 
 def ablation(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:
     """The n × dim × head variants in a panel a head, then the question and the loss."""
-    measures = [name for name, measure in MEASURES.items() if measure.column in frame]
+    measures = text.known_measures(frame)
     name = pick("Measure", measures, "measure", abreast=True)
     rows = text.standard_grid(frame)
     if len(rows):
@@ -79,7 +79,7 @@ def ablation(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -
         st.info("This run trained no variant without the question and none with another loss.")
     else:
         names = [text.difference_name(row) for row in others.to_dict("records")]
-        second = "Evidence" if "Evidence" in measures else "Recall"
+        second = text.evidence_measure(frame)
         _forests(others.assign(name=names), "name", ("AUROC", second), "variants")
         st.write(plain(text.question_text(others)))
     st.header("Every variant", anchor=False)
@@ -133,8 +133,8 @@ def _head_panels(report: dict[str, Any], rows: pd.DataFrame, name: str) -> None:
                 )
             figure = head_panel(of_head, value, low, high, scale, span, name)
             chart.show(figure, alt, f"ablation_{head}", opens=_scores_of)
-    column = "evidence_n" if name == "Evidence" and "evidence_n" in rows else "n"
-    n = f"n = {int(rows[column].min()):,} questions of test patients"
+    counts = [measure.questions(row) for row in rows.to_dict("records")]
+    n = f"n = {min(counts):,} questions of test patients"
     interval = "bars: 95 % interval by patient" if low else "no interval is given for it"
     st.caption(
         f"{formats.sentence(measure.title)[:-1]}; "
@@ -145,9 +145,11 @@ def _head_panels(report: dict[str, Any], rows: pd.DataFrame, name: str) -> None:
 def _measure_table(frame: pd.DataFrame, first: str) -> pd.DataFrame:
     """The rows in words: name (column ``first``), every measure with its interval, and n."""
     columns: dict[str, Any] = {first: frame[first]}
-    for name, measure in MEASURES.items():
-        if measure.column in frame:
-            columns[name] = [measure.text(row) for row in frame.to_dict("records")]
+    for name in text.known_measures(frame):
+        measure = MEASURES[name]
+        columns[name] = [measure.text(row) for row in frame.to_dict("records")]
+        if measure.share and measure.chance in frame and frame[measure.chance].notna().any():
+            columns[f"{name} by chance"] = frame[measure.chance].map(formats.percent)
     more = {"n": "n", "evidence_n": "n (evidence)", "seconds": "seconds"}
     columns |= {title: frame[name] for name, title in more.items() if name in frame}
     return pd.DataFrame(columns).round({"seconds": 1})
@@ -161,8 +163,7 @@ def forest_rows(frame: pd.DataFrame, name: str, measure: text.Measure) -> list[F
             measure.scale * formats.number(row.get(column))
             for column in (measure.column, measure.low, measure.high)
         )
-        n = row["evidence_n" if measure is MEASURES["Evidence"] else "n"]
-        label = f"{measure.text(row)} n {int(n):,}"
+        label = f"{measure.text(row)} n {measure.questions(row):,}"
         rows.append(
             ForestRow(
                 row[name], *ends, label, symbol="diamond" if rows else "square",
@@ -272,8 +273,10 @@ def scores(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> 
 
 def faults(run: dict[str, Any], report: dict[str, Any], frame: pd.DataFrame) -> None:
     """Each fault of the published run by itself, with the corrected gate as reference."""
-    shown = frame.rename(columns={"low": "recall_low", "high": "recall_high"})
-    second = "Evidence" if "evidence_recall" in shown else "Recall"
+    shown = frame.rename(
+        columns={"low": "recall_low", "high": "recall_high", "chance": "recall_chance"}
+    )
+    second = text.evidence_measure(shown)
     _forests(shown, "fault", ("AUROC", second), "faults")
     st.caption(
         f"All are evaluated on {part_text(report, 'test')}, by the corrected rules; only the "

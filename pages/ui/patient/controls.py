@@ -249,14 +249,20 @@ def _restore_typed() -> None:
         )
 
 
-def _remember_typed(name: str, instruction: api.Instruction) -> None:
-    """Give a typed question an address."""
+def typed_address(name: str, record: api.Record, text: str) -> dict[str, str]:
+    """The part of page Patient's address that asks a record of cohort ``name`` a typed question."""
+    address = _remember_typed(name, api.typed_question(record, text))
+    return {"patient": token(name, record.id), TYPED: address}
+
+
+def _remember_typed(name: str, instruction: api.Instruction) -> str:
+    """The address of a typed question, under which its text is known to this process."""
     texts, address = _typed_texts(), token(name, instruction.id)
     texts.pop(address, None)
     texts[address] = instruction.question
     if len(texts) > MOST_TYPED:
         texts.pop(next(iter(texts)), None)
-    write_url(TYPED, [address])
+    return address
 
 
 def _instruction(
@@ -276,7 +282,7 @@ def _instruction(
         st.info("Type a question about this record to see what each arm keeps for it.")
         return api.Instruction("", record.id, "")
     instruction = api.typed_question(record, text)
-    _remember_typed(name, instruction)
+    write_url(TYPED, [_remember_typed(name, instruction)])
     return instruction
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from core import api
 from core.errors import MidchartError
-from pages.ui.patient.model import DROPPED, evidence_pieces, kept_ids
+from pages.ui.patient.model import DROPPED, PARTLY, evidence_pieces
 from pages.ui.shared.cache import cached
 from pages.ui.sign_in import later
 
@@ -22,7 +22,8 @@ _TURN = threading.Lock()
 
 
 class DroppedEvidence:
-    """How many pieces of a question's evidence an arm's selection drops, by question.
+    """How many pieces of a question's evidence an arm's selection drops, some or all of their
+    sentences, by question.
 
     ``problem``: why the arm cannot select, or the files cannot be read any more; "" without one.
     """
@@ -92,10 +93,11 @@ class DroppedEvidence:
             self._known[key] = None  # the page names the reason where the question is opened
             return
         pieces = evidence_pieces(record, cohort.gold[instruction.id], self.protocol)
-        ids = kept_ids(selection)
         summarised = selection.lines is not None and not selection.kept
-        statuses = [piece.status(ids) for piece in pieces]
-        self._known[key] = None if summarised else statuses.count(DROPPED)
+        statuses = [piece.selected(selection) for piece in pieces]
+        self._known[key] = (
+            None if summarised else sum(status in (DROPPED, PARTLY) for status in statuses)
+        )
 
 
 def _key(cohort: api.Cohort, instruction: api.Instruction) -> Key:

@@ -53,9 +53,9 @@ def arms_frame(views: Sequence[ArmView], pieces: Sequence[Piece]) -> pd.DataFram
         if view.selection is None:
             rows.append({"Arm": view.title, "Not available": view.problem})
             continue
-        statuses = [piece.status(view.ids) for piece in pieces]
+        statuses = [piece.selected(view.selection) for piece in pieces]
         prompted = [view.status(piece) for piece in pieces] if view.prompt else []
-        dropped = [piece for piece in pieces if piece.status(view.ids) == model.DROPPED]
+        dropped = [piece for piece in pieces if piece.selected(view.selection) == model.DROPPED]
         row = {
             "Arm": view.title,
             "Kept": len(view.kept),

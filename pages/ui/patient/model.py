@@ -46,7 +46,8 @@ class Piece:
     """One located piece of gold evidence.
 
     ``ids`` are the sentences that hold it under the protocol's unit (empty where the protocol
-    leaves its event out), ``at`` its position in the record, 0 to 1, by event order.
+    leaves its event out), ``at`` its position in the record, 0 to 1, by event order. ``parts``: the
+    evidence in each sentence of its question, other pieces included.
     """
 
     number: int
@@ -54,17 +55,29 @@ class Piece:
     ids: frozenset[str]
     at: float
     time: datetime | None
+    parts: Mapping[str, tuple[api.Span, ...]]
 
     @property
     def event(self) -> int:
         return self.span.event
 
-    def status(self, kept_ids: frozenset[str]) -> str:
-        """Whether a selection of these sentences holds the piece."""
+    def status(self, ids: frozenset[str]) -> str:
+        """Whether sentences hold the piece: all that it is in, or some."""
         if not self.ids:
             return HIDDEN
-        held = self.ids & kept_ids
+        held = self.ids & ids
         return KEPT if held == self.ids else PARTLY if held else DROPPED
+
+    def selected(self, selection: api.Selection | None) -> str:
+        """Whether a selection holds the piece, before any prompt limit; of a sentence that the arm
+        compressed at least half of the evidence must be left."""
+        if selection is None or selection.lines is None:
+            return self.status(kept_ids(selection))
+        return self.shown(selection.lines)
+
+    def shown(self, lines: Iterable[api.ContextLine]) -> str:
+        """Whether lines of a context hold the piece, as a run counts it."""
+        return self.status(api.evidence_sentences(lines, self.parts) or frozenset())
 
 
 @dataclass(frozen=True)
@@ -139,10 +152,10 @@ class ArmView:
     def status(self, piece: Piece) -> str:
         """Whether a piece of evidence is in the prompt, was cut from it, or was dropped; without a
         prompt, whether it was kept."""
-        selected = piece.status(self.ids)
+        selected = piece.selected(self.selection)
         if self.prompt is None:
             return selected
-        prompted = piece.status(self.shown)
+        prompted = piece.shown(self.prompt.context)
         if prompted == DROPPED != selected:
             return CUT
         return {KEPT: SHOWN, PARTLY: PARTLY_SHOWN}.get(prompted, prompted)
@@ -197,11 +210,12 @@ def evidence_pieces(
         return ()
     spans = [s for s in gold.spans if 0 <= s.event < len(record.events)]
     pieces: list[Piece] = []
+    parts = api.evidence_parts(api.sentences(record, protocol), spans)
     for number, span in enumerate(sorted(spans, key=lambda s: (s.event, s.start)), 1):
         event = record.events[span.event]
         ids = api.gold_ids(record, replace(gold, spans=(span,)), protocol)
         at = position(record, span.event)
-        pieces.append(Piece(number, span, ids, at, event.time))
+        pieces.append(Piece(number, span, ids, at, event.time, parts))
     return tuple(pieces)
 
 

@@ -174,15 +174,17 @@ SIGNS = {
 }
 """What a cell shows in place of an answer."""
 EVIDENCE = {
-    "in the prompt": "✓ evidence kept",
+    "in the prompt": "✓ all evidence kept",
     "cut": "✗ evidence cut",
+    "partly dropped": "✗ evidence partly dropped",
     "dropped": "✗ evidence dropped",
 }
+LOST = ("cut", "partly dropped", "dropped")
 FILTERS = {
     "all patients": lambda cells: pd.Series(True, cells.index),
     "an answer": lambda cells: cells["state"] == "answered",
     "a question not documented": lambda cells: cells["state"] == "not documented",
-    "evidence dropped or cut": lambda cells: cells["evidence"].isin(["dropped", "cut"]),
+    "evidence dropped or cut": lambda cells: cells["evidence"].isin(LOST),
     "evidence marked": lambda cells: cells["evidence"].notna(),
     "a failed answer": lambda cells: cells["state"] == "failed",
 }
@@ -235,11 +237,11 @@ def section(cohort: str, chosen: api.QuestionSet) -> None:
 def _summary(run: dict[str, Any], cells: list[dict[str, Any]], questions: Sequence[str]) -> None:
     rows = pd.DataFrame(api.answer_summary(cells, questions))
     if not rows["evidence marked"].any():
-        rows = rows.drop(columns=["evidence marked", "in the prompt", "cut", "dropped"])
+        rows = rows.drop(columns=["evidence marked", "in the prompt", *LOST])
     st.header("By question", anchor=False)
     column = {"question": st.column_config.TextColumn(pinned=True, width=380)}
     tables.table(
-        rows.rename(columns={"in the prompt": "evidence in prompt"}),
+        rows.rename(columns={"in the prompt": "all evidence in prompt"}),
         f"{run['run']}-questions",
         "How many patients have an answer to each question",
         columns=column,
@@ -253,8 +255,7 @@ BEHIND = {
     "not documented": "a question not documented",
     "failed": "a failed answer",
     "evidence marked": "evidence marked",
-    "cut": "evidence dropped or cut",
-    "dropped": "evidence dropped or cut",
+    **dict.fromkeys(LOST, "evidence dropped or cut"),
 }
 """Column of the table by question → filter of the patients that it counts."""
 

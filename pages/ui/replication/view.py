@@ -237,9 +237,20 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
 
 
 def findings() -> None:
-    """Findings of a re-analysis of the paper's released outcomes, each with its source."""
-    st.header("Findings from the paper's released outcomes", anchor=False)
+    """What contradicts the paper: its released outcomes and its own figures, with sources."""
     rows = pd.DataFrame(api.findings())
+    st.header("Findings from the paper's released outcomes", anchor=False)
+    _findings(rows[~rows["in_paper"]], "replication-findings", "Findings on the released outcomes")
+    st.caption(
+        "These figures describe the paper's own run; none was measured by Midchart. Those under "
+        "'read or computed from' are cells of the paper's tables in data/published; those under "
+        "'as stated in' rest on the released outcomes, which are not shipped."
+    )
+    st.header("What the paper's own numbers contradict", anchor=False)
+    _findings(rows[rows["in_paper"]], "replication-contradictions", "Contradictions in the paper")
+
+
+def _findings(rows: pd.DataFrame, name: str, alt: str) -> None:
     shown = pd.DataFrame(
         {
             "finding": rows["finding"].str.replace("_", " "),
@@ -250,13 +261,7 @@ def findings() -> None:
             "location in the paper": rows["paper"],
         }
     )
-    alt = "Findings on the paper's released outcomes"
-    tables.table(shown, "replication-findings", alt, download=rows)
-    st.caption(
-        "These figures describe the paper's own run; none was measured by Midchart. Those under "
-        "'read or computed from' are cells of the paper's tables in data/published; those under "
-        "'as stated in' rest on the released outcomes, which are not shipped."
-    )
+    tables.table(shown, name, alt, download=rows)
 
 
 def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any] | None]) -> None:
@@ -293,7 +298,8 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         for row in rows
     ]
     tables.table(pd.DataFrame(shown), f"replication-{name}", title, download=pd.DataFrame(rows))
-    source = f"Source: {plain(paper.source)} (data/published/{paper.file})."
+    source = f"Source: {plain(paper.source)} (data/published/{paper.file}). {plain(paper.counts)}"
+    source = source.rstrip()
     if paper.ours == "runs":
         st.caption(
             f"{source} This installation's figures come from the runs listed on this page; a dash: "

@@ -28,8 +28,14 @@ Pair = tuple[str, str, str, str]
 ANSWERED = {True: "✓ correct", False: "✗ incorrect"}
 RIGHT = {
     "accuracy": ANSWERED,
-    "evidence in the prompt": {True: "in the prompt", False: "not in the prompt"},
-    "evidence kept, before any prompt limit": {True: "kept", False: "not kept"},
+    "all pieces of the evidence in the prompt": {
+        True: "all in the prompt",
+        False: "not all in the prompt",
+    },
+    "all pieces of the evidence kept, before any prompt limit": {
+        True: "all kept",
+        False: "not all kept",
+    },
 }
 """Measure → what is right and what is not."""
 
@@ -211,8 +217,11 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
     unclaimed = Counter(verdict for verdict in verdicts if verdict.startswith("not claimed"))
     more, less = {
         "accuracy": ("more accurate", "less accurate"),
-        "evidence in the prompt": ("showing its reader the evidence more often", "less often"),
-    }.get(rows[0]["measure"], ("keeping evidence more often", "less often"))
+        "all pieces of the evidence in the prompt": (
+            "showing its reader all pieces of the evidence more often",
+            "less often",
+        ),
+    }.get(rows[0]["measure"], ("keeping all pieces of the evidence more often", "less often"))
     name, other = plain(run), plain(baseline)
     count = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
     doubt = "".join(f" In {n}, the difference is {verdict}." for verdict, n in unclaimed.items())
@@ -253,6 +262,9 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     )
     if not frame["unscored"].any():
         shown = shown.drop(columns=["unscored", "unscored against–for"])
+    if "run_any_piece" in frame:
+        shown["any piece: baseline"] = frame["baseline_any_piece"].map(percent)
+        shown["any piece: this run"] = frame["run_any_piece"].map(percent)
     for whose, title in (("baseline", "baseline prompts cut"), ("run", "this run's prompts cut")):
         if f"{whose}_cut_at_most" in frame and frame[f"{whose}_cut_at_most"].notna().any():
             shown[title] = [_cut(row, whose) for row in rows]

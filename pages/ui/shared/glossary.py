@@ -24,6 +24,8 @@ TERMS = {
     "AUROC": "Chance that a random positive is scored above a random negative; 0.5 is chance.",
     "AUPRC": "Area under precision against recall; chance is the share of positives.",
     "recall": "Share of questions whose evidence is kept.",
+    "all pieces": "Every sentence that holds evidence is there: an answer needs all.",
+    "any piece": "At least one sentence that holds evidence is there.",
     "prevalence": "Share of positive labels.",
     "refusals": "Answers in which the reader declines to answer.",
     "unparsed": "Verdicts that could not be read; excluded from all denominators.",

@@ -14,10 +14,13 @@ from pages.ui.shared import formats
 from pages.ui.shared.formats import intervals, missing, signed_intervals
 
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
-IN_PROMPT = "in prompt"
+ALL_IN_PROMPT, ANY_IN_PROMPT = "all pieces in prompt", "any piece in prompt"
+ALL_PIECES, ANY_PIECE = "all pieces", "any piece"
 CRITERIA = {
-    IN_PROMPT: "evidence in the prompt",
-    "evidence-id": "evidence kept, before any prompt limit",
+    ALL_IN_PROMPT: "all pieces of the evidence in the prompt",
+    ALL_PIECES: "all pieces of the evidence kept, before any prompt limit",
+    ANY_IN_PROMPT: "any piece of the evidence in the prompt",
+    ANY_PIECE: "any piece of the evidence kept, before any prompt limit",
     "lexical": "a word of the answer kept",
     "semantic": "the answer entailed",
     **{f"semantic@{p:g}": f"entailed, p > {p:g}" for p in (0.3, 0.4, 0.5, 0.6)},
@@ -25,11 +28,14 @@ CRITERIA = {
 """Titles of the criteria of recall."""
 RECALL_COLUMNS = {
     "chance": "% by chance",
+    "any_piece": "% any piece",
+    "any_piece_chance": "% any piece by chance",
     "evidence_share": "% of the evidence",
     "picked_recall": "% of arm's picks",
     "picked_chance": "% of picks by chance",
 }
-"""Further columns of recall: random sentences of as many tokens, characters, picks."""
+"""Further columns of recall: random sentences of as many tokens, any piece of the evidence where
+the share is of all pieces, characters, picks."""
 COLUMNS = {
     "label": "arm",
     "ci_low": "95 % low", "ci_high": "95 % high",
@@ -41,8 +47,9 @@ COLUMNS = {
 }  # fmt: skip
 """Titles of columns that are not their names with spaces."""
 CHANCE_HELP = (
-    "Chance: random sentences with the same number of tokens, question by question. % of the "
-    "evidence: mean share of its characters that is included."
+    "All pieces: every sentence with evidence is there; any piece: at least one is. Chance: random "
+    "sentences with the same number of tokens, question by question. % of the evidence: mean share "
+    "of its characters that is included."
 )
 
 
@@ -111,20 +118,21 @@ def where(frame: pd.DataFrame, **fixed: Any) -> pd.DataFrame:
 
 
 def recall_rows(frame: pd.DataFrame, reader: str) -> pd.DataFrame:
-    """Rows of recall: of the criterion "in prompt" those of this reader first, then all others."""
+    """Rows of recall: of the criteria of prompts those of this reader first, then all others."""
     if "reader" not in frame:
         return frame
-    prompted = frame["criterion"] == IN_PROMPT
+    prompted = frame["criterion"].isin((ALL_IN_PROMPT, ANY_IN_PROMPT))
     by_reader = frame[prompted & (frame["reader"] == reader)]
     return pd.concat([by_reader, frame[~prompted]], ignore_index=True)
 
 
 def evidence(frame: pd.DataFrame, reader: str) -> tuple[pd.DataFrame, str]:
-    """Rows of recall on evidence, and their criterion: in the reader's prompt where the run knows
-    it, else kept, else the first there is."""
+    """Rows of recall on all pieces of the evidence, and their criterion: in the reader's prompt
+    where the run knows it, else kept, else the first there is."""
     frame = recall_rows(frame, reader)
     criteria = choices(frame, "criterion")
-    first = [name for name in (IN_PROMPT, "evidence-id") if name in criteria] or criteria or [""]
+    known = [name for name in (ALL_IN_PROMPT, ALL_PIECES) if name in criteria]
+    first = known or criteria or [""]
     return where(frame, criterion=first[0]), first[0]
 
 
@@ -143,7 +151,7 @@ def part_text(report: Mapping[str, Any]) -> str:
 
 
 def cut_text(row: Mapping[str, Any]) -> str:
-    """What prompts lost, from a row of recall "in prompt"; "" where nothing was cut."""
+    """What prompts lost, from a row of recall of prompts; "" where nothing was cut."""
     if missing(row.get("prompts_cut")) or not row["prompts_cut"]:
         return ""
     text = f"{int(row['prompts_cut'])} {cut_at(row['cut_at_least'], row['cut_at_most'])}"
@@ -174,7 +182,7 @@ def share_table(frame: pd.DataFrame, value: str, low: str, high: str) -> pd.Data
         shown["unscored as incorrect–correct"] = intervals(frame, "bound_low", "bound_high")
     if value == "recall":
         for column, title in RECALL_COLUMNS.items():
-            if column in frame:
+            if column in frame and not ("any_piece" in column and frame[column].isna().all()):
                 shown[title] = 100 * frame[column].astype(float)
     if "prompts_cut" in frame and frame["prompts_cut"].fillna(0).any():
         shown["cut"] = [cut_text(row) for row in frame.to_dict("records")]

@@ -188,8 +188,8 @@ def test_each_protocol_has_its_own_cache_folder(
         temperature=1.0,
         split=Split((), (), ()),
     )
-    monkeypatch.setattr(services, "train_gate", lambda *_: trained)
-    monkeypatch.setattr(services, "train_plus_gate", lambda *_: trained)
+    monkeypatch.setattr(services, "train_gate", lambda *_, **__: trained)
+    monkeypatch.setattr(services, "train_plus_gate", lambda *_, **__: trained)
     tables = ({}, {"order": "relevance"}, {"preset": "published"}, {"seed": 7}, {"seed": 8})
     results = [api.make_gate(folder, protocol=table, plus=plus) for table in tables]
     assert all(result[field] == "trained" for result in results for field in fields)

@@ -121,11 +121,14 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
     digests: dict[str, str] = {}
     test = questions_with_evidence(cohort, split.test, protocol, set(), digests)
     assert set(digests) <= set(split.test) and digests
-    hits, n = recall(load_plus(tmp_path).weights, test, 20)
+    trained = recall(load_plus(tmp_path).weights, test, 20)
     blank = {name: np.zeros_like(getattr(plus.weights, name)) for name in PlusWeights.__slots__}
-    chance, _ = recall(PlusWeights(**blank), test, 20)
-    assert n == len(test) > 0
-    assert hits > chance
+    untrained = recall(PlusWeights(**blank), test, 20)
+    assert trained["n"] == len(test) > 0
+    assert trained["any_piece"] > untrained["any_piece"]
+    assert untrained["all_pieces"] < trained["all_pieces"] <= trained["any_piece"]
+    assert 0 < trained["all_pieces_chance"] <= trained["any_piece_chance"] < 1
+    assert trained == plus.facts["test"]
 
 
 def test_a_saved_gate_is_loaded_unchanged_and_other_versions_are_refused(tmp_path):

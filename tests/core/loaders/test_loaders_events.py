@@ -98,6 +98,43 @@ def test_bad_rows_of_events_are_counted_by_reason(tmp_path):
     assert all("someday" not in skip["reason"] for skip in checked["skipped"])
 
 
+def test_each_row_is_in_a_record_or_counted_and_no_id_is_rounded(tmp_path):
+    more = (
+        "1.0,2010-02-01,,ICD/Z,,,,\n"  # patient 1
+        "1.5,2010-02-01,,ICD/Z,,,,\n"  # nobody, and not patient 2
+        "2,2010-02-01,,ICD/Z,NULL,,,\n"  # no value
+        "2,2010-02-01,,ICD/Z\n"  # not a row
+    )
+    folder = write_ehrshot(tmp_path / "c", HEADER + EVENTS + more)
+    cohort = open_cohort(str(folder))
+    texts = {
+        id: [e.text for e in r.events if e.name == "ICD/Z"] for id, r in cohort.records.items()
+    }
+    assert texts == {"1": [""], "2": [""], "3": []}
+    checked = check(folder)
+    (rows,) = [part for part in checked["balance"] if part["what"] == "rows"]
+    lines = EVENTS.count("\n") + more.count("\n") + len(SPLITS.splitlines()[1:])
+    assert (rows["total"], rows["shown"], rows["unaccounted"]) == (lines, lines - 2, 0)
+    assert rows["left_out"] == {
+        "are not a row of the table": 1,
+        "have no patient id that is a whole number": 1,
+    }
+
+
+def test_ids_of_meds_that_are_no_whole_numbers_are_nobodys(tmp_path):
+    folder = write_meds(tmp_path / "m")
+    (file,) = (folder / "data").rglob("*.parquet")
+    table = parquet.read_table(file)
+    ids = [float(id) for id in table["subject_id"].to_pylist()]
+    ids[-1] += 0.5
+    column = table.schema.get_field_index("subject_id")
+    parquet.write_table(table.set_column(column, "subject_id", pa.array(ids)), file)
+    rows = check(folder)["balance"]
+    assert [(part["total"], part["shown"]) for part in rows if part["what"] == "rows"] == [
+        (len(ids), len(ids) - 1)
+    ]
+
+
 def test_bad_labels_and_splits_are_counted_by_reason(tmp_path):
     labels = LABELS + (
         "9,2010-01-01,categorical,1\n8,2010-01-01,categorical,1\n"

@@ -107,6 +107,19 @@ def test_the_newest_version_counts_and_a_replaced_document_is_left_out(tmp_path:
     }
 
 
+@pytest.mark.parametrize("place", ["masterIdentifier", "identifier"])
+def test_a_document_named_by_its_identifier_is_replaced_too(tmp_path: Path, place: str) -> None:
+    number = {"system": "urn:ietf:rfc:3986", "value": "urn:oid:1.2.3"}
+    content = [{"attachment": {"data": base64.b64encode(b"Old dose.").decode()}}]
+    stated = number if place == "masterIdentifier" else [number]
+    old = of_patient("DocumentReference", id="old", content=content, **{place: stated})
+    other = of_patient("DocumentReference", id="other", content=content)
+    replaced = {"code": "replaces", "target": {"identifier": number}}
+    new = of_patient("DocumentReference", id="new", content=content, relatesTo=[replaced])
+    cohort = read(tmp_path, old, other, new)
+    assert balance(cohort)[2] == {"DocumentReference was replaced by another document": 1}
+
+
 def test_numbers_keep_their_digits_and_every_file_is_read_or_named(tmp_path: Path) -> None:
     line = json.dumps(patient()) + "\n" + json.dumps(
         reading("a", "K", valueInteger=None, valueQuantity={"value": 0, "unit": "g"})

@@ -44,12 +44,14 @@ def selection_run(cohort, outcomes, arms=("bm25",), cut=None, **changes):
                 "status": "failed" if held is None else "ok",
                 "label": entry.label, "arm": entry.name,
                 "instruction": instruction, "record": str(record + 1), "evidence": held,
-                "band": "0-10",
+                "evidence_all": held, "band": "0-10",
             }  # fmt: skip
             if cut is not None:
                 lost = number in cut.get(entry.label, ())
                 row |= {"prompt_tokens": 500 + number, "prompt_cut": lost}
-                row |= {"evidence_in_prompt": held and not lost}
+                row |= dict.fromkeys(
+                    ("evidence_in_prompt", "evidence_all_in_prompt"), held and not lost
+                )
             store.append("selections", {**blank(SELECTIONS), **row})
     store.compact()
     store.close()
@@ -168,14 +170,14 @@ def test_evidence_is_compared_where_the_reader_sees_it(cohort):
     first = selection_run(cohort, [True] * 8, cut={"bm25": (5,)})
     second = selection_run(cohort, [True] * 6 + [False] * 2, cut={"bm25": (1, 2, 7)}, seed=1)
     (row,) = compare_runs([first, second])["results"]
-    assert row["measure"] == "evidence in the prompt"
+    assert row["measure"] == "all pieces of the evidence in the prompt"
     assert (row["baseline_share"], row["run_share"]) == (7 / 8, 4 / 8)
     assert (row["baseline_kept_but_cut"], row["run_kept_but_cut"]) == (1, 2)
     assert (row["baseline_cut_at_least"], row["baseline_cut_at_most"]) == (505, 505)
     assert (row["run_cut_at_least"], row["run_cut_at_most"]) == (501, 507)
     # A run without a prompt limit has no such figure, so what was kept is compared, and said.
     (row,) = compare_runs([first, selection_run(cohort, SECOND)])["results"]
-    assert row["measure"] == "evidence kept, before any prompt limit"
+    assert row["measure"] == "all pieces of the evidence kept, before any prompt limit"
     assert row["baseline_share"] == 1.0 and "run_kept_but_cut" not in row
 
 

@@ -85,6 +85,11 @@ def test_refusals_are_counted_separately(tables, rows):
         assert row["answered"] == row["n"] - row["refused"]
         blind = [v for v in refused if answers[v["answer_key"]]["evidence_in_prompt"] is False]
         assert row["refused_without_evidence"] == len(blind)
+        complete = [v for v in refused if answers[v["answer_key"]]["evidence_all_in_prompt"]]
+        assert row["refused_with_evidence"] == len(complete)
+        unknown = [v for v in refused if answers[v["answer_key"]]["evidence"] is None]
+        part = len(refused) - len(blind) - len(complete) - len(unknown)
+        assert row["refused_with_part"] == part
         assert row["answered_correct"] == sum(
             v["outcome"] == "correct" for v in seen if not v["refusal"]
         )
@@ -100,9 +105,15 @@ def test_refusals_are_counted_separately(tables, rows):
 
 def test_accuracy_by_hit_and_its_effect_for_each_criterion(tables, rows):
     answers = {a["key"]: a for a in rows[0]}
-    column = {"in prompt": "evidence_in_prompt", "evidence-id": "evidence", "lexical": "lexical"}
+    column = {
+        "any piece in prompt": "evidence_in_prompt",
+        "all pieces in prompt": "evidence_all_in_prompt",
+        "any piece": "evidence",
+        "all pieces": "evidence_all",
+        "lexical": "lexical",
+    }
     known = [r for r in tables["hit_miss"] if r["criterion"] in column]
-    assert len(known) == 3 * 2 * 3 * 2 * 2
+    assert len(known) == 3 * 2 * 5 * 2 * 2
     for row in known:
         seen = [
             v

@@ -17,7 +17,7 @@ from core.loaders.open import open_cohort
 from core.protocol import BEFORE, Protocol
 from core.results.items import rows
 from core.results.report import report
-from core.results.tables import EVIDENCE, Stage1Facts
+from core.results.tables import ANY_PIECE, Stage1Facts
 from core.runs.directory import find_run
 from core.runs.process import status
 from core.runs.spec import parse_spec
@@ -129,7 +129,13 @@ def test_pairs_are_scored_once_across_arms_questions_and_runs(run, cohort):
 def test_recall_at_each_threshold_is_counted_from_the_rows(run):
     bands = {(r["label"], r["instruction"]): r["band"] for r in rows(run, "selections")}
     best = {(r["label"], r["instruction"]): r["best"] for r in rows(run, "semantic")}
-    criteria = ["lexical", "evidence-id", "semantic", *(f"semantic@{t}" for t in THRESHOLDS)]
+    criteria = [
+        "lexical",
+        "all pieces",
+        "any piece",
+        "semantic",
+        *(f"semantic@{t}" for t in THRESHOLDS),
+    ]
     assert list(dict.fromkeys(r["criterion"] for r in table(run, "recall"))) == criteria
     counts = set()
     for t in THRESHOLDS:
@@ -238,7 +244,7 @@ def test_failed_scores_have_a_reason_and_are_repeated_on_resume(cohort, monkeypa
 def test_without_the_field_nothing_is_scored_and_the_report_warns_of_it(cohort):
     run = finished_run(spec(cohort, semantic=False, arms=["bm25"], limit=3))
     assert status(run)["planned"] == 3 and rows(run, "semantic") == []
-    assert {r["criterion"] for r in table(run, "recall")} == {"lexical", "evidence-id"}
+    assert {r["criterion"] for r in table(run, "recall")} == {"lexical", "all pieces", "any piece"}
     assert any("semantic hits were not scored" in warning for warning in report(run)["warnings"])
 
 
@@ -270,7 +276,7 @@ def test_recall_counts_the_units_of_a_question_that_were_kept_without_a_reason(c
         unmatched = {arm: sum(counts) for arm, counts in by_label.items()}
         assert (unmatched["bm25"] > 0) == (preset == "published")
         assert unmatched["random"] == unmatched["full"] == 0
-        (row,) = table(run, "recall", label="bm25", criterion="evidence-id", band="overall")
+        (row,) = table(run, "recall", label="bm25", criterion="any piece", band="overall")
         assert row["unmatched"] == pytest.approx(unmatched["bm25"] / 12)
 
 
@@ -339,12 +345,12 @@ def test_evidence_of_the_full_arm_is_limited_by_the_protocol(cohort):
     overall = {
         (r["label"], r["criterion"]): r for r in table(run, "recall") if r["band"] == "overall"
     }
-    selected, shown = overall["full", "evidence-id"], overall["full", "in prompt"]
+    selected, shown = overall["full", "any piece"], overall["full", "any piece in prompt"]
     assert selected["hits"] == selected["n"] == shown["n"] > shown["hits"]
     assert shown["kept_but_cut"] == selected["hits"] - shown["hits"]
     assert shown["prompts_cut"] == shown["n"]
-    other = overall["bm25", "in prompt"]
-    assert other["hits"] == overall["bm25", "evidence-id"]["hits"]
+    other = overall["bm25", "any piece in prompt"]
+    assert other["hits"] == overall["bm25", "any piece"]["hits"]
     assert (other["prompts_cut"], other["cut_at_least"], other["cut_at_most"]) == (0, None, None)
     full = [row for row in rows(run, "selections") if row["label"] == "full"]
     lengths = [row["prompt_tokens"] for row in full]
@@ -354,7 +360,7 @@ def test_evidence_of_the_full_arm_is_limited_by_the_protocol(cohort):
         lost = {k["id"] for k in row["selection"]} >= set(row["cut"])
         assert lost and (row["label"] == "bm25") == (row["cut"] == [])
     free = finished_run(spec(cohort, semantic=False, arms=["full", "bm25"]))
-    assert {r["criterion"] for r in table(free, "recall")} == {"lexical", "evidence-id"}
+    assert {r["criterion"] for r in table(free, "recall")} == {"lexical", "all pieces", "any piece"}
 
 
 def test_recall_has_an_interval_by_patient_from_five_patients_on():
@@ -371,7 +377,7 @@ def test_recall_has_an_interval_by_patient_from_five_patients_on():
         ]  # fmt: skip
         (row,) = [
             row
-            for row in recall(Stage1Facts(rows, (EVIDENCE,)), run_plan)
+            for row in recall(Stage1Facts(rows, (ANY_PIECE,)), run_plan)
             if row["band"] == "overall"
         ]
         return row

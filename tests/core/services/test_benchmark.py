@@ -74,7 +74,11 @@ def test_a_result_holds_scores_hashes_and_what_is_absent(place: Path):
             assert (score["value"], score["n"]) == (row["accuracy"], row["n"])
             assert (score["low"], score["interval"]) == (row["patient_low"], "patients")
     measures = {score["measure"] for score in doses["scores"]}
-    assert measures == {"correct", "evidence in the prompt"}
+    assert measures == {
+        "correct",
+        "all pieces of the evidence in the prompt",
+        "any piece of the evidence in the prompt",
+    }
     assert {score["measure"] for score in needles["scores"]} == {
         "correct, 100 tokens, 0 distractors", "middle − edges"
     }  # fmt: skip

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.arms import ARMS
+from core.experiments.selection import recall
 from core.protocol import parse
 from core.results.items import rows
 from core.results.report import report
+from core.results.tables import stage1_facts
 from core.runs.evidence import question_of
+from core.runs.schemas import SELECTIONS, SEMANTIC
+from core.runs.spec import parse_spec
+from core.storage.rows import RowStore
 from core.text import content_words, count_tokens, sentences, words
-from core.text.evidence import chance_of_hit
+from core.text.evidence import chance_of_all, chance_of_hit
 from core.text.prompt import build_prompt
-from core.types import Budget, Cohort, Event, Gold, Instruction, Manifest, Record, Span
+from core.types import (
+    Budget,
+    Cohort,
+    Event,
+    Gold,
+    Instruction,
+    Kept,
+    Manifest,
+    Record,
+    Selection,
+    Span,
+)
 from tests.support.run_helpers import finished_run, members_place, write_cohort
 
 TEXTS = [
@@ -65,6 +84,116 @@ def test_the_chance_of_large_records_stays_exact():
         chance_of_hit(8, 9, 1)
 
 
+@st.composite
+def pieces_of_evidence(draw: st.DrawFn) -> tuple[int, list[set[int]]]:
+    """Candidates, and pieces as sets of them, which may overlap."""
+    n = draw(st.integers(1, 8))
+    piece = st.sets(st.integers(0, n - 1), min_size=1, max_size=3)
+    return n, draw(st.lists(piece, min_size=1, max_size=4))
+
+
+@given(pieces_of_evidence())
+def test_the_chance_of_all_pieces_is_the_share_of_all_subsets_that_hold_each_piece(case):
+    n, pieces = case
+    union = len(set().union(*pieces))
+    for draws in range(n + 1):
+        subsets = [set(one) for one in combinations(range(n), draws)]
+        expected = sum(all(piece <= one for piece in pieces) for one in subsets) / len(subsets)
+        chance = chance_of_all(n, union, draws)
+        assert chance == pytest.approx(expected, abs=1e-12)
+        assert chance <= chance_of_hit(n, union, draws) + 1e-12
+        # By inclusion and exclusion over the sentences that are missed.
+        signed = sum(
+            (-1) ** missed * math.comb(union, missed) * math.comb(n - missed, draws)
+            for missed in range(min(union, n - draws) + 1)
+        )
+        assert chance == pytest.approx(signed / math.comb(n, draws), abs=1e-9)
+    halfway = (chance_of_all(n, union, n - 1) + chance_of_all(n, union, n)) / 2
+    assert chance_of_all(n, union, n - 0.5) == pytest.approx(halfway)
+
+
+def test_the_chance_of_all_is_exact_by_hand():
+    assert chance_of_all(10, 3, 5) == pytest.approx(5 / 10 * 4 / 9 * 3 / 8)
+    assert chance_of_all(40_000, 2, 200) == pytest.approx(200 / 40_000 * 199 / 39_999)
+    assert (chance_of_all(10, 3, 2), chance_of_all(10, 3, 10)) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="9 hits among 8"):
+        chance_of_all(8, 9, 1)
+
+
+def pieces_asked(*places: tuple[int, str]):
+    """The question of a record whose evidence is these texts of these events."""
+    spans = tuple(Span(e, TEXTS[e].index(t), TEXTS[e].index(t) + len(t)) for e, t in places)
+    instruction = Instruction("i", "p", "Metformin?")
+    gold = Gold("i", "metformin", tuple(t for _, t in places), spans, 0.5, 0.5)
+    cohort = Cohort("", "", Manifest(""), {"p": RECORD}, (instruction,), {"i": gold})
+    return question_of(cohort, instruction, PROTOCOL)
+
+
+def selection_of(*events: int, recency: tuple[int, ...] = ()) -> Selection:
+    units = [s for s in sentences(RECORD, PROTOCOL) if s.span.event in events]
+    chosen = [Kept(unit, 1.0, "recency" if unit.span.event in recency else "arm") for unit in units]
+    return Selection("p", "i", "x", tuple(chosen), sum(unit.tokens for unit in units))
+
+
+@pytest.mark.parametrize(
+    ("events", "any_piece", "all_pieces"),
+    [((), False, False), ((1, 2), False, False), ((0,), True, False), ((0, 3), True, False),
+     ((0, 3, 6), True, True), ((0, 1, 2, 3, 6), True, True)],
+)  # fmt: skip
+def test_all_pieces_are_kept_where_each_is_and_any_where_one_is(events, any_piece, all_pieces):
+    """Three pieces in the sentences of the events 0, 3 and 6, two pieces in one of them."""
+    question = pieces_asked((0, "metformin"), (3, "Metformin"), (3, "in May"), (6, "120/80"))
+    selection = selection_of(*events)
+    hits = question.hits(selection)
+    assert (hits["evidence"], hits["evidence_all"]) == (any_piece, all_pieces)
+    draws = 8 * selection.tokens / sum(s.tokens for s in sentences(RECORD, PROTOCOL))
+    assert hits["evidence_all_chance"] == pytest.approx(chance_of_all(8, 3, draws))
+    assert hits["evidence_chance"] == pytest.approx(chance_of_hit(8, 3, draws))
+    prompt = build_prompt("Metformin?", selection, PROTOCOL, 4_000, count_tokens)
+    prompted = question.prompted(prompt, selection)
+    assert prompted["evidence_in_prompt"] == any_piece
+    assert prompted["evidence_all_in_prompt"] == all_pieces
+
+
+def test_pieces_of_unlocated_evidence_are_unknown():
+    question = pieces_asked()
+    hits = question.hits(selection_of(0, 1))
+    assert {hits[name] for name in hits if name.startswith("evidence")} == {None}
+
+
+def test_a_run_of_an_earlier_version_is_opened_and_all_pieces_are_derived(tmp_path):
+    """Rows without the columns of all pieces: all are there where each character is."""
+    plan = parse_spec({"kind": "selection", "data": "x", "arms": ["bm25"]})
+    older = [name for name in SELECTIONS if "evidence_all" not in name]
+    store = RowStore(tmp_path / "items", {"selections": {n: SELECTIONS[n] for n in older}})
+    store.reopen()
+    cases = [(True, 1.0, 2, 2), (True, 1.0, 2, 1), (True, 0.5, 1, 1), (False, 0.0, 0, 0),
+             (None, None, None, None)]  # fmt: skip
+    for number, (evidence, share, sentences_kept, picked) in enumerate(cases):
+        row = dict.fromkeys(older) | {
+            "key": f"{number}", "item": f"{number}", "status": "ok", "label": "bm25",
+            "arm": "bm25", "record": f"p{number}", "instruction": f"i{number}", "band": "0-10",
+            "middle": False, "selection": [], "evidence": evidence, "evidence_share": share,
+            "evidence_kept": sentences_kept, "evidence_picked": picked, "evidence_chance": share,
+        }  # fmt: skip
+        store.append("selections", row)
+    store.compact()
+    store.close()
+    newer = RowStore(tmp_path / "items", {"selections": SELECTIONS, "semantic": SEMANTIC})
+
+    class Older:
+        arms, protocol, options = plan.arms, plan.protocol, {}
+
+    facts = stage1_facts(newer, Older())
+    rows = {r["criterion"]: r for r in recall(facts, Older()) if r["band"] == "overall"}
+    assert (rows["all pieces"]["n"], rows["all pieces"]["hits"]) == (4, 2)
+    assert rows["all pieces"]["picked_hits"] == 1, "of the second question the buffer kept one"
+    assert (rows["any piece"]["n"], rows["any piece"]["hits"]) == (4, 3)
+    assert rows["all pieces"]["any_piece"] == rows["any piece"]["recall"] == 3 / 4
+    assert rows["all pieces"]["any_piece_chance"] == rows["any piece"]["chance"] == 2.5 / 4
+    assert rows["all pieces"]["chance"] is None, "not known of earlier versions"
+
+
 def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
     """``random`` itself, under 500 seeds: its mean recall, and the chance at its mean tokens."""
     question, chance = asked(), asked().chance
@@ -77,7 +206,7 @@ def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
             random_recalls.append((hits["lexical"], hits["evidence"], selection.tokens))
         lexical, evidence, tokens = np.mean(random_recalls, axis=0)
         assert chance.lexical(tokens) == pytest.approx(lexical, abs=0.07)
-        assert chance.located(tokens) == pytest.approx(evidence, abs=0.07)
+        assert chance.any_piece(tokens) == pytest.approx(evidence, abs=0.07)
 
 
 def test_the_whole_record_has_the_chance_1_and_its_cut_prompt_less():
@@ -104,7 +233,8 @@ def test_random_sentences_know_nothing_after_the_cutoff():
     question = asked(datetime(2020, 1, 2, 12))
     first, second = (s.tokens for s in sentences(RECORD, PROTOCOL)[:2])
     assert question.chance.lexical(first) == pytest.approx(first / (first + second))
-    assert question.chance.located(first + second) == 0.0
+    assert question.chance.any_piece(first + second) == 0.0
+    assert question.chance.all_pieces(first + second) == 0.0
     hits = [bool(content_words("metformin") & set(words(text))) for text in TEXTS]
     assert sum(hits) == 2
 
@@ -123,8 +253,10 @@ def run(tmp_path_factory):
 
 def test_every_recall_has_its_chance_and_the_share_of_evidence(run):
     columns = {
-        "in prompt": ("evidence_in_prompt", "evidence_share_in_prompt"),
-        "evidence-id": ("evidence", "evidence_share"),
+        "any piece in prompt": ("evidence_in_prompt", "evidence_share_in_prompt"),
+        "all pieces in prompt": ("evidence_all_in_prompt", "evidence_share_in_prompt"),
+        "any piece": ("evidence", "evidence_share"),
+        "all pieces": ("evidence_all", "evidence_share"),
         "lexical": ("lexical", "evidence_share"),
     }
     seen = set()
@@ -144,21 +276,21 @@ def test_every_recall_has_its_chance_and_the_share_of_evidence(run):
         picked = np.mean([r[f"{hit}_picked_chance"] for r in of_label])
         assert row["picked_chance"] == pytest.approx(picked)
         assert row["evidence_share"] == pytest.approx(np.mean([r[share] for r in of_label]))
-    assert len(seen) == 4 * 3
+    assert len(seen) == 4 * 5
     overall = {
         (r["label"], r["criterion"]): r for r in run["tables"]["recall"] if r["band"] == "overall"
     }
-    assert overall["full", "evidence-id"]["chance"] == 1.0
+    assert overall["full", "any piece"]["chance"] == 1.0
     assert (
         0
-        < overall["bm25 k=1", "evidence-id"]["chance"]
-        < overall["bm25 k=9", "evidence-id"]["chance"]
+        < overall["bm25 k=1", "any piece"]["chance"]
+        < overall["bm25 k=9", "any piece"]["chance"]
         < 1
     )
-    assert overall["recency", "evidence-id"]["picked_chance"] == 0.0
-    swept = [r for r in run["tables"]["recall_sweep"] if r["criterion"] == "evidence-id"]
+    assert overall["recency", "any piece"]["picked_chance"] == 0.0
+    swept = [r for r in run["tables"]["recall_sweep"] if r["criterion"] == "any piece"]
     assert [r["chance"] for r in swept] == [
-        overall[label, "evidence-id"]["chance"] for label in ("bm25 k=1", "bm25 k=9")
+        overall[label, "any piece"]["chance"] for label in ("bm25 k=1", "bm25 k=9")
     ]
 
 

@@ -95,3 +95,22 @@ def test_any_curve_has_a_verdict_without_invalid_numbers(drawn, score: str, simu
     assert text.startswith("Simulated") == simulated
     significant = min(np.nan_to_num([curve.difference_holm, curve.quadratic_holm], nan=1.0)) <= 0.05
     assert bool(re.search("worse in|better in|as a whole", text)) == significant
+
+
+def test_the_gaps_interval_is_that_of_resamples_with_their_own_best_and_worst_bin():
+    values = [1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0]
+    positions = [0.05, 0.05, 0.15, 0.15, 0.25, 0.25, 0.95, 0.95, 0.95, 0.05, 0.15, 0.25]
+    curve = study(place(values, range(len(values)), positions), 10, 2000, 7)
+    rng, gaps = np.random.default_rng(99), list[float]()
+    for _ in range(4000):
+        drawn = rng.integers(0, len(values), len(values))
+        bins: dict[float, list[int]] = {}
+        for i in drawn:
+            bins.setdefault(positions[i], []).append(values[i])
+        means = [float(np.mean(bin)) for bin in bins.values()]
+        gaps.append(max(means) - min(means))
+    low, high = np.percentile(gaps, [2.5, 97.5])
+    assert curve.gap_low == pytest.approx(low, abs=0.06)
+    assert curve.gap_high == pytest.approx(high, abs=0.06)
+    few = study(place([1, 0, 1], range(3), [0.1, 0.5, 0.9]), 10, 99, 1)
+    assert np.isnan([few.gap_low, few.gap_high]).all(), "below five clusters"

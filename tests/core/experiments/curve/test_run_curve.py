@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from core import api
 from core.errors import InputError, SpecError, UnknownName
-from core.experiments.curve.rows import Choice, jaccard, observe, points, select, structured
+from core.experiments.curve.rows import Choice, jaccard, observe, points, scored, select, structured
 from core.protocol import Protocol
 from core.runs.directory import make_run
 from core.runs.job import Job
@@ -155,6 +155,22 @@ def test_the_answers_of_a_point_are_listed(place):
     assert one["correct"] is False and one["position"] == 0.5
     assert api.instruction_for(cohort, one["instruction"]).record_id == one["record"]
     assert api.curve_bin(cohort, 5, "jaccard")[0]["correct"] is None
+
+
+def test_the_papers_score_is_exact_for_structured_values_and_else_token_overlap(place):
+    cohort = api.open_data("tiny")
+    asked = [
+        (i, r) for r in cohort.responses for i in cohort.instructions if i.id == r.instruction_id
+    ]
+    exact, overlap, both = (
+        scored(name, cohort, asked, Protocol()) for name in ("exact", "jaccard", "exact_or_jaccard")
+    )
+    references = [cohort.gold[i.id].answer if i.id in cohort.gold else "" for i, _ in asked]
+    numbers = np.array([any(c.isdigit() for c in text) for text in references])
+    assert numbers.any()
+    np.testing.assert_array_equal(both[numbers], exact[numbers])
+    free = ~numbers & np.isnan(exact)
+    np.testing.assert_array_equal(both[free], overlap[free])
 
 
 def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):

@@ -250,6 +250,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
         {"label": "bm25", "reader": "one", "judge": "strict", "record": f"p{p}", "needle": "0",
          "length": 400, "depth": depth, "distractors": 0, "correct": depth != 50,
          "outcome": "", "refusal": depth == 50, "evidence_in_prompt": True,
+         "evidence_all_in_prompt": True,
          "question_survived": True}
         for p in range(8) for depth in (0, 25, 50, 75, 100)
     ]  # fmt: skip

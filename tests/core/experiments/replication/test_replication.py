@@ -152,6 +152,12 @@ def test_findings_name_the_cell_or_the_document_of_each_figure():
         f"{null['gap_expected_without_position_effect']} points" in by_finding["curve_gap"]["means"]
     )
     assert f"p = {null['p_of_gap']}" in by_finding["curve_gap"]["means"]
+    contradictions = {n: row["figure"] for n, row in by_finding.items() if row["in_paper"]}
+    assert contradictions["split_of_patients"] == "208 + 74 = 282 of 275"
+    assert contradictions["impossible_share_mmr"] == "2.9 % of 30"
+    assert "0.0 and 3.3 %" in by_finding["impossible_share_dos_rag"]["means"]
+    assert contradictions["best_in_every_band"] == "23.8 against 19 %"
+    assert "0 to 11.4 %" in by_finding["interval_of_none"]["means"]
     # Every number of a figure stands in a named cell or document, or follows from one that does.
     for row in by_finding.values():
         assert row["published"] or row["stated"]

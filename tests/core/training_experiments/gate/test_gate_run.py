@@ -192,6 +192,7 @@ def test_recall_is_that_of_the_arm_without_the_recency_buffer(
     arm = ARMS.build("qccs", Protocol(), gate=str(tmp_path))
     lexical: list[bool] = []
     evidence: list[bool] = []
+    every: list[bool] = []
     for instruction in cohort.instructions:
         gold, record = cohort.gold[instruction.id], cohort.records[instruction.record_id]
         if gate.split.part_of(instruction.record_id) != "test":
@@ -202,10 +203,13 @@ def test_recall_is_that_of_the_arm_without_the_recency_buffer(
             lexical.append(any(lexical_hits((k.sentence.text for k in selected), gold.answer)))
         ids = gold_sentence_ids(sentences(record, Protocol()), gold.spans)
         evidence.append(not ids.isdisjoint(k.sentence.id for k in selected))
+        every.append(ids.issubset(k.sentence.id for k in selected))
     row = run_report["tables"]["ablation"][0]
     assert (row["n"], row["evidence_n"]) == (len(lexical), len(evidence)) and row["n"] > 4
     assert row["recall"] == pytest.approx(np.mean(lexical))
     assert row["evidence_recall"] == pytest.approx(np.mean(evidence))
+    assert row["evidence_all_recall"] == pytest.approx(np.mean(every))
+    assert 0 < row["evidence_all_chance"] <= row["evidence_chance"] < row["recall_chance"] < 1
     assert row["recall_low"] is row["recall_high"] is None, "fewer than 5 patients"
 
 
@@ -215,13 +219,17 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
     patients = np.repeat(np.array([f"p{i}" for i in range(8)]), 3)
     labels = np.tile(np.array([1, 0, 0], np.float32), 8)
     asked = [f"p{i}" for i in range(8) for _ in range(2)]
-    all_kept, some = Recalled([True] * 16, asked), Recalled([True, False] * 8, asked)
-    perfect = Answers(labels - 0.5, labels, patients, all_kept, some, Recalled([], []))
+    all_kept, some = (
+        Recalled([True] * 16, asked, [0.5] * 16),
+        Recalled([True, False] * 8, asked, [0.25] * 16),
+    )
+    perfect = Answers(labels - 0.5, labels, patients, all_kept, some, some, Recalled([], [], []))
     row = evaluation_row(0, perfect, 200, np.random.default_rng(1), True)
     assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
     assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1
     assert (row["evidence_low"], row["evidence_high"]) == share_interval(some.hit, asked)
-    assert row["middle_n"] == 0 and row["middle_low"] is None
+    assert (row["chance"], row["evidence_all_chance"]) == (0.5, 0.25)
+    assert row["middle_n"] == 0 and row["middle_low"] is row["middle_chance"] is None
     paper = evaluation_row(0, perfect, 200, np.random.default_rng(1), False)
     assert (paper["ci_low"], paper["ci_high"]) == (1, 1), "percentiles"
     bins = calibration_rows(8 * (labels - 0.5), labels, patients, 1.0)

@@ -1,0 +1,104 @@
+"""Cross-fitted gates: each patient is scored by the gate that was trained on none of theirs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core import api
+from core.arms import ARMS
+from core.errors import InputError
+from core.gate.checkpoint import fold_patients, load_gate
+from core.gate.cohort_training import folds_of
+from core.gate.examples import Asked, positives
+from core.loaders.open import open_cohort
+from core.protocol import Protocol
+from core.runs.gate_checkpoints import seen_by
+from core.types import Budget, Instruction
+from tests.support import gate_cohort
+
+FOLDS = 3
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A cohort and the folder of a gate cross-fitted on it by the program."""
+    place = tmp_path_factory.mktemp("folds")
+    gate_cohort.make(place / "cohort")
+    result = api.make_gate(place / "cohort", place / "gate", folds=FOLDS)
+    assert len(result["folds"]) == FOLDS
+    return place / "cohort", place / "gate"
+
+
+def patients_of_card(folder: Path) -> set[str]:
+    """Whom a gate's card names as trained on or validated on, read from the file itself."""
+    split = json.loads((folder / "gate.json").read_text())["split"]
+    return {*split["train"], *split["validation"]}
+
+
+def test_each_patient_is_held_out_once_and_scored_by_that_gate(fitted: tuple[Path, Path]) -> None:
+    cohort, gate = open_cohort(fitted[0]), fitted[1]
+    asked = {i.record_id for i in cohort.instructions}
+    cards = [patients_of_card(folder) for folder in sorted(gate.iterdir())]
+    assert all(sum(id not in card for card in cards) == 1 for id in asked)
+    arm = ARMS.build("qccs", Protocol(), gate=str(gate))
+    question = {i.record_id: i for i in cohort.instructions}
+    for id in sorted(asked)[:6]:
+        traced = dict(arm.select(cohort.records[id], question[id], Budget(k=5)).trace)
+        (number,) = [i for i, card in enumerate(cards, 1) if id not in card]
+        assert traced["this patient"] == "in its test part"
+        assert traced["gate"] == load_gate(gate / f"fold-{number}").digest[:12]
+    assert seen_by("qccs", gate, cohort, "") == []
+
+
+def test_a_patient_of_no_fold_is_refused(fitted: tuple[Path, Path]) -> None:
+    cohort = open_cohort(fitted[0])
+    arm = ARMS.build("qccs", Protocol(), gate=str(fitted[1]))
+    (record, *_) = cohort.records.values()
+    with pytest.raises(InputError, match="cross-fitted"):
+        arm.select(record, Instruction("q", "stranger", "Which dose?"), Budget(k=5))
+
+
+@pytest.mark.parametrize("folds", [0, 1, 9])
+def test_too_few_folds_or_patients_are_refused(folds: int) -> None:
+    with pytest.raises(InputError, match="cross-fitting needs"):
+        fold_patients([[str(n)] for n in range(10)], folds, 42)
+
+
+def test_patients_who_are_asked_the_same_question_are_in_one_fold(
+    fitted: tuple[Path, Path],
+) -> None:
+    cohort = open_cohort(fitted[0])
+    patients = sorted({i.record_id for i in cohort.instructions})
+    pairs = {id: n // 2 for n, id in enumerate(patients)}
+    asked = [
+        replace(i, question=f"question {pairs[i.record_id]} {n % 2}")
+        for n, i in enumerate(cohort.instructions)
+    ]
+    splits = folds_of(replace(cohort, instructions=tuple(asked)), Protocol(), 2, True)
+    for split in splits:
+        tested = {i.question for i in asked if i.record_id in split.test}
+        trained = {i.question for i in asked if i.record_id in (*split.train, *split.validation)}
+        assert tested and trained and not tested & trained
+
+
+def test_evidence_as_positives_are_the_sentences_that_hold_it() -> None:
+    texts = ("Warfarin 5 mg.", "No fever.", "Warfarin again.", "Discharged.")
+    asked = Asked("p", "Which dose?", "warfarin", texts, evidence=(3,))
+    assert positives(asked, "evidence") == [3]
+    assert positives(asked, "all") == [0, 2]
+
+
+def test_without_validation_all_of_the_training_share_is_trained_on(
+    fitted: tuple[Path, Path], tmp_path: Path
+) -> None:
+    asked = {i.record_id for i in open_cohort(fitted[0]).instructions}
+    api.make_gate(fitted[0], tmp_path / "gate", validation=False)
+    card = json.loads((tmp_path / "gate" / "gate.json").read_text())
+    split = card["split"]
+    assert split["validation"] == [] and card["temperature"] == 1.0
+    assert len(split["train"]) == round(0.7 * len(asked))
+    assert {*split["train"], *split["test"]} == asked

@@ -1,0 +1,58 @@
+"""After an import, page Data shows the new cohort, asks what is doubtful and offers questions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from core import api
+from core.loaders.open import content_digest, open_cohort
+from pages.ui.data import import_form
+from tests.support.pages import page_at, page_text
+
+TIMES = "patient_id,time,text\np1,03/04/2021,No fever.\np1,05/06/2021,Discharged.\n"
+
+
+@pytest.fixture
+def imported(home: Path, tmp_path: Path):
+    """Page Data right after the import of notes whose dates have no proven order."""
+    source = tmp_path / "notes.csv"
+    source.write_text(TIMES)
+    report = api.import_cohort("ward", source)
+    app = page_at("data")
+    app.session_state[import_form.DONE] = report
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_the_page_shows_the_imported_cohort_until_it_is_closed(imported) -> None:
+    metrics = {metric.label: metric.value for metric in imported.metric}
+    assert (metrics["Patients"], metrics["Events"]) == ("1", "2")
+    assert not [box for box in imported.selectbox if box.key == "cohort"]
+    parts = [frame.value for frame in imported.dataframe if "in records" in frame.value]
+    assert [dict(zip(f["part"], f["in records"], strict=True)) for f in parts] == [
+        {"files": 1, "rows": 2}
+    ]
+    imported.button(key="import_close").click().run()
+    assert imported.selectbox(key="cohort").value == "ward"
+
+
+def test_a_column_that_proves_nothing_is_asked_about_and_read_as_answered(imported) -> None:
+    path = api.open_data("ward").path
+    before = content_digest(path)
+    assert [e.time for e in open_cohort(path).records["p1"].events] == [None, None]
+    imported.radio(key="read_ward_notes.time").set_value("day first").run()
+    imported.button(key="read_ward").click().run()
+    assert not imported.exception and "need your answer" not in page_text(imported)
+    times = [e.time for e in open_cohort(path).records["p1"].events]
+    assert times == [datetime(2021, 4, 3), datetime(2021, 6, 5)]
+    assert content_digest(path) != before, "a run knows that its records are read differently"
+    assert not open_cohort(path).manifest.training_allowed
+
+
+def test_a_first_question_of_what_the_record_holds_is_offered(imported) -> None:
+    offered = [one.label for one in imported.button if one.key and one.key.endswith("?")]
+    assert offered == ["What is the plan for this patient?"]
