@@ -16,21 +16,19 @@ VIEWS = {
     "Scores": view.scores,
     "Faults": view.faults,
 }
-CHECKPOINT = "Checkpoints"
+OTHERS = {"Real text": view.real_text, "Checkpoints": view.checkpoints}
 
 if not state.runs((view.KIND,)):
-    if guard.view(("Runs", CHECKPOINT)) == CHECKPOINT:
-        view.checkpoints()
-    else:
-        view.no_run()
+    chosen = guard.view(("Runs", *OTHERS))
+    OTHERS.get(chosen, view.no_run)()
     st.stop()
 with guard.readable("This run cannot be read"):
     run, report = picker.opened((view.KIND,), "gate")
     first, below = text.conclusion(report["tables"])
     conclusion.of_run(report, first, [*below, f"{text.part_text(report, 'test')}."])
-    chosen = guard.view([*VIEWS, CHECKPOINT])
-    if chosen == CHECKPOINT:
-        view.checkpoints()
+    chosen = guard.view([*VIEWS, *OTHERS])
+    if chosen in OTHERS:
+        OTHERS[chosen]()
         st.stop()
     frame = results.frame_of(report, chosen.lower())
     if not report["items"]["done"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import chain, product
+from itertools import chain, combinations, product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,8 @@ from core.options import Count, Known, Options, Several, different
 from core.provenance import digest, now
 from core.results.tables import (
     ALL_BANDS,
+    ALL_PIECES,
+    ANY_PIECE,
     CHANCES,
     LEXICAL,
     OF,
@@ -50,7 +52,7 @@ from core.runs.schemas import (
     item_of,
 )
 from core.stats.intervals import cluster_totals, clustered_intervals, ratio
-from core.stats.paired import reported_interval, share_floor, share_interval
+from core.stats.paired import paired_floor, reported_interval, share_floor, share_interval
 from core.storage.rows import RowStore, Schema
 from core.text.prompt import limited, limits
 from core.types import Cohort, Instruction, Selection
@@ -172,6 +174,65 @@ def _mean(values: Iterable[float | None]) -> float | None:
     listed = list(values)
     known = [value for value in listed if value is not None]
     return sum(known) / len(known) if known and len(known) == len(listed) else None
+
+
+def differences(facts: Stage1Facts, plan: Plan) -> Table:
+    """How much more often one arm keeps all (or any) pieces of the evidence than another with the
+    same budget, on the questions of which both are known; a row each pair of arm entries ×
+    criterion (all pieces, any piece), over all bands.
+
+    ``only_first`` and ``only_second`` are the questions that one of them keeps; ``difference`` is
+    their share of ``n``, the interval a bootstrap over patients widened to hold Newcombe's
+    (:func:`core.stats.paired.paired_floor`), null for fewer than 5 patients.
+    """
+    table: Table = []
+    pairs = [(a, b) for a, b in combinations(plan.arms, 2) if a.budget == b.budget]
+    for criterion in (ALL_PIECES, ANY_PIECE):
+        known = [row for row in facts.rows if row[criterion.column] is not None]
+        if not known or not pairs:
+            continue
+        patients = {name: i for i, name in enumerate(sorted({row["record"] for row in known}))}
+        questions = {
+            name: i for i, name in enumerate(sorted({row["instruction"] for row in known}))
+        }
+        kept = {entry.label: np.full(len(questions), np.nan) for entry in plan.arms}
+        patient = np.zeros(len(questions), np.int64)
+        for row in known:
+            kept[row["label"]][questions[row["instruction"]]] = bool(row[criterion.column])
+            patient[questions[row["instruction"]]] = patients[row["record"]]
+        cells = np.zeros((len(patients), len(pairs), 4))
+        for i, (first, second) in enumerate(pairs):
+            outcome = 3 - 2 * kept[first.label] - kept[second.label]
+            both = ~np.isnan(outcome)
+            np.add.at(cells[:, i], (patient[both], outcome[both].astype(np.int64)), 1.0)
+        rng = generator(plan, "differences", criterion.name)
+        flat = cells.reshape(len(patients), -1)
+        drawn = cluster_totals(flat, plan.protocol.resamples, rng).reshape(-1, len(pairs), 4)
+        shares = ratio(drawn[:, :, 1] - drawn[:, :, 2], drawn.sum(axis=2))
+        for i, (first, second) in enumerate(pairs):
+            _, only_first, only_second, _ = (int(count) for count in cells[:, i].sum(axis=0))
+            n, clusters = int(cells[:, i].sum()), int((cells[:, i].sum(axis=1) > 0).sum())
+            interval = None
+            if n:
+                floor = paired_floor(cells[:, i])
+                interval = reported_interval(shares[:, i], clusters, floor)
+            low, high = interval or (np.nan, np.nan)
+            table.append(
+                {
+                    "criterion": criterion.name,
+                    "budget": first.shown_budget,
+                    "first": first.label,
+                    "second": second.label,
+                    "n": n,
+                    "patients": clusters,
+                    "only_first": only_first,
+                    "only_second": only_second,
+                    "difference": (only_first - only_second) / n if n else None,
+                    "low": finite(low),
+                    "high": finite(high),
+                }
+            )
+    return table
 
 
 def overlap(facts: Stage1Facts, plan: Plan) -> Table:
@@ -436,7 +497,11 @@ class SelectionRun(Experiment):
         score_semantic(job, "selections")
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return {**stage1_tables(store, plan), "failures": failures(store, plan)}
+        return {
+            **stage1_tables(store, plan),
+            "differences": differences(stage1_facts(store, plan), plan),
+            "failures": failures(store, plan),
+        }
 
     def warnings(self, plan: Plan) -> list[str]:
         warnings = stage1_warnings(plan)

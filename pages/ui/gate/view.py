@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core import api
 from pages.ui import state
 from pages.ui.gate import text
 from pages.ui.gate.text import MEASURES, part_text
@@ -418,6 +419,71 @@ def distributions(rows: pd.DataFrame) -> go.Figure:
         zeroline=False,
     )  # fmt: skip
     return figure
+
+
+CROSS_FITTED = "cross_fitted"
+"""Folder of the included runs of gates that were trained on real questions."""
+REFERENCES = ("random", "bm25", "hybrid")
+"""Arms that a trained gate is compared with."""
+
+
+def real_text() -> None:
+    """Gates that runs name, such as those trained on real questions, next to arms that were not
+    trained, at equal tokens."""
+    st.write(
+        "The gate trained on real questions, each patient or article scored by a gate that was not "
+        "trained on it, and arms without training at the same number of tokens."
+    )
+    presets.included(folder=CROSS_FITTED)
+    for run in state.runs(("selection",)):
+        report = state.report(run) if run["status"] == "done" else {}
+        frame = results.frame_of(report, "recall")
+        if frame.empty or not frame["label"].map(_is_trained).any():
+            continue
+        st.header(plain(run["name"]), anchor=False)
+        rows = results.where(frame, criterion="all pieces", band="overall")
+        rows = rows[rows["budget"].str.contains("tokens") & ~rows["budget"].str.contains("k=")]
+        shown = pd.DataFrame(
+            {
+                "budget": rows["budget"],
+                "arm": rows["title"],
+                "all pieces kept": formats.shares(rows, "recall", "patient_low", "patient_high"),
+                "by chance": rows["chance"].map(formats.percent),
+                "any piece": rows["any_piece"].map(formats.percent),
+                "n": rows["n"],
+            }
+        )
+        alt = "Evidence kept by budget and arm, by trained gates and by arms without training"
+        tables.table(shown, f"{run['run']}-trained", alt, download=rows)
+        pairs = results.where(results.frame_of(report, "differences"), criterion="all pieces")
+        pairs = pairs[pairs["second"].map(_is_trained) & pairs["first"].map(_is_reference)]
+        if len(pairs):
+            _trained_differences(run["run"], pairs)
+
+
+def _is_trained(label: str) -> bool:
+    return "gate=" in label
+
+
+def _is_reference(label: str) -> bool:
+    return label.partition(" ")[0] in REFERENCES and not _is_trained(label)
+
+
+def _trained_differences(run: str, pairs: pd.DataFrame) -> None:
+    ends = pairs.assign(
+        difference=-pairs["difference"], low=-pairs["high"], high=-pairs["low"]
+    )  # the trained gate minus the reference
+    shown = pd.DataFrame(
+        {
+            "budget": ends["budget"],
+            "trained gate": [api.title("arm", label) for label in ends["second"]],
+            "minus": [api.title("arm", label) for label in ends["first"]],
+            "all pieces": formats.differences(ends, "difference", "low", "high"),
+            "n": ends["n"],
+        }
+    )
+    alt = "Differences of trained gates from arms without training, by budget"
+    tables.table(shown, f"{run}-trained-differences", alt, download=pairs)
 
 
 def checkpoints() -> None:
