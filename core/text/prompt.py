@@ -93,7 +93,7 @@ def line_date(time: datetime | None, protocol: Protocol) -> str:
     hours and minutes, unless they are midnight, as those of a source that has days alone are."""
     if protocol.line_time == "day" or time is None or time.time() == clock.min:
         return day(time)
-    return f"{day(time)}T{time:%H:%M}"
+    return time.isoformat()[:16]
 
 
 def line_text(sentence: Sentence, protocol: Protocol) -> str:
