@@ -26,7 +26,7 @@ from core.training_experiments.forecast.evaluation import prediction_files, read
 from core.training_experiments.forecast.examples import examples, shuffled
 from core.training_experiments.forecast.experiment import items
 from core.training_experiments.forecast.spec import most_of
-from core.training_experiments.forecast.tables import finding, in_words, summary
+from core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
 
@@ -116,14 +116,16 @@ def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
         if (row["variant"], row["seed"]) != ("softmax", 2)
     ]
     area = {(row["attention"], row["seed"]): row["auroc"] for row in rows}
-    by_variant = {row["variant"]: row for row in summary(rows, folder.path, folder.plan().protocol)}
+    summed, _ = compared_tables(rows, folder.path, folder.plan().protocol)
+    by_variant = {row["variant"]: row for row in summed}
     gated = next(row for name, row in by_variant.items() if name.startswith("gated"))
     assert (gated["seeds"], gated["seeds_paired"]) == (2, 1)
     assert gated["difference"] == pytest.approx(area["gated_differential", 1] - area["softmax", 1])
     assert "describes these trainings only" in in_words(gated)
-    without = summary(
+    without, means = compared_tables(
         [row for row in rows if row["variant"] != "softmax"], folder.path, folder.plan().protocol
     )
+    assert means == []
     assert all(row["difference"] is None and row["holm_p"] is None for row in without)
     assert {finding(row) for row in without} <= {"not compared", "collapsed"}
 
