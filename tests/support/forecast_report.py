@@ -59,8 +59,8 @@ VERDICTS = {
 def tables(epochs: int = 5) -> dict[str, list[dict[str, Any]]]:
     """All tables of a finished run."""
     rng = np.random.default_rng(5)
-    names = ("forecast", "summary", "mean_difference", "epochs", "roc", "pr", "calibration", "gate", "sparsity",
-             "splits", "published", "verdict", "failures")  # fmt: skip
+    names = ("forecast", "summary", "mean_difference", "epochs", "roc", "pr", "calibration",
+             "gate", "sparsity", "splits", "published", "verdict", "failures")  # fmt: skip
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     rows["mean_difference"] = [
         {"variant": variant, "tasks": len(TASKS), "of_tasks": len(TASKS),
