@@ -184,6 +184,21 @@ def test_the_experiment_runs_from_a_file_of_the_tree(
     assert lengths(contributor.report("record_length.toml")) == lengths(record_lengths)
 
 
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".py")])
+def test_the_examples_pass_the_lint_as_written(name: str) -> None:
+    file = f"--stdin-filename=core/experiments/{Path(name).name}"
+    ruff = shutil.which(
+        "ruff", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    assert ruff
+    for command in (["check", "--quiet"], ["format", "--check"]):
+        done = subprocess.run(
+            [ruff, *command, file, "-"], cwd=ROOT, input=EXAMPLES[name],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in (ROOT / "core").glob("*/__init__.py")}
     named = set(re.findall(r"`core/(\w+)/`", DOCUMENT.split("## Life of a run")[0]))

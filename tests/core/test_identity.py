@@ -59,6 +59,10 @@ def test_every_function_of_the_interface_has_a_role():
     assert interface() == set(listed)
 
 
+def test_a_function_without_a_stated_role_needs_the_last():
+    assert role_needed("a function of a later version") == "owner"
+
+
 @pytest.mark.parametrize("acting", [VERA, RUTH, RITA, OLGA], ids=lambda one: one.role)
 def test_a_role_may_call_its_functions_and_those_before_it_alone(acting):
     """Refused before a function looks at its arguments: none is given here."""
