@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "openai", "streamlit"]
@@ -20,6 +21,7 @@ TRACKED = [p for d in ("core", "pages", "tests") for p in (ROOT / d).rglob("*.py
 ]
 
 
+@pytest.mark.slow
 def test_importing_core_api_loads_nothing_heavy_and_writes_nothing(tmp_path):
     code = (
         "import core.api, sys, json; [getattr(core.api, name) for name in dir(core.api)];"

@@ -60,6 +60,7 @@ def data_of_a_run(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_cohorts_runs_caches_and_logs_are_their_owner_s(data):
     written = [
         one for root in ("data", "cache") for one in (data / root, *(data / root).rglob("*"))

@@ -91,6 +91,7 @@ def test_the_command_line_acts_as_the_account():
     assert person() == Person(settings.user(), "owner")
 
 
+@pytest.mark.slow
 def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec, place):
     with acting_as(RITA):
         run = api.start(spec)
@@ -108,6 +109,7 @@ def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec, place):
     assert find_run(run).started_by() == Person(RITA.name, "owner")
 
 
+@pytest.mark.slow
 def test_a_queued_run_is_cancelled_and_resumed_by_persons(spec):
     with acting_as(RITA):
         run = api.enqueue(spec | {"limit": 8})
@@ -154,6 +156,7 @@ def test_a_code_used_before_codes_were_registered_is_the_accounts(spec):
     api.add_review(run, "r1", card.key, "incorrect")
 
 
+@pytest.mark.slow
 def test_no_export_names_a_person(spec, place):
     with acting_as(RITA):
         run = api.start(spec)

@@ -185,7 +185,7 @@ FAULTS = (
                 '"evidence_all": None if held is None else bool(held)',
             ),
         ),
-        ("tests/core/runs/test_run_stage1.py",),
+        ("tests/core/experiments/curve/test_chance.py",),
     ),
 )
 

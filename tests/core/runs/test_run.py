@@ -35,6 +35,7 @@ def done(cohort: Path) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_the_folder_documents_the_run(done: str, cohort: Path):
     now = status(done)
     folder = Path(now["folder"])
@@ -218,6 +219,7 @@ def test_questions_without_evidence_are_not_judged_and_unlocated_ones_reported(o
     assert now["failed"] == 1 + 2 * 2
 
 
+@pytest.mark.slow
 def test_a_run_with_failed_items_exits_1_with_the_reason(cohort: Path, monkeypatch, capsys):
     monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
     run_spec = spec(cohort, arms=["full"], judges=["test_words"])
@@ -246,6 +248,7 @@ def test_progress_counts_failed_items(capsys):
     assert "failed" not in first and "4/4 (100 %), 3 failed" in last
 
 
+@pytest.mark.slow
 def test_failed_items_store_no_text_and_are_repeated_on_resume(
     cohort: Path, place: Path, monkeypatch
 ):
@@ -280,6 +283,7 @@ def test_failed_items_store_no_text_and_are_repeated_on_resume(
     assert (folder / "done.json").stat().st_mtime_ns == stamp
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_can_be_resumed(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
@@ -300,6 +304,7 @@ def test_a_cancelled_run_can_be_resumed(cohort: Path, monkeypatch):
     assert len(rows(run, "answers")) == 48
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
@@ -313,6 +318,7 @@ def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
     assert status(run)["status"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
     folder = write_cohort(place / "moving", records=1)
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
