@@ -21,8 +21,6 @@ from core.parsing import read_toml
 from core.results.report import report
 from core.results.tables import read_published
 from core.runs.directory import find_run
-from core.runs.plan import Spec
-from core.runs.spec import read_spec
 from core.runs.status import status
 from core.synthetic.reference import table_row
 
@@ -63,6 +61,14 @@ class Claim:
 
 
 @table_row
+class Document:
+    """A document all of whose figures one command prints."""
+
+    document: _Words
+    command: _Words
+
+
+@table_row
 class Setting:
     """A number of a document that is a choice or a definition, not a measurement."""
 
@@ -76,6 +82,7 @@ class Claims:
 
     claims: tuple[Claim, ...]
     settings: tuple[Setting, ...] = ()
+    documents: tuple[Document, ...] = ()
 
 
 def read_claims(file: Path = FILE) -> Claims:
@@ -148,9 +155,9 @@ def states(document: str, words: str) -> bool:
 
 def _run_of(spec: str, execute: Callable[[str], str] | None) -> tuple[str, str]:
     """The newest finished run of a spec's file, and "" or why there is none."""
-    wanted = read_spec(ROOT / spec)
+    wanted = read_toml((ROOT / spec).read_bytes(), spec)
     for row in status():
-        if row["status"] == "done" and row["kind"] == wanted.kind and _same(row["run"], wanted):
+        if row["status"] == "done" and row["kind"] == wanted["kind"] and _same(row["run"], wanted):
             return row["run"], ""
     if execute is None:
         return "", f"no finished run of {spec} here; python -m core claims --run makes it"
@@ -160,16 +167,26 @@ def _run_of(spec: str, execute: Callable[[str], str] | None) -> tuple[str, str]:
         return "", str(error)
 
 
-def _same(run: str, wanted: Spec) -> bool:
-    """Whether a run has the spec's arms, readers, judges and preset, on the cohort it names."""
+def _same(run: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether a run has a spec's name, cohort, preset, and its components by name and order.
+
+    The spec is compared as it is written: its gates and models need not be on this machine.
+    """
     plan = find_run(run).plan()
+    protocol = wanted.get("protocol", "corrected")
+    preset = protocol if isinstance(protocol, str) else protocol.get("preset", "corrected")
+    arms = _names(wanted.get("arms", ()))
     return (
-        [arm.label for arm in plan.arms] == [arm.label for arm in wanted.arms]
-        and (plan.readers, plan.judges) == (wanted.readers, wanted.judges)
-        and plan.protocol.preset == wanted.protocol.preset
-        and Path(plan.data).name == Path(wanted.data).name
-        and plan.limit == wanted.limit
+        (plan.name, plan.limit, plan.protocol.preset)
+        == (wanted["name"], wanted.get("limit"), preset)
+        and Path(plan.data).name == Path(wanted["data"]).name
+        and [arm.name for arm in plan.arms][: len(arms)] == arms
+        and [entry.name for entry in plan.reader_entries] == _names(wanted.get("readers", ()))
     )
+
+
+def _names(entries: Sequence[str | Mapping[str, Any]]) -> list[str]:
+    return [entry if isinstance(entry, str) else entry["name"] for entry in entries]
 
 
 def _compared(

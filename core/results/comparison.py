@@ -362,7 +362,8 @@ def multiplicity(tables: dict[str, Table]) -> Table:
 
 # Differences between runs, the first being the baseline: in their specs and in their results.
 # Results are compared on the instructions that both runs scored, as arms are within a run; Holm's
-# adjustment is over the comparisons of one run with the baseline.
+# adjustment is over the comparisons of one run with the baseline by one judge: one judge decides,
+# whatever others a run has.
 
 
 Row = dict[str, Any]
@@ -606,7 +607,11 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
         if measure == IN_PROMPT:
             row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
         rows.append(row)
-    adjust(rows)
+    families: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        families[row["judge"]].append(row)
+    for family in families.values():
+        adjust(family)
     if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
         withdraw({"results": rows})
     return rows

@@ -111,7 +111,7 @@ def download(file: str, make: Callable[[], bytes | str]) -> bytes | str:
 
 
 _COMMANDS = "commands.json"
-"""In the folder of exports: file, or folder of files, → the command that made what is in it."""
+"""In the folder of exports: file, or folder of files that one command made, → the command."""
 
 
 def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
@@ -136,7 +136,8 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for run, (path, manifest) in _files().items():
         folder = "" if path.parent == top else path.parent.name
-        command = commands.get(folder or path.name, "")
+        alone = commands.get(path.relative_to(top).as_posix())
+        command = alone or commands.get(folder, "")
         if kind in ("", manifest["kind"]):
             rows.append(
                 {"run": run, "made": manifest["made"], "command": command, "folder": folder}

@@ -44,4 +44,5 @@ def test_events_that_take_minutes_are_not_read_by_a_page(lab, monkeypatch):
     monkeypatch.setattr(labelled, "SMALL", 10)
     monkeypatch.setattr(api, "check", None)
     app = open_page("data")
-    assert app.code[0].value == f"python -m core check {lab / 'data' / 'cohorts' / 'lab'}"
+    command = f"python -m core check {lab / 'data' / 'cohorts' / 'lab'}"
+    assert command in [code.value for code in app.code]

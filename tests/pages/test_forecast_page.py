@@ -146,7 +146,8 @@ def test_the_papers_marks_stand_in_their_rows_and_chance_is_drawn():
     published = pd.DataFrame(forecast_report.tables()["published"])
     papers = text.paper_values(published, "auroc", TASK)
     figure = view.forest(lines, papers, "AUROC", 0.5, "chance", "synthetic records")
-    assert "◇ paper, EHRSHOT; others: synthetic records" in str(figure.layout.annotations)
+    assert "◇ paper, on EHRSHOT" in str(figure.layout.annotations)
+    assert figure.layout.xaxis.title.text == "AUROC, synthetic records"
     trace = next(t for t in figure.data if t.name == "paper's value")
     rows = [len(lines) - [line.label for line in lines].index(p.name) - 0.3 for p in papers]
     assert list(trace.y) == rows and set(trace.x) == {0.764}

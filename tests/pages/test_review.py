@@ -249,7 +249,9 @@ def test_people_pair_runs_and_arms_and_are_on_replication(alone):
     assert {row["difference"] for row in rows} == {0.0}
     baseline = api.compared(alone, "recency")["paired"]
     assert any(row["n"] for row in by_judge(baseline, "review:cleo"))
-    assert api.arms_and_judges(alone)[1] == ["token_overlap", "exact", "review:cleo"]
+    assert api.arms_and_judges(alone)[1] == [
+        "exact_else_overlap", "token_overlap", "exact", "review:cleo",
+    ]  # fmt: skip
     comparison = api.paper_comparison(None, alone, "review:cleo")
     assert any(row["corrected_n"] for row in comparison if row["table"] == "stage2")
     (first,) = api.waterfall([alone], "bm25", "review:cleo")

@@ -301,13 +301,13 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(run, other):
     assert {"spec.arms", "protocol.seed"} <= set(fields["field"])
     assert list(fields.columns)[:3] == ["field", run, other]
     frame = app.dataframe[0].value
-    assert list(frame["arm"])[:3] == ["Full record"] * 2 + ["BM25"] and set(frame["n"]) == {1, 2}
+    assert list(frame["arm"])[:4] == ["Full record"] * 3 + ["BM25"] and set(frame["n"]) == {1, 2}
     assert set(frame["difference [by patient]"].str[:4]) <= {"0.0", "0.0 "}, (
         "the same answers differ in nothing"
     )
     assert not {"run", "reader", "measure"} & set(frame.columns)
     text = page_text(app)
-    assert "is not shown to differ from" in text and "in any of 8 comparisons" in text
+    assert "is not shown to differ from" in text and "in any of 4 comparisons" in text
     assert "In every row: run other, reader Extractive" in text
     (chart,) = app.get("plotly_chart")
     assert "differences of other from" in chart.proto.alt
@@ -358,14 +358,22 @@ def test_a_row_of_the_comparison_lists_its_changed_questions_or_says_there_are_n
 
 
 def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_worse():
-    row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better"}
-    open_one = row | {"verdict": "not claimed: unscored answers could reverse it"}
+    row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better", "arm": "bm25"}
+    row |= {"reader": "small", "judge": "exact"}
+    open_one = row | {"arm": "mmr", "verdict": "not claimed: unscored answers could reverse it"}
     text = compare.sentence([row, open_one], "a", "b")
     assert "Of 2 comparisons, **a** is more accurate than **b** in 1, less accurate in 0" in text
     assert "In 1, the difference is not claimed: unscored answers could reverse it." in text
     alone = compare.sentence([open_one], "a", "b")
     assert "not shown to differ" in alone and "In 1, the difference is not claimed" in alone
     assert compare.sentence([row], "a", "b").count("unscored") == 0
+    # The first judge of the table is the primary one; another is not counted, but told apart.
+    other = row | {"judge": "token_overlap", "verdict": "no difference shown"}
+    text = compare.sentence([row, other], "a", "b")
+    assert "Of 1 comparison, **a** is more accurate than **b** in 1" in text
+    assert "(judge: Exact values (offline))" in text.replace("\\", "")
+    assert "In 1, another judge has another verdict." in text
+    assert "another judge" not in compare.sentence([row, other | row], "a", "b")
 
 
 def test_a_run_is_removed_after_a_confirmation(home):

@@ -510,11 +510,7 @@ def headline(rows: Table, models: Table, options: Mapping[str, Any]) -> str:
         if row["finding"] in SHOWN
     )
     number = sum(row["finding"] in SHOWN for row in compared)
-    outcome = (
-        f"{number} show a difference: {shown}."
-        if number
-        else ("none shows a difference: nothing holds.")
-    )
+    outcome = f"{number} show a difference: {shown}." if number else "none shows a difference."
     text = [
         *_flattening(rows_of_reference, late),
         f"Of {len(compared)} comparisons with {REFERENCE} {outcome}",

@@ -162,7 +162,9 @@ def headline(comparison: Comparison) -> None:
         first = text.headline(comparison.tables, reader, judge, comparison.baseline)
         below.append(text.judged_by(comparison.tables, reader, judge, comparison.judge))
         below.append(text.size(comparison.tables, reader, judge))
-        below.append(" ".join(text.cautions(comparison.tables, reader, judge)))
+        shown = dict.fromkeys((judge, comparison.judge))
+        cautions = [one for name in shown for one in text.cautions(comparison.tables, reader, name)]
+        below.append(" ".join(dict.fromkeys(cautions)))
     else:
         first = text.recall_headline(comparison.tables)
     warnings = comparison.report["warnings"]

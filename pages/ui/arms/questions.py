@@ -132,7 +132,7 @@ def questions(comparison: Comparison) -> None:
     )
     if chosen is not None:
         arms = () if arm == ANY else first
-        one(run, cohort, chosen, comparison.reader, arms, comparison.judge)
+        one(run, cohort, chosen, comparison.reader, arms, comparison.report["primary_judge"])
 
 
 def _pick_filters(comparison: Comparison, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
@@ -332,7 +332,7 @@ def one(
     """One question: reference, evidence, and the arms' contexts and answers side by side.
 
     ``arms`` are the labels to begin with; by default those that lead the palette.
-    ``judge``: whose verdicts the tables count.
+    ``judge``: the primary one of the run.
     """
     about = _about(run, cohort, instruction)
     if about is None:

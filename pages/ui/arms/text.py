@@ -185,9 +185,13 @@ def recall_headline(tables: Mapping[str, Any]) -> str:
         return "No selection of this run can be evaluated yet."
     best, last = (choose(rows, key=lambda row: row["recall"]) for choose in (max, min))
     share = formats.share(best["recall"], best["patient_low"], best["patient_high"])
+    ties = sum(row["recall"] == best["recall"] for row in rows) - 1
+    rank = f"the most of {len(rows)} arms"
+    if ties:
+        rank += f", as do {ties} other{'s' if ties > 1 else ''}"
     text = (
         f"{api.title('arm', best['label'])} keeps all pieces of the evidence of {share} of "
-        f"{best['n']:,} questions{_chance(best, 'chance')}, the most of {len(rows)} arms, {where}, "
+        f"{best['n']:,} questions{_chance(best, 'chance')}, {rank}, {where}, "
         f"and any piece of {formats.percent(best['any_piece'])}{_chance(best, 'any_piece_chance')}"
     )
     if last is not best:
@@ -195,7 +199,7 @@ def recall_headline(tables: Mapping[str, Any]) -> str:
             f"; {api.title('arm', last['label'])} keeps all of {formats.percent(last['recall'])}, "
             "the least"
         )
-    return text + "."
+    return text + ". Selections of arms are not tested against each other."
 
 
 def _chance(row: Row, column: str) -> str:

@@ -413,7 +413,14 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
         f"{len(frame):,} items. Click a row to open it.", width="large",
     )  # fmt: skip
     if chosen is not None:
-        questions.one(run, cohort, chosen, by["reader"], (wanted["label"],), by["judge"])
+        questions.one(
+            run,
+            cohort,
+            chosen,
+            by["reader"],
+            (wanted["label"],),
+            state.report(run)["primary_judge"],
+        )
 
 
 def _restore_cell(run: dict[str, Any]) -> None:

@@ -453,7 +453,8 @@ def forest(
     """
     values = [end for row in rows for end in (row.value, row.low, row.high)]
     values += [chance, *(paper.value for paper in papers)]
-    figure = variants.forest(rows, title, variants.padded(values, 0.05, 0.05))
+    axis = f"{title}, {safe(origin)}"
+    figure = variants.forest(rows, axis, variants.padded(values, 0.05, 0.05))
     height = {row.label: len(rows) - i for i, row in enumerate(rows)}
     papers = [paper for paper in papers if paper.name in height]
     colour = chart.series()[3]
@@ -472,9 +473,7 @@ def forest(
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )
-        chart.caption(
-            figure, f"◇ paper, EHRSHOT; others: {safe(origin)}", right=True, colour=colour
-        )
+        chart.caption(figure, "◇ paper, on EHRSHOT", right=True, colour=colour)
     chart.dotted(figure, x=chance)
     chart.caption(figure, f"dotted: {safe(chance_title)}", colour=chart.ink().faint)
     return figure

@@ -19,7 +19,7 @@ FIRST_READERS = ("extractive", "small", "qwen")
 """Readers that run on this machine, in the order in which they are offered."""
 FIELDS = "replication_with"
 EXAMPLE = """reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "qwen" }
-judges = ["token_overlap", "claude", "blind"]
+judges = ["claude", "token_overlap", "blind"]
 allow_hosts = ["api.anthropic.com"]"""
 
 

@@ -211,7 +211,11 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
-    """In how many comparisons a run is better, worse, not claimed or not different."""
+    """In how many comparisons a run is better, worse, not claimed or not different, by the primary
+    judge; and whether all judges say the same of each arm."""
+    primary, every = rows[0]["judge"], rows
+    rows = [row for row in every if row["judge"] == primary]
+    judge = f" (judge: {plain(api.title('judge', primary))})" if primary else ""
     verdicts = [row["verdict"] or "" for row in rows]
     better, worse = verdicts.count("better"), verdicts.count("worse")
     unclaimed = Counter(verdict for verdict in verdicts if verdict.startswith("not claimed"))
@@ -225,15 +229,23 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
     name, other = plain(run), plain(baseline)
     count = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
     doubt = "".join(f" In {n}, the difference is {verdict}." for verdict, n in unclaimed.items())
+    by_pair = {(row["arm"], row["reader"]): row["verdict"] for row in rows}
+    others = {
+        (row["arm"], row["reader"])
+        for row in every
+        if row["verdict"] != by_pair.get((row["arm"], row["reader"]))
+    }
+    if others:
+        doubt += f" In {len(others)}, another judge has another verdict."
     if not better and not worse:
         return (
             f"**{name}** is not shown to differ from **{other}** in any of {count} "
-            f"(at Holm-adjusted p below .05).{doubt}"
+            f"(at Holm-adjusted p below .05){judge}.{doubt}"
         )
     return (
         f"Of {count}, **{name}** is {more} than **{other}** in {better}, {less} in {worse}, and "
         f"not significantly different in {len(rows) - better - worse - unclaimed.total()} "
-        f"(Holm-adjusted p below .05).{doubt}"
+        f"(Holm-adjusted p below .05){judge}.{doubt}"
     )
 
 

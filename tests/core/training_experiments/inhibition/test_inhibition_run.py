@@ -244,7 +244,7 @@ def test_labels_are_shuffled_of_a_gate_alone_and_named_in_the_variant() -> None:
 
 def test_without_differences_nothing_is_claimed() -> None:
     tables = make_rows(lambda variant, placement, length, depth: 0.7)
-    assert "none shows a difference: nothing holds" in tables["verdict"][0]["text"]
+    assert "none shows a difference." in tables["verdict"][0]["text"]
     assert {r["finding"] for r in tables["verdict"][1:]} == {"reference", "no difference shown"}
 
 
