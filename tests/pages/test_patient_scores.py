@@ -255,7 +255,7 @@ def test_a_walk_shows_why_a_sentence_was_kept(page):
     assert "yes, by score" in shown
 
 
-@pytest.mark.parametrize("arm", ["bm25", "qccs"])
+@pytest.mark.parametrize("arm", ["bm25", pytest.param("qccs", marks=pytest.mark.slow)])
 def test_the_matrix_of_terms_adds_up_to_the_scores_of_the_arm(page, arm):
     page.session_state["patient_arms"] = [arm, "recency"]
     page.session_state["patient_matrix_box"] = True

@@ -30,6 +30,8 @@ from tests.support.fault_members import (
 )
 from tests.support.run_helpers import finished_run, spec, wait_until
 
+pytestmark = pytest.mark.slow
+
 MEMBERS, RECORDS = fault_members, 6
 ARMS, QUESTIONS = ("full", "recency"), 24
 RULES = ("exact", "token_overlap")
