@@ -195,14 +195,14 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
         questions = {
             name: i for i, name in enumerate(sorted({row["instruction"] for row in known}))
         }
-        kept = {entry.label: np.full(len(questions), np.nan) for entry in plan.arms}
+        outcomes = {entry.label: np.full(len(questions), np.nan) for entry in plan.arms}
         patient = np.zeros(len(questions), np.int64)
         for row in known:
-            kept[row["label"]][questions[row["instruction"]]] = bool(row[criterion.column])
+            outcomes[row["label"]][questions[row["instruction"]]] = bool(row[criterion.column])
             patient[questions[row["instruction"]]] = patients[row["record"]]
         cells = np.zeros((len(patients), len(pairs), 4))
         for i, (first, second) in enumerate(pairs):
-            outcome = 3 - 2 * kept[first.label] - kept[second.label]
+            outcome = 3 - 2 * outcomes[first.label] - outcomes[second.label]
             both = ~np.isnan(outcome)
             np.add.at(cells[:, i], (patient[both], outcome[both].astype(np.int64)), 1.0)
         rng = generator(plan, "differences", criterion.name)

@@ -400,14 +400,14 @@ def test_differences_of_arms_are_counted_question_by_question(cohort: Path) -> N
     )
     (table,) = [report(run)["tables"]["differences"]]
     everything = rows(run, "selections")
-    kept = {
+    outcome = {
         (row["label"], row["instruction"]): row["evidence_all"]
         for row in everything
         if row["evidence_all"] is not None
     }
     (row,) = [row for row in table if row["criterion"] == "all pieces"]
     assert (row["first"], row["second"]) == ("bm25", "random"), "k = 1 has another budget"
-    both = [(kept["bm25", i], kept["random", i]) for label, i in kept if label == "bm25"]
+    both = [(outcome["bm25", i], outcome["random", i]) for label, i in outcome if label == "bm25"]
     first, second = both.count((True, False)), both.count((False, True))
     assert (row["n"], row["only_first"], row["only_second"]) == (len(both), first, second)
     assert row["difference"] == pytest.approx((first - second) / len(both))
