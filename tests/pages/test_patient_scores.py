@@ -20,6 +20,8 @@ from pages.ui.shared.marks import plain
 from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
 
+pytestmark = pytest.mark.slow
+
 some = hyp.one_of(hyp.just(float("nan")), hyp.integers(-5, 5).map(float), hyp.floats(-9, 9))
 values_of = hyp.lists(some, min_size=1, max_size=60).map(np.array)
 

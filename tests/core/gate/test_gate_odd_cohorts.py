@@ -45,6 +45,7 @@ def broken(folder: Path, *ids: str) -> None:
         file.write_bytes(file.read_bytes()[:2000])
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_path: Path):
     split = split_of(open_cohort(str(folder)), Protocol())
     complete = split_pairs(open_cohort(str(folder)), Protocol())
