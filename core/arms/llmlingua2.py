@@ -38,7 +38,7 @@ from core.protocol import Protocol
 from core.storage.files import replacing
 from core.storage.lru import LRU
 from core.text import count_tokens
-from core.text.prompt import day
+from core.text.prompt import line_date
 from core.types import Budget, ContextLine, Instruction, Kept, Record, Selection, Sentence, Span
 
 _LOG = logging.getLogger("midchart.compressor")
@@ -310,7 +310,8 @@ class LLMLingua2:
                 sentence = pool.sentences[int(words.sentence[indices[0]])]
                 score = round(float(words.probability[indices].mean()), 6)
                 sentences.append(Kept(sentence, score, "arm"))
-                lines.append(_line(sentence, words, left))
+                date = line_date(sentence.time, self.protocol)
+                lines.append(_line(date, sentence, words, left))
         lost = set(words.sentence[wanted].tolist()) - set(words.sentence[kept_words].tolist())
         trace = [
             ("candidates", str(len(pool.sentences))),
@@ -344,7 +345,7 @@ class LLMLingua2:
         owner: list[int] = []
         by_sentence: list[list[str]] = []
         for position, sentence in enumerate(pool.sentences):
-            at = begun + len(f"[{day(sentence.time)}]")
+            at = begun + len(f"[{line_date(sentence.time, self.protocol)}]")
             sentence_words: list[str] = []
             for match in _WORD.finditer(sentence.text):
                 at += 1 + len(match.group())
@@ -399,7 +400,7 @@ class LLMLingua2:
         return mask
 
 
-def _line(sentence: Sentence, words: Words, left: Sequence[int]) -> ContextLine:
+def _line(date: str, sentence: Sentence, words: Words, left: Sequence[int]) -> ContextLine:
     """The remaining words of a sentence, after its date; adjacent ones are one span."""
     begin, spans = sentence.span.start, list[Span]()
     previous = -2
@@ -410,4 +411,4 @@ def _line(sentence: Sentence, words: Words, left: Sequence[int]) -> ContextLine:
         spans.append(Span(sentence.span.event, begin + start, begin + end))
         previous = i
     text = " ".join(words.text[i] for i in left)
-    return ContextLine(sentence.id, f"[{day(sentence.time)}] {text}", tuple(spans))
+    return ContextLine(sentence.id, f"[{date}] {text}", tuple(spans))

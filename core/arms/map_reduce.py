@@ -32,7 +32,7 @@ from core.interfaces import Reader, read_each
 from core.protocol import Protocol
 from core.storage.files import replacing
 from core.text import count_tokens
-from core.text.prompt import body, build_prompt, day, frame_of, line_text
+from core.text.prompt import body, build_prompt, frame_of, line_date, line_text
 from core.types import Answer, Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
 
 _LOG = logging.getLogger("midchart.summaries")
@@ -227,7 +227,7 @@ class MapReduce:
         """The candidates' lines in chunks of ``events`` events with text."""
         by_event: dict[int, list[Part]] = {}
         for sentence in pool.sentences:
-            by_event.setdefault(sentence.span.event, []).append(_part(sentence))
+            by_event.setdefault(sentence.span.event, []).append(_part(sentence, self.protocol))
         events = list(by_event.values())
         return [
             [part for event in events[start : start + self.events] for part in event]
@@ -288,7 +288,7 @@ class MapReduce:
             work.prompt_tokens += summary.prompt_tokens
             work.output_tokens += summary.output_tokens
             work.empty += not summary.text
-            parts.append(_summary(piece, summary) if summary.text else None)
+            parts.append(_summary(piece, summary, self.protocol) if summary.text else None)
         return parts
 
     def _excess(self, parts: list[Part], instruction: Instruction, budget: Budget) -> float:
@@ -362,14 +362,15 @@ class MapReduce:
         return tuple(reversed(kept_lines) if latest else kept_lines)
 
 
-def _part(sentence: Sentence) -> Part:
-    return Part(ContextLine(sentence.id, line_text(sentence)), sentence.time, sentence.time)
+def _part(sentence: Sentence, protocol: Protocol) -> Part:
+    line = ContextLine(sentence.id, line_text(sentence, protocol))
+    return Part(line, sentence.time, sentence.time)
 
 
-def _summary(piece: Sequence[Part], summary: Summary) -> Part:
+def _summary(piece: Sequence[Part], summary: Summary, protocol: Protocol) -> Part:
     """A summary as a part, with the id of the first sentence that it replaces."""
     begins, ends = piece[0].begins, piece[-1].ends
-    first, last = day(begins), day(ends)
+    first, last = line_date(begins, protocol), line_date(ends, protocol)
     dates = first if first == last else f"{first} to {last}"
     return Part(
         ContextLine(piece[0].line.sentence_id, f"[{dates}] {summary.text}", ()), begins, ends

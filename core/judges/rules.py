@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from core.protocol import Protocol
 from core.text import one_line, words
+from core.text.prompt import LINE_DATE, undated
 from core.types import Answer, Gold, Instruction, Outcome, Verdict
 
 _LACKING = (
@@ -169,10 +170,13 @@ FAILURE_KINDS = (
     "other",
 )
 
-_STAMP = re.compile(r"\s*(?:[-*•]\s*)?\[(?:\d{4}-\d{2}-\d{2}|undated)\]\s*")
+_STAMP = re.compile(rf"\s*(?:[-*•]\s*)?\[{LINE_DATE}\]\s*")
 _HEADING = re.compile(r"\s*(?:PATIENT RECORD|QUESTION)\s*:", re.IGNORECASE)
 _SPECIFIC = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]{3,}")
-_DATE = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b(?:19|20)\d\d\b")
+_DATE = re.compile(
+    r"\b\d{4}-\d{1,2}(?:-\d{1,2}(?:t\d\d:\d\d(?::\d\d)?)?)?\b"
+    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b(?:19|20)\d\d\b"
+)
 _FUNCTION_WORDS = (
     "the and was were has had have for with from this that these those his her she him their its "
     "are not but who which what when where why how any all been being did does done can may will "
@@ -189,8 +193,8 @@ def _specifics(text: str, question: frozenset[str]) -> frozenset[str]:
 
 
 def _bare(text: str) -> str:
-    """A text without the date stamps at the beginning of its lines."""
-    return "\n".join(_STAMP.sub("", line, count=1) for line in text.splitlines())
+    """A text without the date stamps at the beginning and end of its lines."""
+    return "\n".join(undated(_STAMP.sub("", line, count=1)) for line in text.splitlines())
 
 
 def _values(text: str) -> frozenset[str]:

@@ -20,11 +20,11 @@ from core.errors import InputError
 from core.protocol import Protocol
 from core.readers import READERS
 from core.text import count_tokens
-from core.text.prompt import HEAD, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
+from core.text.prompt import HEAD, LINE_DATE, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
 from core.types import Answer, Prompt
 from core.weights import MINILM
 
-_DATE = re.compile(r"\[(?:\d{4,}-\d{2}-\d{2}|undated)\] ")
+_DATE = re.compile(rf"\[{LINE_DATE}\] ")
 
 
 def bare(line: str) -> str:

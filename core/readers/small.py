@@ -2,8 +2,9 @@
 
 It runs in the same code as Qwen2.5, in float32, so answers are the same on every machine. It was
 trained on synthetic records alone, to quote the line that answers a question, its date first (see
-its model card), and decoding is constrained to the lines of the context. Questions of other kinds
-it declines, in words that every judge counts as a refusal. It is for demonstration and
+its model card), on dates without a time of day: with the protocol's ``line_time = "time"`` it
+answers almost nothing. Decoding is constrained to the lines of the context. Questions of other
+kinds it declines, in words that every judge counts as a refusal. It is for demonstration and
 experiments, not for care.
 """
 

@@ -45,7 +45,7 @@ from core.egress import audit
 from core.errors import DataError, InputError, UnknownName
 from core.identity import ROLES, Person, account, person
 from core.parsing import read_document
-from core.protocol import BEFORE, parse
+from core.protocol import BEFORE, LATER, parse
 from core.provenance import now
 from core.runs.experiment import EXPERIMENTS
 from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
@@ -184,7 +184,7 @@ def _with_later_fields(
     without ``judge_prompt`` used the plain prompt wherever it used any."""
     names = {ComponentSpec.read(judge).name for judge in judges}
     plain = protocol.get("preset") == "published" or not names <= RULE_JUDGES
-    return {**BEFORE, "judge_prompt": "plain" if plain else "fenced", **protocol}
+    return {**BEFORE, **LATER, "judge_prompt": "plain" if plain else "fenced", **protocol}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

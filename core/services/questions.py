@@ -170,7 +170,7 @@ def select_report(
     ) or typed_question(record, question)
     selection = select(cohort, record, instruction, arm, protocol, k)
     bound = limits(protocol) or selection.window > 0
-    context = context_lines(selection)
+    context = context_lines(selection, protocol)
     lines = limited(instruction.question, selection, protocol).context if bound else context
     full_text = {line.sentence_id: line.text for line in context}
     shown = {line.sentence_id: line for line in lines}

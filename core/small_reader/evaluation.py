@@ -110,13 +110,11 @@ class Case:
     shown: Selection
     bare: Selection
 
-    @property
-    def lines(self) -> tuple[str, ...]:
+    def lines(self, protocol: Protocol) -> tuple[str, ...]:
         """The context lines that hold the evidence."""
         bare = {entry.sentence.id for entry in self.bare.kept}
-        return tuple(
-            line_text(entry.sentence) for entry in self.shown.kept if entry.sentence.id not in bare
-        )
+        shown = (entry.sentence for entry in self.shown.kept)
+        return tuple(line_text(sentence, protocol) for sentence in shown if sentence.id not in bare)
 
     @property
     def has_other_result(self) -> bool:
@@ -232,7 +230,7 @@ def patients(
             hits["evidence shown", what].append(right)
         hits["evidence shown", "refused"].append(is_refusal(answers[i]))
         hits["evidence shown", "a line of evidence, word for word"].append(
-            quotes(answers[i], case.lines)
+            quotes(answers[i], case.lines(protocol))
         )
         hits[f"evidence shown in {SHORT} lines", "all"].append(holds(short[i], case.keys))
         none = _same(bare[i], NOT_DOCUMENTED)

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from datetime import time as clock
 
 from core.errors import InputError
 from core.protocol import Protocol
@@ -83,9 +84,21 @@ def day(time: datetime | None) -> str:
     return time.date().isoformat() if time else "undated"
 
 
-def line_text(sentence: Sentence) -> str:
+LINE_DATE = r"(?:\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?|undated)"
+"""Pattern of what :func:`line_date` writes."""
+
+
+def line_date(time: datetime | None, protocol: Protocol) -> str:
+    """The date that a line begins with: an ISO day or "undated"; under ``line_time = "time"`` with
+    hours and minutes, unless they are midnight, as those of a source that has days alone are."""
+    if protocol.line_time == "day" or time is None or time.time() == clock.min:
+        return day(time)
+    return time.isoformat()[:16]
+
+
+def line_text(sentence: Sentence, protocol: Protocol) -> str:
     """A sentence as a reader sees it: its ISO date and its text on one line."""
-    return f"[{day(sentence.time)}] {one_line(sentence.text)}"
+    return f"[{line_date(sentence.time, protocol)}] {one_line(sentence.text)}"
 
 
 def without_date(line: str) -> str:
@@ -109,7 +122,7 @@ def quoted(text: str, line: str) -> str:
     return f"{text} [{dated(line)}]"
 
 
-_QUOTED = re.compile(r" \[(?:\d{4}-\d\d-\d\d|undated)\]$")
+_QUOTED = re.compile(rf" \[{LINE_DATE}\]$")
 
 
 def undated(quote: str) -> str:
@@ -118,16 +131,16 @@ def undated(quote: str) -> str:
 
 
 def dated(line: str) -> str:
-    """The date of a context line: an ISO day, or "undated"."""
+    """The date of a context line, as :func:`line_date` wrote it."""
     return line.partition("] ")[0][1:]
 
 
-def context_lines(selection: Selection) -> tuple[ContextLine, ...]:
+def context_lines(selection: Selection, protocol: Protocol) -> tuple[ContextLine, ...]:
     """The selection's sentences, or what its arm wrote in their place, as context lines."""
     if selection.lines is not None:
         return tuple(replace(line, text=_clean(line.text)) for line in selection.lines)
     return tuple(
-        ContextLine(entry.sentence.id, _clean(line_text(entry.sentence)))
+        ContextLine(entry.sentence.id, _clean(line_text(entry.sentence, protocol)))
         for entry in selection.kept
     )
 
@@ -154,14 +167,13 @@ def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
     in_prompt = {line.sentence_id for line in prompt.context}
     if selection.lines is None:
         shown = [one.sentence for one in selection.kept if one.sentence.id in in_prompt]
-        token_counts = {(s.id, _clean(line_text(s))): s.tokens for s in shown}
+        token_counts = {(s.id, _clean(s.text)): s.tokens for s in shown}
     else:
-        token_counts = {
-            (x.sentence_id, x.text): count_tokens(body(x)) for x in context_lines(selection)
-        }
+        texts = [(x.sentence_id, without_date(_clean(x.text))) for x in selection.lines]
+        token_counts = {(id, text): count_tokens(text) for id, text in texts}
 
     def line(one: ContextLine) -> PromptLine:
-        tokens = token_counts.get((one.sentence_id, one.text))
+        tokens = token_counts.get((one.sentence_id, body(one)))
         complete = tokens is not None
         return PromptLine(
             one.sentence_id, tokens if complete else count_tokens(body(one)), complete
@@ -209,7 +221,7 @@ def build_prompt(
     asked = "\n".join((question, *map(_clean, listed(options))))
     if protocol.question_place == "both":
         frame = _asked_first(frame, asked)
-    everything = context_lines(selection)
+    everything = context_lines(selection, protocol)
     lines = everything
     if selection.arm == "full" and protocol.full_characters:
         lines = _clipped(everything, protocol.full_characters, _sentences(selection))

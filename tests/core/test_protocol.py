@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pydantic import TypeAdapter
 
 from core.errors import InputError
-from core.protocol import BEFORE, PRESETS, Protocol, parse
+from core.protocol import BEFORE, LATER, PRESETS, Protocol, parse
 
 
 def test_the_default_is_corrected():
@@ -22,6 +24,7 @@ def test_the_published_preset_enables_every_fault_and_nothing_else():
         "ties",
         "bm25_idf",
         "recency_rule",
+        "line_time",
         "locate",
         "locate_threshold",
         "full_side",
@@ -51,6 +54,18 @@ def test_a_choice_that_runs_once_lacked_is_that_of_the_published_run():
         for name, value in corrected.items()
         if name in BEFORE
     ), "in every row key"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_runs_did_before_a_later_field_is_in_no_row_key(preset):
+    before = repr(replace(PRESETS[preset], **LATER))
+    assert not any(name in before for name in LATER)
+    for name, choices in TypeAdapter(Protocol).json_schema()["properties"].items():
+        if name in LATER:
+            others = set(choices["enum"]) - {LATER[name]}
+            keys = {repr(replace(PRESETS[preset], **{**LATER, name: value})) for value in others}
+            assert len(keys) == len(others) > 0 and before not in keys
+    assert "line_time='time'" in repr(PRESETS["published"])
 
 
 def test_one_fault_at_a_time():

@@ -73,7 +73,7 @@ def test_a_piece_is_kept_only_with_all_of_its_sentences():
 
 def prompted(view: ArmView, *cut: str, tokens: int = 512) -> ArmView:
     """The view with a prompt that shows all that the arm kept but for the sentences in ``cut``."""
-    uncut = api.Prompt("x", "?", context_lines(view.selection), tokens)
+    uncut = api.Prompt("x", "?", context_lines(view.selection, PROTOCOL), tokens)
     context = tuple(line for line in uncut.context if line.sentence_id not in cut)
     return replace(view, prompt=replace(uncut, context=context, cut=cut))
 

@@ -79,7 +79,9 @@ def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
 def test_evidence_on_the_timeline_is_that_in_the_prompt_and_cut_evidence_has_a_mark_of_its_own():
     record = record_of(101)
     view = view_of(record, [10, 50])
-    lines = tuple(line for line in context_lines(view.selection) if line.sentence_id == "e10")
+    lines = tuple(
+        line for line in context_lines(view.selection, api.Protocol()) if line.sentence_id == "e10"
+    )
     prompt = api.Prompt("x", "?", lines, 512, ("e50",))
     cut, pieces = replace(view, prompt=prompt), pieces_at(record, 10, 50, 70)
     figure = draw(record, [cut], pieces)

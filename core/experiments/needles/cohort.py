@@ -77,10 +77,10 @@ class Measured:
     """A record with the tokens of its events, to be cut to any length."""
 
     def __init__(self, record: Record, protocol: Protocol) -> None:
-        self.record, self._longest = record, protocol.sentence_tokens
+        self.record, self._protocol = record, protocol
         per_event: Counter[int] = Counter()
         for sentence in sentences(record, protocol):
-            per_event[sentence.span.event] += count_tokens(line_text(sentence))
+            per_event[sentence.span.event] += count_tokens(line_text(sentence, protocol))
         self.tokens = tuple(per_event[event.order] for event in record.events)
         self._before = np.concatenate([[0], np.cumsum(self.tokens)]).astype(np.int64)
         self.total = int(self._before[-1])
@@ -106,16 +106,16 @@ class Measured:
             if event.kind == "note" and tokens:
                 points += [
                     InsertionPoint(i, at, before + share * tokens)
-                    for at, share in _line_ends(event, self._longest)
+                    for at, share in _line_ends(event, self._protocol)
                 ]
             before += tokens
         return (*points, InsertionPoint(last - first, None, before))
 
 
-def _line_ends(note: Event, longest: int) -> list[tuple[int, float]]:
+def _line_ends(note: Event, protocol: Protocol) -> list[tuple[int, float]]:
     """Line ends of a note between two of its pieces, and the share of its tokens before each."""
-    pieces = cut_event(note, "sentence", longest)
-    costs = np.cumsum([count_tokens(line_text(piece)) for piece in pieces])
+    pieces = cut_event(note, "sentence", protocol.sentence_tokens)
+    costs = np.cumsum([count_tokens(line_text(piece, protocol)) for piece in pieces])
     ends = [note.text.find("\n", a.span.end, b.span.start) for a, b in pairwise(pieces)]
     return [(at, float(cost / costs[-1])) for at, cost in zip(ends, costs, strict=False) if at >= 0]
 
@@ -474,8 +474,9 @@ def _measured(record: Record, protocol: Protocol) -> Notes:
     for event in record.events:
         pieces = cut_event(event, "sentence", protocol.sentence_tokens)
         if event.kind == "note" and pieces:
-            tokens = np.cumsum([count_tokens(line_text(piece)) for piece in pieces]).tolist()
-            notes[event.order] = list(zip((p.span.end for p in pieces), tokens, strict=True))
+            tokens = [count_tokens(line_text(piece, protocol)) for piece in pieces]
+            ends = (piece.span.end for piece in pieces)
+            notes[event.order] = list(zip(ends, np.cumsum(tokens).tolist(), strict=True))
     return notes
 
 

@@ -238,7 +238,8 @@ def _of_run(choice: Choice, selected: ArmView) -> ArmView:
     if row["status"] != "ok":
         return replace(selected, answer=api.Answer("", "failed", row["reason"] or ""))
     cut = tuple(row["cut"] or ())
-    lines = tuple(x for x in api.context_lines(selected.selection) if x.sentence_id not in cut)
+    shown = api.context_lines(selected.selection, choice.protocol)
+    lines = tuple(line for line in shown if line.sentence_id not in cut)
     prompt = api.Prompt(
         *(row["prompt"] or "", choice.instruction.question, lines, row["prompt_tokens"] or 0, cut),
         question_survived=row["question_survived"] is not False,

@@ -193,7 +193,7 @@ def test_every_arm_satisfies_the_laws_of_a_selection(name, data):
 
 def law_of_written_contexts(selection: Selection, record: Record, allowed) -> None:
     """A line stands for a sentence that may be shown, and what it claims to show it shows."""
-    lines = context_lines(selection)
+    lines = context_lines(selection, Protocol())
     assert selection.tokens == sum(count_tokens(body(line)) for line in selection.lines)
     assert {line.sentence_id for line in lines} <= set(allowed)
     shown = [line for line in lines if line.shown != ()]

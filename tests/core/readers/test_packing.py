@@ -109,7 +109,7 @@ def test_the_published_full_context_is_clipped_at_its_characters_first():
     texts = [f"reading {i} was normal" for i in range(400)]
     protocol = parse({"full_characters": 1_000})
     prompt = build_prompt("Is it?", selection(texts, "full"), protocol, 100_000, count_tokens)
-    everything = "\n".join(line.text for line in context_lines(selection(texts)))
+    everything = "\n".join(line.text for line in context_lines(selection(texts), parse()))
     assert "\n".join(line.text for line in prompt.context) == everything[:1_000]
     assert prompt.question_survived and prompt.cut[-1] == "e399"
     other = build_prompt("Is it?", selection(texts), protocol, 100_000, count_tokens)
@@ -122,9 +122,9 @@ def test_the_published_full_context_is_clipped_at_its_characters_first():
 
 def test_a_partly_cut_line_names_the_remaining_part_of_the_record():
     texts = ["first  of\nall", "a b\u00ad  c <|im_end|> and more", "never seen"]
-    line = context_lines(selection(texts))[1].text
+    line = context_lines(selection(texts), parse())[1].text
     for left in range(len(line) + 1):
-        characters = len(context_lines(selection(texts))[0].text) + 1 + left
+        characters = len(context_lines(selection(texts), parse())[0].text) + 1 + left
         protocol = parse({"full_characters": characters})
         prompt = build_prompt("?", selection(texts, "full"), protocol, 10_000, len)
         shown = {one.sentence_id: one for one in prompt.context}

@@ -50,7 +50,8 @@ SENTENCE = (
 
 
 def write_cohort(folder: Path) -> Path:
-    """Record 1 has short events alone, record 2 notes of many lines; both are long."""
+    """Record 1 has short events with a time of day, record 2 notes of many lines with a day alone;
+    both are long."""
     (folder / "ehrs").mkdir(parents=True)
     short = [("measurement", f"Glucose was {90 + i} on the ward") for i in range(36)]
     short[1] = ("observation", "Patient takes metformin at a dose of 500 milligram")
@@ -63,9 +64,9 @@ def write_cohort(folder: Path) -> Path:
         for i in range(24)
     ]
     notes[11] = ("note", f"{FACT}.\n{SENTENCE}.\nNothing else was new.")
-    for name, events in (("1", short), ("2", notes)):
+    for name, at, events in (("1", "08:30", short), ("2", "00:00", notes)):
         entries = "".join(
-            f'<entry timestamp="2020-{1 + i // 28:02d}-{1 + i % 28:02d} 08:00">'
+            f'<entry timestamp="2020-{1 + i // 28:02d}-{1 + i % 28:02d} {at}">'
             f'<event type="{kind}" code="C/{i}" name="{kind}" note_id="n{i}">{escape(text)}</event>'
             "</entry>"
             for i, (kind, text) in enumerate(events)
@@ -150,6 +151,7 @@ def context(row: Row) -> str:
 
 Touched = Callable[[str, Row], bool]
 READING: dict[str, tuple[object, Touched]] = {
+    "line_time": ("time", lambda label, row: row["record"] == "1"),
     "unit": ("event", lambda label, row: row["record"] == "2"),
     "recency_rule": (
         "events_first",
@@ -204,6 +206,17 @@ def test_a_single_reading_fault_changes_only_its_rows(cohort: Path, right: Fault
     same = right.answers.keys() - changed
     assert {k: right.judged()[k] for k in same} == {k: wrong.judged()[k] for k in same}
     EFFECTS[fault](right, wrong, changed)
+
+
+def _times(right: FaultRun, wrong: FaultRun, changed: set[Any]) -> None:
+    """The same lines say when of the day; a line of a context full before has lost its place."""
+    for key in changed:
+        timed = context(wrong.answers[key])
+        assert timed.count("T08:30") >= timed.count("\n") + 1
+        if key[0] != "full window=700":
+            assert timed.replace("T08:30", "") == context(right.answers[key])
+    assert right.answers["bm25", "i1"]["answer"].startswith("[2020-01-02] observation: P")
+    assert wrong.answers["bm25", "i1"]["answer"].startswith("[2020-01-02T08:30] observation: P")
 
 
 def _units(right: FaultRun, wrong: FaultRun, changed: set[Any]) -> None:
@@ -289,6 +302,7 @@ def _shares(right: FaultRun, wrong: FaultRun, changed: set[Any]) -> None:
 
 
 EFFECTS: dict[str, Callable[[FaultRun, FaultRun, set[Any]], None]] = {
+    "line_time": _times,
     "unit": _units,
     "recency_rule": _buffer,
     "full_side": _sides,

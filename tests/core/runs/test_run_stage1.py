@@ -14,7 +14,7 @@ import torch
 from core.embedding.pairs import NLI, shared
 from core.experiments.selection import recall
 from core.loaders.open import open_cohort
-from core.protocol import BEFORE, Protocol
+from core.protocol import BEFORE, LATER, Protocol
 from core.results.items import rows
 from core.results.report import report
 from core.results.tables import ANY_PIECE, Stage1Facts
@@ -265,6 +265,23 @@ def test_a_run_of_before_titles_is_read_and_resumed_as_what_it_was(cohort):
     assert any(row["selection"] != before[row["item"]]["selection"] for row in after)
     assert not {row["key"] for row in after} & {row["key"] for row in before.values()}
     assert sum(row["unmatched"] for row in after if row["label"] == "bm25") > 0
+
+
+@pytest.mark.parametrize("preset", ["corrected", "published"])
+def test_a_run_of_before_a_later_field_keeps_its_rows_under_either_preset(cohort, preset):
+    table = spec(cohort, arms=["bm25"], semantic=False, limit=3)
+    run = finished_run(table | {"protocol": {"preset": preset, **LATER}})
+    before = rows(run, "selections")
+    file = find_run(run).spec
+    document = json.loads(file.read_text())
+    for field in LATER:
+        del document["protocol"][field]
+    file.write_text(json.dumps(document))
+    protocol = find_run(run).plan().protocol
+    assert {field: getattr(protocol, field) for field in LATER} == dict(LATER)
+    assert protocol.preset == preset
+    continue_run(find_run(run))
+    assert rows(run, "selections") == before
 
 
 def test_recall_counts_the_units_of_a_question_that_were_kept_without_a_reason(cohort):

@@ -48,7 +48,7 @@ def test_contexts_hold_the_evidence_and_shorter_ones_the_latest_lines_next_to_it
         bare = [line.sentence.id for line in case.bare.kept]
         evidence = set(ids) - set(bare)
         short = [line.sentence.id for line in case.short.kept]
-        assert evidence and set(bare) < set(ids) and len(case.lines) == len(evidence)
+        assert evidence and set(bare) < set(ids) and len(case.lines(Protocol())) == len(evidence)
         assert evidence <= set(short)
         assert len(short) == min(len(ids), max(SHORT, len(evidence)))
         assert short == [id for id in ids if id in set(short)]

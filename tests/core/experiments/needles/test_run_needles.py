@@ -383,7 +383,8 @@ def test_a_moved_note_changes_its_place_alone(notes: Path):
             assert "\n".join(e.text for e in events).count(gold.snippets[0]) == 1
             assert len(rest) == count
             tokens = sum(
-                count_tokens(line_text(s)) for s in sentences(derived.records[id], PROTOCOL)
+                count_tokens(line_text(s, PROTOCOL))
+                for s in sentences(derived.records[id], PROTOCOL)
             )
             assert 0.9 * length <= tokens <= length
             bodies.add(tuple(sorted(event.text for event in events)))

@@ -88,13 +88,13 @@ def test_a_replication_queues_the_runs_that_are_missing_as_one_group(workspace, 
         patch.setattr(run_services, "enqueue", lambda spec: queued.append(spec) or "run")
         patch.setattr(api, "status", lambda run: {"run": run, "folder": "f", "status": "queued"})
         assert main(["replicate", "demo", *options.split()]) == 0
-        assert len(json.loads(capsys.readouterr().out)) == len(queued) == 31
+        assert len(json.loads(capsys.readouterr().out)) == len(queued) == 33
         assert {spec["group"] for spec in queued} == {"replication, extractive"}
         queued.clear()
         done = finished_run({k: v for k, v in specs["published"].items() if k != "part"})
         api.replicate(cohort, "extractive")
     assert api.status(done)["group"] == "replication, extractive"
-    assert len(queued) == 30 and NAMES[0] not in {spec["name"] for spec in queued}
+    assert len(queued) == 32 and NAMES[0] not in {spec["name"] for spec in queued}
 
 
 def test_the_paper_s_rows_are_shares_and_each_table_has_some():
