@@ -16,9 +16,10 @@ from core.errors import InputError, UnknownName, WorkFailed
 from core.results.importing import RUN_ID
 from core.results.items import compared, different_only, disagreements, item, outcomes, rows
 from core.results.report import report, report_csv
-from core.runs.directory import make_run, run_ids
+from core.runs.directory import find_run, make_run, run_ids
 from core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
+    continue_run,
     finished_run,
     read_questions,
     spec,
@@ -30,12 +31,9 @@ from tests.support.run_helpers import (
 
 @pytest.fixture(scope="module")
 def done(cohort: Path) -> str:
-    run = start(spec(cohort))
-    wait(run)
-    return run
+    return finished_run(spec(cohort))
 
 
-@pytest.mark.slow
 def test_the_folder_documents_the_run(done: str, cohort: Path):
     now = status(done)
     folder = Path(now["folder"])
@@ -246,6 +244,18 @@ def test_progress_counts_failed_items(capsys):
     step(4, 4, 3)
     first, last = capsys.readouterr().err.strip().splitlines()
     assert "failed" not in first and "4/4 (100 %), 3 failed" in last
+
+
+def test_what_a_run_lacks_is_done_once_and_what_it_has_stays(cohort: Path, monkeypatch):
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
+    run = finished_run(spec(cohort, arms=["full", "recency"], judges=["test_words"]))
+    answered = {r["key"]: r["answer"] for r in rows(run, "answers") if r["status"] == "ok"}
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "")
+    assert 0 < len(answered) < 24 and continue_run(find_run(run)) == "done"
+    complete = [(r["key"], r["answer"]) for r in rows(run, "answers") if r["status"] == "ok"]
+    assert len(complete) == len(dict(complete)) == 24
+    assert answered.items() <= dict(complete).items()
+    assert (status(run)["done"], status(run)["failed"]) == (status(run)["planned"], 0)
 
 
 @pytest.mark.slow
