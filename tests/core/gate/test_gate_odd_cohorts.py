@@ -128,6 +128,7 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
     assert not list(gate.glob("training-*"))
 
 
+@pytest.mark.slow
 def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_path: Path):
     cohort = open_cohort(str(folder))
     asked = next(
