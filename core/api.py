@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from core.experiments.answers.tables import review_agreement
     from core.experiments.curve.tables import published_curve, published_summary
     from core.experiments.needles.tables import needle_items
+    from core.experiments.replication.claims import UNTESTED, paper_claims, paper_runs
     from core.experiments.replication.comparison import (
         arms_and_judges,
         faults_alone,

@@ -544,6 +544,31 @@ def claims(call: Namespace) -> None:
 
 
 @command(
+    "paper",
+    "the paper's claims: replicates, does not, not shown, or cannot be tested here",
+    DATA,
+    arg("--reader", default="extractive", metavar="NAME", help="default: extractive"),
+    arg("--judge", metavar="NAME", help="default: the primary judge of the runs"),
+    arg("--published", metavar="RUN", help="default: the newest replication as published"),
+    arg("--corrected", metavar="RUN", help="default: the newest corrected replication"),
+)
+def paper(call: Namespace) -> None:
+    published, corrected, others = api.paper_runs(api.open_data(call.data).path, call.reader)
+    published, corrected = call.published or published, call.corrected or corrected
+    newest = corrected or published
+    judge = call.judge or (api.arms_and_judges(newest)[1][0] if newest else "")
+    rows = api.paper_claims(published, corrected, judge, others)
+    shown = (
+        "claim",
+        "in_paper",
+        *("published", "corrected", "direction", "verdict"),
+        "why",
+        "test",
+    )
+    listing(call, rows, *shown)
+
+
+@command(
     "label",
     "name, tag or archive a run; its results stay as they are",
     RUN,

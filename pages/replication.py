@@ -41,6 +41,7 @@ with guard.readable("These runs cannot be read"):
         ):
             presets.included(folder="replication")
             replication_runs.start(cohort, reader, replication)
+        view.claims(state.paper_claims(None, None, "", other_runs))
         view.paper_tables(rows, others)
         view.findings()
     else:
@@ -68,6 +69,7 @@ with guard.readable("These runs cannot be read"):
         faults = view.alone_rows(replication, corrected, arm, judge)
         view.waterfall(replication, faults, arm, judge)
         view.faults_alone(faults)
+        view.claims(state.paper_claims(published, corrected, judge, other_runs))
         view.paper_tables(rows, others)
         view.findings()
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):

@@ -26,6 +26,7 @@ from core.experiments.curve.tables import (
     curve_columns,
     summary_row,
     verdict,
+    with_plain,
 )
 from core.loaders.check import position_in_words, resolve_position
 from core.loaders.gold import evidence_locations, gold_under
@@ -130,7 +131,7 @@ def curve(
             tables["failures"].append(name | {"reason": str(error)})
             continue
         text = verdict(computed, score, selected.simulated, stratum != "all")
-        tables["curve"] += [name | row for row in bin_rows(computed)]
+        tables["curve"] += [with_plain(name | row) for row in bin_rows(computed)]
         tables["summary"].append(name | summary_row(computed, selected))
         tables["verdict"].append(name | {"text": text})
     return tables

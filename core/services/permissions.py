@@ -30,12 +30,12 @@ FUNCTIONS = {
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
         gate_cards gold_under instruction_for item judge kinds log_tail marking_agreement members
         methods models needle_items open_data other_runs other_values outcomes own_question
-        own_questions paper_comparison preflight presets published_curve published_summary
-        question_set_spec question_sets questions_table read_benchmark reading_progress readers_of
-        replication report report_csv review_agreement review_mark review_rows reviewer_name
-        reviewers rows rows_warning run_entries scored_arms replication_specs scores select
-        select_report shared_cards shipped_runs spec_schema status step_specs typed_question
-        unconfirmed_permissions unread waterfall wrong_in_the_middle""",
+        own_questions paper_claims paper_comparison paper_runs preflight presets published_curve
+        published_summary question_set_spec question_sets questions_table read_benchmark
+        reading_progress readers_of replication report report_csv review_agreement review_mark
+        review_rows reviewer_name reviewers rows rows_warning run_entries scored_arms
+        replication_specs scores select select_report shared_cards shipped_runs spec_schema status
+        step_specs typed_question unconfirmed_permissions unread waterfall wrong_in_the_middle""",
     "reviewer": """
         add_review answer_question keep_question mark_evidence review_cards save_question_set
         withdraw_question withdraw_question_set""",

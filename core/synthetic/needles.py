@@ -46,17 +46,21 @@ class Thing:
 
 @table_row
 class NeedleKind:
-    """A kind of needle. ``found_by``: whether the question names the "day" or asks for the "latest"
+    """A kind of needle. ``domain``: the clinical one of its facts, of the paper's four or
+    "procedure". ``found_by``: whether the question names the "day" or asks for the "latest"
     one. ``value``: what is drawn ("number" or "day"), or the needle's fixed word, ``other`` being
-    that of its distractors."""
+    that of its distractors. ``separate``: drawn from a generator of its kind, so that the needles
+    of the other kinds are those drawn without it."""
 
     kind: str
+    domain: Literal["medication", "diagnosis", "laboratory", "social", "procedure"]
     found_by: Literal["day", "latest"]
     value: str
     statements: tuple[Wording, ...]
     questions: tuple[Wording, ...]
     things: tuple[Thing, ...]
     other: str = ""
+    separate: bool = False
 
 
 needle_kinds = yaml_table(tuple[NeedleKind, ...], "needles.yaml")
@@ -109,11 +113,14 @@ def make_needles(
     ``taken`` is not drawn again. Fewer are returned where the record mentions too many things: no
     key word of a needle, and no number it states, occurs in ``text``.
     """
-    rng = seeded(seed, "needles", record_id)
+    shared = seeded(seed, "needles", record_id)
     low = text.lower()
     numbers = frozenset(_NUMBER.findall(text))
     unmentioned: list[list[Thing]] = []
+    generators: list[np.random.Generator] = []
     for kind in needle_kinds():
+        rng = seeded(seed, "needles", record_id, kind.kind) if kind.separate else shared
+        generators.append(rng)
         order = rng.permutation(len(kind.things)).tolist()
         unmentioned.append([t for t in (kind.things[i] for i in order) if not t.occurs_in(low)])
     used, needles = set(taken), list[Needle]()
@@ -124,7 +131,9 @@ def make_needles(
         if not unmentioned[number]:
             continue
         kind, thing = needle_kinds()[number], unmentioned[number].pop()
-        needle = _make(str(len(needles)), kind, thing, begins, distractors, numbers, used, rng)
+        needle = _make(
+            str(len(needles)), kind, thing, begins, distractors, numbers, used, generators[number]
+        )
         if needle is not None:
             used.update((needle.statement, *needle.distractors))
             needles.append(needle)

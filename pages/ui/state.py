@@ -234,6 +234,19 @@ def paper_comparison(
     return api.paper_comparison(published, corrected, judge, others)
 
 
+@cached(
+    lambda published, corrected, judge, others=(): (
+        finished_key(published, corrected, *others),
+        judge,
+    )
+)
+def paper_claims(
+    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """The paper's claims with the verdicts of the same runs."""
+    return api.paper_claims(published, corrected, judge, others)
+
+
 @cached(lambda published, corrected: finished_key(published, corrected))
 def protocols_compared(published: str, corrected: str) -> list[dict[str, Any]]:
     """The corrected run against the published one: a row an arm, reader and judge."""

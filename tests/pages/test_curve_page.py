@@ -59,6 +59,9 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):
     bins = frame_with(app, "evidence at")
     assert len(bins) == 10 and bins["n"].sum() == api.curve(cohort)["summary"][0]["n"]
     assert bins["paper"][2] == "59.5 % [46.3, 71.0]"
+    row = api.curve(cohort)["curve"][2]
+    plain = f"[{100 * row['plain_low']:.1f}, {100 * row['plain_high']:.1f}]"
+    assert bins["95 %, answers as independent"][2] == plain != bins["95 %"][2]
     for number in ("Gap, best − worst", "expected by chance", "80.0 % if evenly"):
         assert number in shown
     assert len(app.get("download_button")) == 3 * 6, "CSV, Parquet and LaTeX of each table"
@@ -396,3 +399,23 @@ def test_the_summary_gives_each_number_with_its_comparison():
             "difference_p": None, "difference_holm": None, "null_gap": None}  # fmt: skip
     numbers = {what: (value, comparison) for what, value, comparison in curve_text.summary(empty)}
     assert numbers["Middle − edge"][0] == "–, no p"
+
+
+def test_the_table_s_caption_says_how_much_wider_the_clustered_intervals_are(cohort, monkeypatch):
+    monkeypatch.setattr(api, "curve", lambda cohort, **options: curve_report.curve(**options))
+    app = open_page("curve")
+    # The report's intervals by question are 20 points wide, its plain ones 6.
+    assert "are +14.0 to +14.0 points wider than plain ones" in page_text(app)
+
+
+def test_how_much_wider_is_over_the_bins_that_have_both_intervals():
+    frame = pd.DataFrame(
+        {
+            "ci_low": [0.2, 0.3, None, 0.1],
+            "ci_high": [0.6, 0.5, None, 0.4],
+            "plain_low": [0.3, 0.3, 0.2, None],
+            "plain_high": [0.5, 0.45, 0.4, None],
+        }
+    )
+    assert "are +5.0 to +20.0 points wider" in curve_text.wider(frame)
+    assert curve_text.wider(frame[2:]) == ""

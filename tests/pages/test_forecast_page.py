@@ -190,3 +190,13 @@ def test_a_p_that_is_not_estimable_is_shown_with_its_reason():
     assert len(cells) and set(cells) == {f"p not estimable: {reason}"}
     texts = [row.text for row in text.difference_rows(rows, ["softmax", "differential"])]
     assert texts and all(one.endswith(f", p not estimable: {reason}") for one in texts)
+
+
+def test_the_mean_over_tasks_is_shown_with_its_interval_and_what_it_covers(home, monkeypatch):
+    shown(monkeypatch, forecast_report.status())
+    app = open_page("forecast")
+    (frame,) = [f.value for f in app.dataframe if "mean difference (points)" in f.value]
+    row = frame.set_index("variant").loc[api.title("variant", "differential")]
+    assert row["mean difference (points)"] == "+0.5 [−1.5, +2.5]"
+    assert (row["lowest task"], row["highest task"]) == ("−0.5", "+1.5")
+    assert "the tasks are fixed" in plain_text(app)

@@ -38,7 +38,7 @@ def group(
             "bin": i, "low": i / bins, "high": (i + 1) / bins, "n": counts[i],
             "clusters": max(1, counts[i] // 6), "accuracy": float(at[i]),
             "ci_low": float(at[i]) - 0.1, "ci_high": float(at[i]) + 0.1,
-            "null_low": 0.36, "null_high": 0.54,
+            "plain_low": 0.42, "plain_high": 0.48, "null_low": 0.36, "null_high": 0.54,
         }
         for i in range(bins)
     ]  # fmt: skip

@@ -59,9 +59,16 @@ VERDICTS = {
 def tables(epochs: int = 5) -> dict[str, list[dict[str, Any]]]:
     """All tables of a finished run."""
     rng = np.random.default_rng(5)
-    names = ("forecast", "summary", "epochs", "roc", "pr", "calibration", "gate", "sparsity",
-             "splits", "published", "verdict", "failures")  # fmt: skip
+    names = ("forecast", "summary", "mean_difference", "epochs", "roc", "pr", "calibration",
+             "gate", "sparsity", "splits", "published", "verdict", "failures")  # fmt: skip
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    rows["mean_difference"] = [
+        {"variant": variant, "tasks": len(TASKS), "of_tasks": len(TASKS),
+         "mean": AREAS[variant] - 0.70, "mean_low": AREAS[variant] - 0.72,
+         "mean_high": AREAS[variant] - 0.68, "lowest": AREAS[variant] - 0.71,
+         "highest": AREAS[variant] - 0.69}
+        for variant in (*ATTENTIONS, *BASELINES) if variant != "softmax"
+    ]  # fmt: skip
     for task in TASKS:
         share = PREVALENCE[task]
         counts = {"n": 2400, "prevalence": share}

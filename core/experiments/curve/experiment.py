@@ -33,6 +33,7 @@ from core.experiments.curve.tables import (
     published_curve,
     summary_row,
     verdict,
+    with_plain,
 )
 from core.loaders.gold import evidence_locations
 from core.options import Chosen, Known, Options, Several
@@ -147,7 +148,7 @@ class CurveRun(Experiment):
         done = [row for row in rows if row["status"] == "ok"]
         located = {row["position"]: row for row in rows}
         return {
-            "curve": nested(done, "curve", NAMES),
+            "curve": [with_plain(row) for row in nested(done, "curve", NAMES)],
             "summary": [pick(row, (*NAMES, *SUMMARY)) for row in done],
             "verdict": [pick(row, (*NAMES, "text")) for row in done],
             "location": nested(located.values(), "location", ["position"]),

@@ -8,6 +8,7 @@ position is given with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 from statistics import NormalDist
@@ -17,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.experiments.curve.rows import Choice, Observed, Selected, select
+from core.experiments.curve.rows import MEANS, Choice, Observed, Selected, select
 from core.format import count, finite, p_value, percent, points
-from core.results.tables import pick, read_published
+from core.results.tables import ends, pick, read_published
 from core.runs.experiment import Table
-from core.stats.intervals import clustered_intervals, ratio, square_and_add
+from core.stats.intervals import clustered_intervals, ratio, square_and_add, wilson_of_share
 from core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
 from core.stats.paired import holm_adjust, reported_interval, share_floor
 from core.stats.positions import (
@@ -351,6 +352,18 @@ def bin_rows(curve: Curve) -> Table:
         {"bin": b} | {name: None if isnan(of[b]) else of[b] for name, of in columns.items()}
         for b in range(len(curve.n))
     ]
+
+
+def with_plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a bin with ``plain_low``, ``plain_high``: Wilson's interval, answers as independent.
+
+    The clustered interval keeps the answers to a question together; the paper compares both. Null
+    for a score that is a mean, and in a bin without an answer.
+    """
+    plain = None
+    if row["score"] not in MEANS and row["n"]:
+        plain = wilson_of_share(row["accuracy"], row["n"])
+    return {**row, **ends("plain_", plain)}
 
 
 def summary_row(curve: Curve, selected: Selected) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from core.stats.paired import FEWEST_CLUSTERS, share_interval
 from core.stats.positions import bins_of
 from core.stats.within import WithinContrast, within_contrast
 from core.storage.rows import RowStore, Schema, literal, snapshot
+from core.synthetic.needles import needle_kinds
 from core.text.evidence import is_middle
 from core.types import Instruction
 
@@ -163,6 +164,7 @@ def needle_tables(
         "depths_positions": _by_position(rows, depths),
         "lengths": _marginal(rows, plan, "length", "haystack_tokens", "prompt_tokens"),
         "facts": _accuracy(rows, plan, "fact", "distractors"),
+        **({} if of_notes else {"domains": _by_domain(rows, plan)}),
         "contrast": contrast,
         "verdict": [
             {n: row[n] for n in names} | {"text": in_words(row, of_notes)} for row in contrast
@@ -232,6 +234,18 @@ def _accuracy(rows: Sequence[Row], plan: Plan, *names: str) -> Table:
         for cell, cell_rows in _by_cell(rows, plan)
         for values, group in _grouped(cell_rows, *names).items()
     ]
+
+
+def _by_domain(rows: Sequence[Row], plan: Plan) -> Table:
+    """Accuracy by the clinical domain of the fact, in the middle of the record (30 to 70 %), at its
+    edges and at all depths (``band``)."""
+    domains = {kind.kind: kind.domain for kind in needle_kinds()}
+    placed = [
+        {**row, "domain": domains[row["fact"]], "band": band}
+        for row in rows
+        for band in ("all", "middle" if is_middle(row["depth"] / 100) else "edge")
+    ]
+    return _accuracy(placed, plan, "domain", "distractors", "band")
 
 
 def _by_position(rows: Sequence[Row], table: Callable[[Sequence[Row]], Table]) -> Table:

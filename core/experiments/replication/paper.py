@@ -336,7 +336,10 @@ def figures(run: str | None, judge: str = "") -> Figures:
             continue
         for source in table.report:
             if not source.reader or any(source.reader in reader for reader in plan.readers):
-                known = source.figures(tables.get(source.table, ()), judge)
+                rows = tables.get(source.table, ())
+                if source.reader:
+                    rows = [row for row in rows if source.reader in row["reader"]]
+                known = source.figures(rows, judge)
                 by_cell |= {(name, *cell): figure for cell, figure in known.items()}
     return by_cell | _agreeing(tables.get("judges", ()), judge)
 

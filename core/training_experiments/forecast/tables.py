@@ -4,13 +4,14 @@ A variant's AUROC is the mean over its seeds; its difference is over the seeds t
 too. Intervals resample patients, the same for all models of a task, so differences are paired.
 ``delong_p`` treats labels as independent, as the paper's intervals do; ``clustered_p`` (Obuchowski)
 keeps a patient's labels together, and ``holm_p`` adjusts it over all comparisons of the task;
-``not_estimable`` is the reason where it has no value.
+``not_estimable`` is the reason where it has no value. Means over tasks take the tasks as fixed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, stdev
@@ -40,6 +41,7 @@ from core.stats.auroc import (
     delong_test,
     placements,
 )
+from core.stats.intervals import Interval
 from core.stats.paired import holm_adjust
 from core.storage.rows import RowStore, Schema
 from core.training_experiments.forecast.evaluation import (
@@ -110,11 +112,12 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
     every = store.select("models", "*")
     every.sort(key=lambda row: (row["task"], order.index(row["variant"]), row["seed"] or 0))
     rows = [row for row in every if row["status"] == "ok"]
-    summed = summary(rows, store.folder.parent, protocol)
+    summed, means = compared_tables(rows, store.folder.parent, protocol)
     verdict = ("task", "variant", "verdict", "text", "n", "prevalence")
     return {
         "forecast": [pick(row, FORECAST) for row in rows],
         "summary": summed,
+        "mean_difference": means,
         "epochs": _nested(rows, "epochs"),
         "roc": _nested(rows, "roc", {"x": "false_positive_rate", "y": "sensitivity"}),
         "pr": _nested(rows, "pr", {"x": "recall", "y": "precision"}),
@@ -175,8 +178,9 @@ def _published(summed: Table) -> Table:
     return table
 
 
-def summary(rows: Table, folder: Path, protocol: Protocol) -> Table:
-    """One row a task and variant, compared with the reference; ``folder`` is the run's."""
+def compared_tables(rows: Table, folder: Path, protocol: Protocol) -> tuple[Table, Table]:
+    """Tables ``summary``, one row a task and variant, compared with the reference, and
+    ``mean_difference``, one row a variant over its tasks; ``folder`` is the run's."""
     groups: dict[tuple[str, str], Table] = defaultdict(list)
     for row in rows:
         groups[row["task"], row["variant"]].append(row)
@@ -185,6 +189,7 @@ def summary(rows: Table, folder: Path, protocol: Protocol) -> Table:
         for row in rows
     }
     table: Table = []
+    by_variant: dict[str, list[_Difference]] = defaultdict(list)
     for (task, variant), group in groups.items():
         row = _summary_row(group, _Scores(group, files), protocol)
         reference = [] if variant == REFERENCE else groups.get((task, REFERENCE), [])
@@ -192,14 +197,65 @@ def summary(rows: Table, folder: Path, protocol: Protocol) -> Table:
         if all(paired):
             ours, base = (_Scores(part, files) for part in paired)
             if np.array_equal(ours.index, base.index):
-                row |= _difference(ours, base, protocol)
+                difference = _Difference.between(ours, base)
+                row |= _difference(ours, base, difference, protocol)
+                by_variant[variant].append(difference)
         table.append(row)
     for task in {row["task"] for row in table}:
         tested = [row for row in table if row["task"] == task and row["clustered_p"] is not None]
         adjusted = holm_adjust([row["clustered_p"] for row in tested])
         for row, p in zip(tested, adjusted, strict=True):
             row["holm_p"] = float(p)
-    return table
+    tasks = len({task for task, _ in groups})
+    means = [
+        {"variant": variant, "tasks": len(each), "of_tasks": tasks, **_mean(each, protocol)}
+        for variant, each in by_variant.items()
+    ]
+    return table, means
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Difference:
+    """The AUROC of a variant less the reference's, of one task: on resampled patients
+    (``draws`` [resamples]), its score interval, and whose the labels are."""
+
+    value: float
+    draws: NDArray[np.float64]
+    floor: Interval
+    patient: NDArray[Any]
+
+    @classmethod
+    def between(cls, ours: _Scores, base: _Scores) -> _Difference:
+        """The difference of the mean areas over seeds."""
+        floor = auroc_difference_floor(ours.placed, base.placed, ours.patient)
+        draws = ours.draws[:, 0] - base.draws[:, 0]
+        return cls(ours.placed.area - base.placed.area, draws, floor, ours.patient)
+
+
+def _mean(differences: Sequence[_Difference], protocol: Protocol) -> dict[str, Any]:
+    """The mean over tasks with its interval, and the lowest and highest of them.
+
+    Patients are resampled within each task, and the tasks are fixed: the interval says nothing of
+    other tasks. Resamples are combined by number, so that tasks on the same patients share their
+    draws. The score interval takes tasks as independent (Zou and Donner, Statist Med 27 (2008)
+    1693–1702, sum of effects).
+    """
+    values = np.array([one.value for one in differences])
+    mean = float(values.mean())
+    below, above = (
+        float(np.sqrt(sum((getattr(one.floor, end) - one.value) ** 2 for one in differences)))
+        / len(values)
+        for end in ("low", "high")
+    )
+    floor = Interval(mean, mean - below, mean + above, 0.95)
+    draws = np.mean([one.draws for one in differences], axis=0)
+    fewest = min((one.patient for one in differences), key=lambda of: len(np.unique(of)))
+    return {
+        "mean": mean,
+        **ends("mean_", interval_ends(draws, floor, fewest, protocol)),
+        "lowest": float(values.min()),
+        "highest": float(values.max()),
+    }
 
 
 def _paired(group: Table, others: Table) -> tuple[Table, Table]:
@@ -255,15 +311,17 @@ def _mean_and_sd(rows: Table, column: str) -> dict[str, float | None]:
     return {f"{column}_mean": fmean(values), f"{column}_sd": sd}
 
 
-def _difference(ours: _Scores, base: _Scores, protocol: Protocol) -> dict[str, Any]:
-    draws = ours.draws[:, 0] - base.draws[:, 0]
-    floor = auroc_difference_floor(ours.placed, base.placed, ours.patient)
+def _difference(
+    ours: _Scores, base: _Scores, difference: _Difference, protocol: Protocol
+) -> dict[str, Any]:
     plain = delong_test(ours.placed, base.placed)
     clustered = clustered_test(ours.placed, base.placed, ours.patient)
     seeds = ours.by_seed.keys() & base.by_seed.keys()
     return {
         "difference": plain.difference,
-        **ends("difference_", interval_ends(draws, floor, ours.patient, protocol)),
+        **ends(
+            "difference_", interval_ends(difference.draws, difference.floor, ours.patient, protocol)
+        ),
         "seeds_better": sum(ours.by_seed[seed] > base.by_seed[seed] for seed in seeds),
         "seeds_paired": len(seeds),
         "delong_p": finite(plain.p),

@@ -288,6 +288,7 @@ FAULT_ORDER = (NO_FAULT, *FAULTS, ALL_FAULTS)
 PUBLISHED_HEADS = {"shallow": "linear", "standard": "standard", "deep": "deep"}
 PAPER_COLUMNS = ("paper_recall", "paper_spread", "paper_low", "paper_high")
 AREA = ("auroc", "ci_low", "ci_high")
+Ends = tuple[float | None, float | None]
 
 PIECES: Schema = {
     **dict.fromkeys(("chance", "evidence_chance", "middle_chance"), "DOUBLE"),
@@ -515,11 +516,10 @@ def published(rows: Table) -> Table:
     """The paper's ablations, and the mean recall of our variants of the same factor and value.
 
     ``spread`` and ``low``, ``high`` are standard deviation, minimum and maximum over variants, as
-    in the paper's table; for the ablation of the query ours are one gate each.
+    in the paper's table; for the ablation of the query ours are one gate each, and ``low``,
+    ``high`` its interval by patient.
     """
-    lines: list[
-        tuple[str, str, str, Sequence[str | None], int | None, list[float], int | None]
-    ] = []
+    lines: list[tuple[str, str, str, Sequence[str | None], int | None, list[float], Ends, Any]] = []
     grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
     columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
     for line in read_published("gate_ablation.csv"):
@@ -528,22 +528,26 @@ def published(rows: Table) -> Table:
         recalls = [row["recall"] for row in grid if not column or str(row[column]) == wanted]
         paper = [line[name] for name in ("mean_recall_pct", "sd", "low_pct", "high_pct")]
         ours = [recall for recall in recalls if recall is not None]
-        lines.append(("gate_ablation", factor, value, paper, None, ours, None))
+        lines.append(("gate_ablation", factor, value, paper, None, ours, _extremes(ours), None))
     standard = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce"}
     for line in read_published("query_ablation.csv"):
         wanted = standard | {"query": line["condition"] == "with_query"}
         results = [
             row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted
         ][:1]
-        for value, hits, n in (("overall", "hits", "n"), ("middle", "middle_hits", "middle_n")):
-            ours = [result[hits] / result[n] for result in results if result[n]]
+        for value, of in (("overall", ""), ("middle", "middle_")):
+            n = f"{of}n"
+            ours = [result[f"{of}hits"] / result[n] for result in results if result[n]]
+            interval = (results[0][f"{of}low"], results[0][f"{of}high"]) if ours else (None, None)
             paper = [line[f"{value}_pct"], None, None, None]
             # The paper gives one n, that of all its questions.
             paper_n = int(line["n"]) if value == "overall" else None
             our_n = results[0][n] if results else None
-            lines.append(("query_ablation", line["condition"], value, paper, paper_n, ours, our_n))
+            lines.append(
+                ("query_ablation", line["condition"], value, paper, paper_n, ours, interval, our_n)
+            )
     table: Table = []
-    for name, factor, value, paper, paper_n, ours, n in lines:
+    for name, factor, value, paper, paper_n, ours, (low, high), n in lines:
         several = len(ours) > 1
         shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
         table.append(
@@ -555,10 +559,15 @@ def published(rows: Table) -> Table:
                 "paper_n": paper_n,
                 "recall": fmean(ours) if ours else None,
                 "spread": stdev(ours) if several else None,
-                "low": min(ours) if several else None,
-                "high": max(ours) if several else None,
+                "low": low,
+                "high": high,
                 "variants": len(ours),
                 "n": n,
             }
         )
     return table
+
+
+def _extremes(values: Sequence[float]) -> Ends:
+    """The lowest and highest of several values."""
+    return (min(values), max(values)) if len(values) > 1 else (None, None)

@@ -345,6 +345,24 @@ def _fact_types(report: Report, by: dict[str, str]) -> None:
                 table, f"{report['run']}-facts", alt, download=frame,
                 opens=lambda row, _: show_items(**of_row[row]),
             )  # fmt: skip
+        domains = results.where(results.frame_of(report, "domains"), **by)
+        if len(domains):
+            tables.table(
+                pd.DataFrame(
+                    {
+                        "domain": domains["domain"],
+                        "distractors": domains["distractors"],
+                        "depths": domains["band"],
+                        "n": domains["n"],
+                        "% [95 %, by patient]": shares(
+                            domains, "accuracy", "patient_low", "patient_high"
+                        ),
+                    }
+                ),
+                f"{report['run']}-domains",
+                "Share correct by clinical domain, in the middle (30–70 %) and at the edges",
+                download=domains,
+            )
         cuts = results.frame_of(report, "cuts")
         if len(cuts):
             cuts = cuts.assign(record=[token(report["run"], str(one)) for one in cuts["record"]])

@@ -267,7 +267,9 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
                 {POINT: _bin_names(choice.bins)[int(curve.curve["bin"].iloc[row])]}
             ),
         )
-        st.caption("The paper's curve, deciles by order of events:")
+        st.caption(
+            f"{text.wider(curve.curve)} The paper's curve, deciles by order of events:".lstrip()
+        )
         tables.downloads(data.published(), "published-curve")
     _questions(name, key, cohort, choice)
 

@@ -229,6 +229,24 @@ def summary_table(summary: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def mean_table(means: pd.DataFrame) -> pd.DataFrame:
+    """Each variant's mean difference from softmax over tasks, and the range of the tasks."""
+    return pd.DataFrame(
+        [
+            {
+                "variant": row["title"],
+                "mean difference (points)": difference(
+                    row["mean"], row["mean_low"], row["mean_high"]
+                ),
+                "lowest task": difference(row["lowest"], None, None),
+                "highest task": difference(row["highest"], None, None),
+                "tasks": f"{row['tasks']} of {row['of_tasks']}",
+            }
+            for row in means.to_dict("records")
+        ]
+    )
+
+
 def published_table(published: pd.DataFrame) -> pd.DataFrame:
     """The paper's table with this run's figures."""
     return pd.DataFrame(

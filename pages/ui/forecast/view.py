@@ -209,7 +209,25 @@ def comparison(
     _all_tables(run, report, task)
 
 
+def _mean_over_tasks(run: dict[str, Any], report: dict[str, Any]) -> None:
+    """The mean difference of each variant over all tasks; nothing for a run of one task."""
+    frame = results.frame_of(report, "mean_difference")
+    if frame.empty or frame["of_tasks"].iloc[0] < 2:
+        return
+    reference = api.title("variant", REFERENCE)
+    st.header(f"Mean ΔAUROC vs {reference} over tasks", anchor=False)
+    shown = text.mean_table(frame)
+    tables.table(
+        shown, _name(run, "mean_difference"), "Mean differences over tasks", download=frame
+    )
+    st.caption(
+        "Percentage points, each task with equal weight. 95 % interval: patients are resampled "
+        "within each task, and the tasks are fixed, so it says nothing about other tasks."
+    )
+
+
 def _all_tables(run: dict[str, Any], report: dict[str, Any], task: str) -> None:
+    _mean_over_tasks(run, report)
     st.header("Every task", anchor=False)
     st.caption(
         "Click a number or a marker to see the held-out sequences behind it; its curves where the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -235,6 +236,68 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
         "the same questions. A fault that changed no prompt, answer or judged text has no "
         "measurable effect on this arm, cohort or reader; this does not show that it is harmless."
     )
+
+
+def claims(rows: list[dict[str, Any]]) -> None:
+    """The paper's claims one by one: its figure, this installation's, and the verdict."""
+    st.header("Claim by claim", anchor=False)
+    st.markdown(plain(claims_text(rows)))
+    shown = [
+        {
+            "claim of the paper": row["states"],
+            "verdict": row["verdict"],
+            "direction on this text": row["direction"],
+            "effect in the paper": _effect(row, "paper_effect"),
+            "shown by the paper's figures": row["in_paper"],
+            **{COLUMNS[name]: _effect(row, name) for name in ("published", "corrected")},
+            "cannot be tested because": row["why"] or "–",
+            "what would test it": row["test"] or "–",
+            "location in the paper": row["paper"],
+            "figures of the paper": row["cells"] or "–",
+        }
+        for row in rows
+    ]
+    tables.table(
+        pd.DataFrame(shown), "replication-claims", "The paper's claims", download=pd.DataFrame(rows)
+    )
+    st.caption(
+        "Differences with 95 % intervals, each of a single comparison and not adjusted for their "
+        "number. Replicates: the interval is on the claimed side of 0, or for a claim of equality "
+        "within its margin; does not replicate: on the other side, or outside the margin; else not "
+        "shown. A gap of the curve is judged by its p, a range by the margin. With both protocols, "
+        "the less favourable counts."
+    )
+
+
+def claims_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims have each verdict, and what a text other than the paper's can say."""
+    counts = Counter(row["verdict"] for row in rows)
+    text = f"Of {len(rows)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.most_common()) + "."
+    untested = [row for row in rows if row["verdict"] == api.UNTESTED]
+    if not untested:
+        return text
+    directions = Counter(row["direction"] for row in untested)
+    return (
+        f"{text} A synthetic cohort with a small reader cannot test claims about MedAlign read by "
+        "Qwen2.5-7B-Instruct or about EHRSHOT; it tests only whether the claimed direction appears "
+        "on this text. Of the claims that cannot be tested here, by direction: "
+        + ", ".join(f"{n} {direction}" for direction, n in directions.most_common())
+        + "."
+    )
+
+
+def _effect(row: Mapping[str, Any], name: str) -> str:
+    """An effect with its interval or p, in points or in the unit of its figures."""
+    value = row[name]
+    if value is None:
+        return "–"
+    points = row["unit"] in ("share", "points")
+    scale, digits = (100 if row["unit"] == "share" else 1), (1 if points else 3)
+    ends = [formats.signed(scale * row[f"{name}_{end}"], digits) for end in ("low", "high")
+            if row[f"{name}_{end}"] is not None]  # fmt: skip
+    text = formats.signed(scale * value, digits) + (" points" if points else "")
+    text += f" [{', '.join(ends)}]" if ends else ""
+    return text if row[f"{name}_p"] is None else f"{text}, {formats.p_value(row[f'{name}_p'])}"
 
 
 def findings() -> None:

@@ -113,6 +113,21 @@ def test_the_numbers_equal_counts_of_the_answers(done):
     assert {row["n"] for row in stated} == {3}
 
 
+def test_a_plain_interval_takes_the_answers_as_independent(done, place):
+    """Wilson's interval of 11 of 35, of 22 of 33, and of none where no answer is right or wrong."""
+    bins = of(done["tables"]["curve"], stratum="all", position="order", bins=10)
+    # Wilson, n 35 and p 11/35: (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), z = 1.959964.
+    assert (bins[3]["plain_low"], bins[3]["plain_high"]) == pytest.approx(
+        (0.185508, 0.479798), abs=1e-6
+    )
+    assert (bins[0]["plain_low"], bins[0]["plain_high"]) == pytest.approx(
+        (0.496079, 0.802498), abs=1e-6
+    )
+    assert (bins[1]["plain_low"], bins[1]["plain_high"]) == (None, None), "no answer"
+    means = api.curve(api.open_data("tiny"), "jaccard")["curve"]
+    assert {row["plain_low"] for row in means} == {None}, "a mean is not a share"
+
+
 def test_a_verdict_names_its_group(done):
     text = of(done["tables"]["verdict"], stratum="all", position="order", bins=10)[0]["text"]
     assert "worse in the middle" in text and "several groups" not in text

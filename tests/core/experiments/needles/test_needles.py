@@ -226,3 +226,31 @@ def test_the_digest_depends_on_the_needle_position():
     digests = {insert("x", haystack, needle, depth, 0, 5).record.digest for depth in (0, 0.5, 1)}
     assert len(digests) == 3
     assert insert("x", haystack, needle, 0.5, 0, 5).record.digest in digests
+
+
+def test_needles_cover_the_four_domains_of_the_paper_within_two_records():
+    domains = {kind.kind: kind.domain for kind in needle_kinds()}
+    record = record_of([("note", 1, "Seen today, no complaint.")] * 40)
+    text = "\n".join(map(event_text, record.events))
+    drawn = [
+        domains[needle.kind]
+        for turn in (0, 1)
+        for needle in make_needles(f"p{turn}", text, date(2015, 3, 1), 4, 2, 42, turn)
+    ]
+    assert {"medication", "laboratory", "diagnosis", "social"} <= {*drawn}
+    assert {kind.domain for kind in needle_kinds() if kind.separate} == {"diagnosis", "social"}
+
+
+EARLIER = [
+    "Outside pharmacy record: trientine 730 mg daily dispensed on 2014-07-28.",
+    "Referral letter quotes aldolase of 10.1 U/L measured on 2012-04-27.",
+    "Outside records document patch testing on 2012-08-11.",
+    "Asked on 2012-10-05 about asbestos exposure: no.",
+]
+"""Statements that the version with four kinds alone drew."""
+
+
+def test_a_needle_of_the_first_kinds_is_that_drawn_before_others_were_added():
+    record = record_of([("note", 1, "Seen today, no complaint.")] * 40)
+    statements = [needle.statement for needle in needles_of(record)]
+    assert statements == EARLIER

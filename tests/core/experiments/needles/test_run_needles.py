@@ -132,7 +132,20 @@ def test_a_planted_effect_is_detected_and_none_without_it(full_run: str):
     assert [row["depth"] for row in depths] == DEPTHS * 2
     assert {row["ci_low"] for row in depths} == {None}
     assert all(abs(row["reached"] - row["depth"] / 100) < 0.02 for row in depths)
-    assert {row["fact"] for row in tables["facts"]} == {"dose", "lab", "date", "negation"}
+    facts = {"dose": "medication", "lab": "laboratory", "date": "procedure",
+             "negation": "social", "diagnosis": "diagnosis"}  # fmt: skip
+    assert {row["fact"] for row in tables["facts"]} == {*facts}
+    by_domain: dict[tuple[object, ...], list[int]] = {}
+    for row in needle_items(full_run, judge="exact"):
+        middle = 30 <= row["depth"] <= 70
+        for band in ("all", "middle" if middle else "edge"):
+            name = (row["reader"], facts[row["fact"]], row["distractors"], band)
+            by_domain.setdefault(name, []).append(row["correct"])
+    columns = ("reader", "domain", "distractors", "band")
+    table = {tuple(row[c] for c in columns): row for row in tables["domains"]}
+    assert {name: (row["n"], row["correct"]) for name, row in table.items()} == {
+        name: (len(correct), sum(correct)) for name, correct in by_domain.items()
+    }
     assert [row["haystack_tokens"] <= row["length"] for row in tables["lengths"]] == [True] * 8
 
 

@@ -384,7 +384,11 @@ def test_figures_of_gates_and_attentions_are_those_of_the_paper_s_cells(monkeypa
     forecast["summary"].append(focal)
     for kind, figure_rows, all_of in (
         ("gate", {"published": gate}, {"gate_ablation", "query_ablation"}),
-        ("forecast", forecast, {"ehrshot_attention", "ehrshot_focal", "ehrshot_sparse"}),
+        (
+            "forecast",
+            forecast,
+            {"ehrshot_attention", "ehrshot_mean", "ehrshot_focal", "ehrshot_sparse"},
+        ),
     ):
         plan = SimpleNamespace(kind=kind)
         monkeypatch.setattr(figures, "find_run", lambda run, p=plan: Holder(p))
@@ -395,6 +399,8 @@ def test_figures_of_gates_and_attentions_are_those_of_the_paper_s_cells(monkeypa
         assert spare <= {"AUROC in validation"}
         assert {table for table, _, _ in figures_by_name} == all_of
     assert figures_by_name["ehrshot_attention", "qccs differential", "anemia, AUROC"][0] == 0.712
+    mean = figures_by_name["ehrshot_mean", "differential", "mean difference over tasks"]
+    assert mean == pytest.approx((0.5, -1.5, 2.5, len(forecast_report.TASKS)))
     assert figures_by_name["ehrshot_focal", "qccs focal", "anemia, AUROC"][0] == focal["auroc_mean"]
     assert figures_by_name["ehrshot_focal", "gate mean", "anemia, gate"][0] == focal["gate_mean"]
     assert (

@@ -26,7 +26,7 @@ from core.training_experiments.forecast.evaluation import prediction_files, read
 from core.training_experiments.forecast.examples import examples, shuffled
 from core.training_experiments.forecast.experiment import items
 from core.training_experiments.forecast.spec import most_of
-from core.training_experiments.forecast.tables import finding, in_words, summary
+from core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
 
@@ -116,16 +116,51 @@ def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
         if (row["variant"], row["seed"]) != ("softmax", 2)
     ]
     area = {(row["attention"], row["seed"]): row["auroc"] for row in rows}
-    by_variant = {row["variant"]: row for row in summary(rows, folder.path, folder.plan().protocol)}
+    summed, _ = compared_tables(rows, folder.path, folder.plan().protocol)
+    by_variant = {row["variant"]: row for row in summed}
     gated = next(row for name, row in by_variant.items() if name.startswith("gated"))
     assert (gated["seeds"], gated["seeds_paired"]) == (2, 1)
     assert gated["difference"] == pytest.approx(area["gated_differential", 1] - area["softmax", 1])
     assert "describes these trainings only" in in_words(gated)
-    without = summary(
+    without, means = compared_tables(
         [row for row in rows if row["variant"] != "softmax"], folder.path, folder.plan().protocol
     )
+    assert means == []
     assert all(row["difference"] is None and row["holm_p"] is None for row in without)
     assert {finding(row) for row in without} <= {"not compared", "collapsed"}
+
+
+def test_a_mean_over_tasks_pairs_the_resamples_of_the_same_patients(run: str) -> None:
+    folder = find_run(run)
+    gated = "gated_differential gate=frozen loss=focal"
+    rows = [
+        row
+        for row in folder.store(folder.plan()).select("models", "*")
+        if row["variant"] in (gated, "softmax")
+    ]
+    swapped = {gated: "softmax", "softmax": gated}
+    # A second task with the same models, their names swapped: each difference cancels, and so does
+    # that of every resample of the same patients.
+    other = [{**row, "task": "other", "variant": swapped[row["variant"]]} for row in rows]
+    plain = dataclasses.replace(folder.plan().protocol, intervals="percentile")
+    for protocol in (plain, folder.plan().protocol):
+        summed, (mean,) = compared_tables([*rows, *other], folder.path, protocol)
+        differences = [row["difference"] for row in summed if row["variant"] == gated]
+        assert differences[0] == pytest.approx(-differences[1]) and differences[0] != 0
+        assert (mean["variant"], mean["tasks"], mean["of_tasks"]) == (gated, 2, 2)
+        assert mean["mean"] == pytest.approx(0)
+        assert (mean["lowest"], mean["highest"]) == pytest.approx(sorted(differences))
+        if protocol is plain:
+            assert (mean["mean_low"], mean["mean_high"]) == pytest.approx((0, 0))
+        else:
+            # The score interval remains, of tasks taken as independent.
+            assert mean["mean_low"] < 0 < mean["mean_high"]
+    single = compared_tables(rows, folder.path, plain)[1]
+    assert [(row["mean"], row["of_tasks"]) for row in single] == [(differences[0], 1)]
+    (_, summary_row) = compared_tables(rows, folder.path, plain)[0]
+    assert (single[0]["mean_low"], single[0]["mean_high"]) == pytest.approx(
+        (summary_row["difference_low"], summary_row["difference_high"])
+    )
 
 
 def _item(run: str, row: dict[str, object]) -> str:
@@ -297,6 +332,7 @@ def test_a_task_without_both_classes_fails_with_its_reason(place: Path) -> None:
     tables = report(run)["tables"]
     assert all("need both classes" in row["reason"] for row in tables["failures"])
     assert tables["forecast"] == tables["summary"] == tables["verdict"] == []
+    assert tables["mean_difference"] == []
 
 
 ROW = {
