@@ -71,6 +71,7 @@ def test_cohorts_runs_caches_and_logs_are_their_owner_s(data):
     assert not open_to_others
 
 
+@pytest.mark.slow
 def test_exports_have_the_person_s_own_mode(data):
     assert mode(data / "out.zip") == 0o644
     assert {mode(one) for one in (data / "tables").iterdir()} == {0o644}
