@@ -1,4 +1,4 @@
-# Two commands: `make app` serves Midchart on this machine, `make test` checks all of it.
+# `make app` serves Midchart on this machine; `make test` checks it in minutes, `make check` all of it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -12,7 +12,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: app test static demo lint types contracts unit screens fuzz browser packaged-browser bench bench-pages screenshots \
+.PHONY: app test check demo lint types contracts unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
 	lock sbom clean
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
@@ -45,12 +45,15 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt |
 	$(PIP) -r tests/requirements.txt
 	@touch $@ $(VENV)/.app
 
-# The tests wait for browsers and servers at times: what uses the processor alone runs at the same time.
-test:
-	@$(MAKE) --no-print-directory -j 2 browser
-	@$(MAKE) --no-print-directory -j 3 screens unit static
+# What needs no browser, server or process of its own.
+test: $(VENV)/.test
+	@$(MAKE) --no-print-directory lint contracts unit
 
-static: lint contracts types
+# The rest: browsers and servers are waited for at times, so that others use the processor meanwhile.
+check: test
+	@$(MAKE) --no-print-directory browser
+	@$(MAKE) --no-print-directory -j 3 screens slow types
+	@$(MAKE) --no-print-directory planted
 
 lint:
 	$(BIN)/ruff format --check .
@@ -65,8 +68,18 @@ contracts:
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # A file stays with one process, so that what its tests share is made once.
+WITHOUT_BROWSER := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/browser tests
+
 unit:
-	$(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/browser tests
+	$(PYTEST) $(WITHOUT_BROWSER) -m "not slow"
+
+# Tests that start processes, train for seconds, or draw thousands of examples.
+slow:
+	$(PYTEST) $(WITHOUT_BROWSER) -m slow
+
+# Faults edited into a copy of the sources, one at a time: which test of `make test` fails.
+planted:
+	$(BIN)/python -m tests.planted.faults
 
 # One process, one browser and one server of the shared data.
 screens:

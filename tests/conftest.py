@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,37 @@ from tests.support.run_helpers import SHARED, set_workspace
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 MAIN = sys.modules["__main__"]
+PYTHON_PROCESSES: list[str] = []
+"""The Python processes that the running test and its fixtures started."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    PYTHON_PROCESSES.clear()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """`make test` has its limit of time because what starts a process is marked ``slow``."""
+    marked = item.get_closest_marker("slow") or item.get_closest_marker("browser")
+    if PYTHON_PROCESSES and not marked:
+        pytest.fail(f"starts Python, so it takes the marker slow: {PYTHON_PROCESSES[0]}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def python_processes_listed() -> Iterator[None]:
+    """Every start of a Python interpreter is added to ``PYTHON_PROCESSES``."""
+    start = subprocess.Popen.__init__
+
+    def listed(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
+        words = [command] if isinstance(command, str | bytes | Path) else list(command)
+        if os.fspath(words[0]) == sys.executable:
+            PYTHON_PROCESSES.append(" ".join(map(str, words[:4])))
+        start(self, command, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", listed)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

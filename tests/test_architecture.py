@@ -111,6 +111,7 @@ def answers(ward: Contributor) -> dict[str, Any]:
     return ward.report("ward_answers.toml")
 
 
+@pytest.mark.slow
 def test_the_loader_reads_its_format_and_names_what_it_skips(ward: Contributor) -> None:
     checked = ward.core("check", "ward_cohort")
     assert (checked["records"], checked["events"], checked["instructions"]) == (2, 25, 2)
@@ -119,6 +120,7 @@ def test_the_loader_reads_its_format_and_names_what_it_skips(ward: Contributor) 
     assert len(checked["positions"]) == 2
 
 
+@pytest.mark.slow
 def test_the_arm_selects_the_sentence_with_the_question_words(ward: Contributor) -> None:
     question = "What dose of lisinopril is given?"
     call = ("select", "ward_cohort", "--record=p2", f"--question={question}", "--arm=first_words")
@@ -127,6 +129,7 @@ def test_the_arm_selects_the_sentence_with_the_question_words(ward: Contributor)
     assert selected["score"] == 4 and "40 milligram" in selected["text"]
 
 
+@pytest.mark.slow
 def test_arm_reader_and_judge_work_in_the_worker_of_a_run(answers: dict[str, Any]) -> None:
     assert answers["status"] == "done" and answers["items"]["failed"] == 0
     # 3 arm entries × 2 questions × (1 answer + 2 verdicts)
@@ -142,6 +145,7 @@ def test_arm_reader_and_judge_work_in_the_worker_of_a_run(answers: dict[str, Any
     assert [row["correct"] for row in rows] == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_misspelt_option_of_the_arm_is_refused(ward: Contributor) -> None:
     text = EXAMPLES["ward_answers.toml"].replace("first = 3", "frist = 3")
     (ward.folder / "misspelt.toml").write_text(text, encoding="utf-8")
@@ -160,6 +164,7 @@ def record_lengths(ward: Contributor) -> dict[str, Any]:
     return ward.report("record_length.toml")
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_from_the_package(
     ward: Contributor, record_lengths: dict[str, Any]
 ) -> None:
@@ -172,6 +177,7 @@ def test_the_experiment_runs_from_the_package(
     assert "longer_than" in ward.core("run", "bad.toml", status=2)
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_from_a_file_of_the_tree(
     record_lengths: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -182,6 +188,21 @@ def test_the_experiment_runs_from_a_file_of_the_tree(
     file.write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
     contributor = Contributor(tmp_path / "own", tree, without="midchart.experiments")
     assert lengths(contributor.report("record_length.toml")) == lengths(record_lengths)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".py")])
+def test_the_examples_pass_the_lint_as_written(name: str) -> None:
+    file = f"--stdin-filename=core/experiments/{Path(name).name}"
+    ruff = shutil.which(
+        "ruff", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    assert ruff
+    for command in (["check", "--quiet"], ["format", "--check"]):
+        done = subprocess.run(
+            [ruff, *command, file, "-"], cwd=ROOT, input=EXAMPLES[name],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_map_names_every_package() -> None:

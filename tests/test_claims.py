@@ -64,6 +64,7 @@ def test_pages_state_no_figure_that_is_not_computed() -> None:
     assert not figures, "\n".join(figures)
 
 
+@pytest.mark.slow
 def test_claims_of_included_runs_hold(tmp_path: Path) -> None:
     with workspace_at(tmp_path):
         api.open_examples("cross_fitted")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "openai", "streamlit"]
@@ -19,6 +21,7 @@ TRACKED = [p for d in ("core", "pages", "tests") for p in (ROOT / d).rglob("*.py
 ]
 
 
+@pytest.mark.slow
 def test_importing_core_api_loads_nothing_heavy_and_writes_nothing(tmp_path):
     code = (
         "import core.api, sys, json; [getattr(core.api, name) for name in dir(core.api)];"
@@ -95,5 +98,14 @@ def test_the_top_level_has_no_other_folder():
     assert files <= {
         "app.py", "pages", "core", "data", "cache", "tests", "requirements.txt",
         "README.md", "SECURITY.md", "Makefile", "requirements.lock",
-        "CHANGELOG.md", "CONTRIBUTING.md", "docs", "pyproject.toml",
+        "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "docs", "pyproject.toml",
     }  # fmt: skip
+
+
+def test_the_index_of_documents_links_every_file_of_docs():
+    """Pictures are shown by the documents themselves."""
+    folder = ROOT / "docs"
+    links = set(re.findall(r"\]\(([^)]+)\)", (folder / "README.md").read_text(encoding="utf-8")))
+    files = {p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png"}
+    assert files - {"README.md"} == {link for link in links if "/" not in link}
+    assert all((folder / link).exists() for link in links)

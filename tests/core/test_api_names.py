@@ -22,6 +22,7 @@ def test_an_unknown_name_is_refused():
         _ = api.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow
 def test_a_command_loads_what_it_uses_and_no_more():
     code = "import sys; from core import api; api.select; print(*sys.modules)"
     done = subprocess.run(

@@ -134,6 +134,7 @@ def test_a_wrong_call_is_reported_in_three_lines_on_standard_error(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_from_spec_to_report(place: Path, tmp_path: Path, inside, printed):
     spec = tmp_path / "spec.toml"
     spec.write_text(SPEC.format(data=place / "data" / "cohorts" / "demo"), encoding="utf-8")

@@ -60,6 +60,7 @@ def data_of_a_run(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_cohorts_runs_caches_and_logs_are_their_owner_s(data):
     written = [
         one for root in ("data", "cache") for one in (data / root, *(data / root).rglob("*"))
@@ -70,6 +71,7 @@ def test_cohorts_runs_caches_and_logs_are_their_owner_s(data):
     assert not open_to_others
 
 
+@pytest.mark.slow
 def test_exports_have_the_person_s_own_mode(data):
     assert mode(data / "out.zip") == 0o644
     assert {mode(one) for one in (data / "tables").iterdir()} == {0o644}

@@ -59,6 +59,10 @@ def test_every_function_of_the_interface_has_a_role():
     assert interface() == set(listed)
 
 
+def test_a_function_without_a_stated_role_needs_the_last():
+    assert role_needed("a function of a later version") == "owner"
+
+
 @pytest.mark.parametrize("acting", [VERA, RUTH, RITA, OLGA], ids=lambda one: one.role)
 def test_a_role_may_call_its_functions_and_those_before_it_alone(acting):
     """Refused before a function looks at its arguments: none is given here."""
@@ -87,6 +91,7 @@ def test_the_command_line_acts_as_the_account():
     assert person() == Person(settings.user(), "owner")
 
 
+@pytest.mark.slow
 def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec, place):
     with acting_as(RITA):
         run = api.start(spec)
@@ -104,6 +109,7 @@ def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec, place):
     assert find_run(run).started_by() == Person(RITA.name, "owner")
 
 
+@pytest.mark.slow
 def test_a_queued_run_is_cancelled_and_resumed_by_persons(spec):
     with acting_as(RITA):
         run = api.enqueue(spec | {"limit": 8})
@@ -150,6 +156,7 @@ def test_a_code_used_before_codes_were_registered_is_the_accounts(spec):
     api.add_review(run, "r1", card.key, "incorrect")
 
 
+@pytest.mark.slow
 def test_no_export_names_a_person(spec, place):
     with acting_as(RITA):
         run = api.start(spec)

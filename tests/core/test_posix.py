@@ -34,6 +34,7 @@ def test_the_app_refuses_windows() -> None:
     assert [error.value for error in app.error] == [REFUSED] and not app.exception
 
 
+@pytest.mark.slow
 def test_the_command_line_starts_without_posix_modules() -> None:
     code = "import sys; sys.modules |= {'fcntl': None, 'pwd': None}; import core.cli"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -54,6 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_installed_package_brings_an_arm(site: Path, tmp_path: Path) -> None:
     cohort = write_cohort(tmp_path / "tiny", records=1)
     question = "What dose of lisinopril does the patient take?"
@@ -67,6 +68,7 @@ def test_an_installed_package_brings_an_arm(site: Path, tmp_path: Path) -> None:
         assert sentence["score"] == max(map(len, sentence["text"].split()))
 
 
+@pytest.mark.slow
 def test_a_broken_package_is_named_and_affects_no_other_arm(site: Path, tmp_path: Path) -> None:
     cohort = write_cohort(tmp_path / "tiny", records=1)
     call = ["-m", "core", "select", str(cohort), "--record", "1", "--question", "dose", "--arm"]
@@ -78,6 +80,7 @@ def test_a_broken_package_is_named_and_affects_no_other_arm(site: Path, tmp_path
     assert run_python(site, *call, "bm25").returncode == 0
 
 
+@pytest.mark.slow
 def test_building_one_arm_imports_only_that_arm() -> None:
     code = (
         "import sys; from core.arms import ARMS; ARMS.get('bm25'); "

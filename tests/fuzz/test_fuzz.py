@@ -13,6 +13,7 @@ from tests.fuzz.run import MOST_S, case
 from tests.fuzz.targets import TARGETS, change
 from tests.support.run_helpers import set_workspace
 
+pytestmark = pytest.mark.slow
 CASES = {"run_folder": 3, "run_import": 6, "spec": 6, "omop_csv": 6, "manifest": 8}
 USUAL_CASES = 12
 

@@ -1,4 +1,4 @@
-"""Home, Arms and Data & models in each of their states, without a browser."""
+"""Every page once; Home, Arms and Data & models in each of their states, without a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from pages.ui import state
 from pages.ui.data import cohort as cohort_view
 from pages.ui.runs import panel as runs
 from tests.support import app_data, patient_cohort
-from tests.support.pages import click, clickable, frame_with, open_page, page_text, pages_opened
+from tests.support.pages import (
+    PAGES,
+    click,
+    clickable,
+    frame_with,
+    open_page,
+    page_text,
+    pages_opened,
+)
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in PAGES.glob("[!_]*.py")))
+def test_every_page_opens_where_a_run_is_finished(run, page):
+    assert "Research use only. Not for clinical decisions." in page_text(open_page(page))
 
 
 @pytest.mark.parametrize("page", ["home", "arms", "data"])

@@ -15,6 +15,8 @@ from pages.ui.arms import comparison, questions
 from pages.ui.shared import chart, results
 from tests.support.pages import click, clickable, frame_with, open_page, page_text
 
+pytestmark = pytest.mark.slow
+
 
 def opened(run: str, view: str = "Overall", **query: str) -> AppTest:
     """A view of the run, with what every view has."""

@@ -29,6 +29,8 @@ from tests.support.pages import (
 from tests.support.reports import show_run
 from tests.support.run_helpers import workspace_at
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):

@@ -18,6 +18,8 @@ from tests.support import forecast_report
 from tests.support.pages import open_page, plain_text
 from tests.support.reports import show_run
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<img src=x onerror=alert(1)> *Hb*"
 
 

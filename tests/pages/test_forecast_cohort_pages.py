@@ -10,6 +10,8 @@ from core.synthetic.laboratory import make_laboratory
 from tests.support import app_data
 from tests.support.pages import frame_with, open_page, page_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lab(empty):

@@ -13,6 +13,8 @@ from tests.support import forecast_report
 from tests.support.pages import click, clickable, open_page, plain_text
 from tests.support.reports import show_run
 
+pytestmark = pytest.mark.slow
+
 VIEWS = {"Comparison": 3, "Curves": 3, "Training": 4, "Gate health": 3, "Sparsity": 4}
 TASK = forecast_report.TASKS[0]
 

@@ -20,6 +20,8 @@ from tests.support.gates import random_gate
 from tests.support.pages import open_page, page_text
 from tests.support.reports import show_run
 
+pytestmark = pytest.mark.slow
+
 VIEWS = ["Ablation", "Training", "Calibration", "Scores", "Faults"]
 
 

@@ -40,6 +40,7 @@ def test_a_header_of_the_app_is_replaced_and_a_websocket_is_left():
 
 
 @pytest.mark.parametrize("path", ["/", "/Patient", "/_stcore/health", "/_stcore/host-config"])
+@pytest.mark.slow
 def test_the_server_sends_them_on_every_path(server, path):
     with urllib.request.urlopen(server + path, timeout=10) as answer:
         assert {name: answer.headers[name] for name in HEADERS} == dict(HEADERS)

@@ -13,6 +13,8 @@ from core import api
 from tests.support.pages import open_page, page_html, page_text, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = ("\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041")
 VIEWS = ("Overall", "Evidence", "Judges", "Failures", "Questions")
 

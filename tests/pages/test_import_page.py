@@ -12,6 +12,8 @@ from core.loaders.open import content_digest, open_cohort
 from pages.ui.data import import_form
 from tests.support.pages import page_at, page_text
 
+pytestmark = pytest.mark.slow
+
 TIMES = "patient_id,time,text\np1,03/04/2021,No fever.\np1,05/06/2021,Discharged.\n"
 
 

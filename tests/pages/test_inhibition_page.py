@@ -12,6 +12,8 @@ from tests.support.inhibition_rows import make_rows
 from tests.support.pages import open_page, plain_text
 from tests.support.reports import run_report, run_status, show_run
 
+pytestmark = pytest.mark.slow
+
 VIEWS = ("Depth", "Length", "Distractors", "Attention", "Comparison", "Training")
 RUN = "20260101-000000-abcdef"
 

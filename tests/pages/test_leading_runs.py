@@ -13,6 +13,8 @@ from pages.ui import state
 from tests.support.app_data import make_cohort, make_run
 from tests.support.pages import open_page, page_text, shared_workspace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):

@@ -9,6 +9,8 @@ from tests.support import app_data, patient_cohort
 from tests.support.pages import page_at, page_html, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at
 
+pytestmark = pytest.mark.slow
+
 REWORDED = "The polyp was taken out and the patient did well."
 """Near enough to a sentence of the record for the paper's score of .2, not for the window's .8."""
 

@@ -15,6 +15,8 @@ from pages.ui.shared.marks import MARKDOWN, looks_marked, plain
 from pages.ui.shared.tables import configuration
 from tests.support import app_data
 
+pytestmark = pytest.mark.slow
+
 
 @given(hyp.text(alphabet="ab \n\r" + "".join(sorted(MARKDOWN))))
 def test_nothing_that_markdown_reads_is_left_bare(text):

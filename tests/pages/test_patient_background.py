@@ -13,6 +13,8 @@ from pages.ui.patient import background, cached
 from pages.ui.patient.model import Choice
 from tests.support.pages import page_at, page_html, plain_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def choice(cohort: api.Cohort) -> Choice:

@@ -11,6 +11,8 @@ from pages.ui.patient import dropped, model
 from pages.ui.patient.controls import token
 from tests.support.pages import page_at, plain_text
 
+pytestmark = pytest.mark.slow
+
 
 def counted(cohort: api.Cohort, arm: str) -> dict[str, int]:
     """Question → pieces of which a sentence is dropped, one question after another without the

@@ -19,6 +19,8 @@ from tests.support.run_helpers import (
     write_questions,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def judged(view: model.ArmView, answer: str, outcome: str, refusal: bool = False) -> model.ArmView:
     verdicts = {"exact_else_overlap": api.Verdict(outcome, refusal)}

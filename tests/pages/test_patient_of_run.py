@@ -7,6 +7,8 @@ import pytest
 from core import api
 from tests.support.pages import page_at, page_html
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def page(run: str):

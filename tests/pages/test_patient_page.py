@@ -10,6 +10,8 @@ import pytest
 from pages.ui.patient import cached, controls
 from tests.support.pages import page_at, page_html
 
+pytestmark = pytest.mark.slow
+
 ARMS = ["bm25", "recency", "oracle"]
 
 

@@ -20,6 +20,8 @@ from pages.ui.shared.marks import plain
 from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
 
+pytestmark = pytest.mark.slow
+
 some = hyp.one_of(hyp.just(float("nan")), hyp.integers(-5, 5).map(float), hyp.floats(-9, 9))
 values_of = hyp.lists(some, min_size=1, max_size=60).map(np.array)
 
@@ -255,7 +257,7 @@ def test_a_walk_shows_why_a_sentence_was_kept(page):
     assert "yes, by score" in shown
 
 
-@pytest.mark.parametrize("arm", ["bm25", "qccs"])
+@pytest.mark.parametrize("arm", ["bm25", pytest.param("qccs", marks=pytest.mark.slow)])
 def test_the_matrix_of_terms_adds_up_to_the_scores_of_the_arm(page, arm):
     page.session_state["patient_arms"] = [arm, "recency"]
     page.session_state["patient_matrix_box"] = True

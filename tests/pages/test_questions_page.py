@@ -13,6 +13,8 @@ from pages.ui.questions import view
 from tests.support.pages import click, clickable, frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = ("Does the patient smoke?", "Which drug was stopped? <b>x</b>")
 PAGE = 5
 

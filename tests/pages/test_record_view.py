@@ -20,6 +20,8 @@ from pages.ui.shared import marks
 from tests.support.pages import page_at
 from tests.support.patient_cohort import FIRST, make
 
+pytestmark = pytest.mark.slow
+
 ODD = "Start\r\n** Plan **\n\U0001f600 Metformin\u200b was stopped. Next visit in May.\x07"
 
 

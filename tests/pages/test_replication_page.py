@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import state
 from pages.ui.replication import view
 from tests.support.pages import click, clickable
+
+pytestmark = pytest.mark.slow
 
 STEP = {
     "accuracy": 0.5, "patient_low": 0.4, "patient_high": 0.6, "n": 20, "unparsed": 0,

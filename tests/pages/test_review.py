@@ -19,6 +19,8 @@ from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import click, clickable, frame_with, open_page, page_html, page_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data(finished, tmp_path_factory):

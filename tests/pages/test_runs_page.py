@@ -29,6 +29,8 @@ from tests.support.pages import (
 )
 from tests.support.run_helpers import has_ray, workspace_at
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>alert(1)</script> **bold** $x$"
 
 

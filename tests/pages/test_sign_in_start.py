@@ -32,6 +32,7 @@ def start(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_another_address_than_loopback_is_refused_in_one_line(tmp_path):
     done = start("--server.address", "0.0.0.0", MIDCHART_DATA=str(tmp_path))
     assert done.returncode == 2
@@ -40,6 +41,7 @@ def test_another_address_than_loopback_is_refused_in_one_line(tmp_path):
     assert "MIDCHART_WITHOUT_SIGN_IN=yes" in line and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_secrets_file_that_cannot_be_read_does_not_turn_sign_in_off(tmp_path):
     file = tmp_path / "secrets.toml"
     file.write_text(AUTH + ROLES + "cookie_secret = \n")
@@ -48,6 +50,7 @@ def test_a_secrets_file_that_cannot_be_read_does_not_turn_sign_in_off(tmp_path):
     assert KEY not in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_the_owner_can_let_it_start(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_WITHOUT_SIGN_IN", "yes")
     with serve(tmp_path, "--server.address", "0.0.0.0"):

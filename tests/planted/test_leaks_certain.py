@@ -77,7 +77,7 @@ class Seen:
 def watched(patch: pytest.MonkeyPatch) -> list[Seen]:
     """All thresholds made from now on."""
     all_thresholds: list[Seen] = []
-    thresholds = certain.Thresholds
+    thresholds = certain.Threshold
     keeps = thresholds.keeps
 
     def build(questions, *rest):
@@ -94,7 +94,7 @@ def watched(patch: pytest.MonkeyPatch) -> list[Seen]:
 
     seen: dict[int, Seen] = {}
     alive: list[object] = []
-    patch.setattr(certain, "Thresholds", build)
+    patch.setattr(certain, "Threshold", build)
     patch.setattr(thresholds, "keeps", asked_of)
     return all_thresholds
 
@@ -139,8 +139,8 @@ def coverage_leaks(cohort: Cohort, file: Path) -> set[str]:
 def everybody_calibrates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         certain.Certain,
-        "thresholds",
-        lambda self, pool: certain.Thresholds(self.calibration["questions"], self.alpha),
+        "threshold",
+        lambda self, pool: certain.Threshold(self.calibration["questions"], self.alpha),
     )
 
 

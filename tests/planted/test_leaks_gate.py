@@ -230,7 +230,9 @@ def test_another_split_than_the_stated_one_is_seen(
     cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = cohort_training.split_patients
-    monkeypatch.setattr(cohort_training, "split_patients", lambda ids, seed: split(ids, seed + 1))
+    monkeypatch.setattr(
+        cohort_training, "split_patients", lambda ids, seed, *rest: split(ids, seed + 1, *rest)
+    )
     problems = gate_leaks(cohort, tmp_path)
     assert {"train: patients of another part", "the card states another split"} <= problems
 

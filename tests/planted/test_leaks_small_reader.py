@@ -24,6 +24,8 @@ from core.synthetic.cohort import make_clinical
 from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
 from core.types import Cohort
 
+pytestmark = pytest.mark.slow
+
 SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
 RECIPE = Recipe(steps=4, records=2, asked=(6, 6), lines=(6, 8, 8), long=12, judged=2, half=False)
 EVALUATION_SEED = 9_001

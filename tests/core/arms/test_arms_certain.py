@@ -157,6 +157,7 @@ def simulated(rng: np.random.Generator, patients: int, name: str):
     return questions
 
 
+@pytest.mark.slow
 def test_all_pieces_of_a_new_patient_are_kept_as_often_as_promised_in_each_group_of_questions():
     """200 calibrations of 80 patients, each for a question of 40 new patients: three standard
     errors of 200 calibrations' means are below 1 point. Were the calibration of the piece that

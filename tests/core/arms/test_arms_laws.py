@@ -248,6 +248,7 @@ print(json.dumps(selections()))
 """
 
 
+@pytest.mark.slow
 def test_every_process_selects_the_same():
     """Python salts its hashes per process, which is how the published gate lost its training."""
     done = subprocess.run(

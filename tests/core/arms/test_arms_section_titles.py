@@ -54,6 +54,7 @@ def _options(arm: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("arm", ["bm25", "hybrid", "dense", "mmr", "qccs_plus"])
+@pytest.mark.slow
 def test_titles_lose_no_evidence_of_documents_in_sections(arm: str) -> None:
     if not FOLDER.is_dir():
         pytest.skip("the public samples are not on this machine")

@@ -14,6 +14,7 @@ from core.errors import UnknownName
 from tests.support.attentions import NAMES, VARIANTS, build_module, call, gradients, inputs
 
 
+@pytest.mark.slow
 def test_the_family_is_the_papers_and_listing_it_loads_no_torch():
     code = (
         "import sys; from core.attention import ATTENTIONS; print(*ATTENTIONS.names());"

@@ -337,6 +337,7 @@ def test_appending_reads_only_the_end_of_a_long_log(tmp_path, monkeypatch, tail)
     assert f'"previous":"{before}"' in path.read_text().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_concurrent_writers_do_not_fork_the_hash_chain(tmp_path):
     path = tmp_path / "a.jsonl"
     code = (

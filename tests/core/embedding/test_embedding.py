@@ -64,6 +64,7 @@ def test_a_vector_hardly_depends_on_its_batch(embedder, tmp_path):
     assert np.abs(together - apart).max() <= 1e-6
 
 
+@pytest.mark.slow
 def test_a_second_process_encodes_nothing_loads_no_model_and_asks_no_network(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path))
     first = shared()
@@ -167,6 +168,7 @@ for start in range(int(sys.argv[2]), 400, 7):
 """
 
 
+@pytest.mark.slow
 def test_processes_and_threads_write_concurrently(tmp_path):
     data = rows(400)
     writers = [

@@ -39,6 +39,7 @@ def patients_of_card(folder: Path) -> set[str]:
     return {*split["train"], *split["validation"]}
 
 
+@pytest.mark.slow
 def test_each_patient_is_held_out_once_and_scored_by_that_gate(fitted: tuple[Path, Path]) -> None:
     cohort, gate = open_cohort(fitted[0]), fitted[1]
     asked = {i.record_id for i in cohort.instructions}

@@ -45,6 +45,7 @@ def broken(folder: Path, *ids: str) -> None:
         file.write_bytes(file.read_bytes()[:2000])
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_path: Path):
     split = split_of(open_cohort(str(folder)), Protocol())
     complete = split_pairs(open_cohort(str(folder)), Protocol())
@@ -127,6 +128,7 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
     assert not list(gate.glob("training-*"))
 
 
+@pytest.mark.slow
 def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_path: Path):
     cohort = open_cohort(str(folder))
     asked = next(

@@ -111,6 +111,7 @@ def cohort(tmp_path_factory):
     return api.open_data(folder)
 
 
+@pytest.mark.slow
 def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohort, tmp_path):
     protocol = api.parse()
     plus = train_plus_gate(cohort, protocol, tmp_path, recipe=PlusRecipe(epochs=16, warm=5))

@@ -55,6 +55,7 @@ def ended(process: subprocess.Popen[str]):
     return json.loads(out)
 
 
+@pytest.mark.slow
 def test_a_salted_gate_is_at_chance_in_another_process_and_a_fixed_one_is_not(
     place: Path, demo: Path
 ):
@@ -89,6 +90,7 @@ def _scorer(folder: Path):
     return Scorer(load_gate(folder))
 
 
+@pytest.mark.slow
 def test_two_processes_select_the_same_and_train_the_default_gate_once(place: Path, demo: Path):
     cohort = open_cohort(str(demo))
     asked = cohort.instructions[0]

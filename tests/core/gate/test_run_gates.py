@@ -106,6 +106,7 @@ def test_items_fail_if_the_default_gate_is_retrained_to_other_weights(
         resume(folder.id)
 
 
+@pytest.mark.slow
 def test_every_arm_is_evaluated_on_patients_no_gate_was_trained_on(place: Path):
     cohort = open_cohort(str(place / "data" / "cohorts" / "demo"))
     gate = gate_cohort.train(cohort, place / "trained")

@@ -193,6 +193,7 @@ def test_streaming_and_tree_parsers_read_the_same(tmp_path_factory, events):
     assert sorted(e.text for e in record.events) == sorted(written)
 
 
+@pytest.mark.slow
 def test_the_digest_depends_only_on_content(tmp_path: Path):
     one = read_record(write(tmp_path, RELEASE), "a.xml")[0].digest
     moved = RELEASE.replace("<events>", "\n\n<events>")

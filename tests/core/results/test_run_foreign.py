@@ -174,6 +174,7 @@ def test_an_unchanged_export_is_read_by_every_page(changed, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FOREIGN_SEEDS", "1"))))
+@pytest.mark.slow
 def test_documents_changed_at_any_place_are_refused_or_read(
     changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -207,6 +208,7 @@ def test_documents_changed_at_any_place_are_refused_or_read(
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FOREIGN_SEEDS", "1"))))
+@pytest.mark.slow
 def test_rows_changed_in_any_column_are_refused_or_read(
     changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

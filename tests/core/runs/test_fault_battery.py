@@ -30,6 +30,8 @@ from tests.support.fault_members import (
 )
 from tests.support.run_helpers import finished_run, spec, wait_until
 
+pytestmark = pytest.mark.slow
+
 MEMBERS, RECORDS = fault_members, 6
 ARMS, QUESTIONS = ("full", "recency"), 24
 RULES = ("exact", "token_overlap")
@@ -188,6 +190,7 @@ def test_every_output_of_a_run_can_be_made(of: str, request, place: Path, run: s
     assert not [reason for reason in reasons if reason and "Patient" in reason], "no record text"
 
 
+@pytest.mark.slow
 def test_a_resume_repeats_failed_items_and_duplicates_none(cohort: Path):
     crashing = start(
         spec(

@@ -16,9 +16,10 @@ from core.errors import InputError, UnknownName, WorkFailed
 from core.results.importing import RUN_ID
 from core.results.items import compared, different_only, disagreements, item, outcomes, rows
 from core.results.report import report, report_csv
-from core.runs.directory import make_run, run_ids
+from core.runs.directory import find_run, make_run, run_ids
 from core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
+    continue_run,
     finished_run,
     read_questions,
     spec,
@@ -30,9 +31,7 @@ from tests.support.run_helpers import (
 
 @pytest.fixture(scope="module")
 def done(cohort: Path) -> str:
-    run = start(spec(cohort))
-    wait(run)
-    return run
+    return finished_run(spec(cohort))
 
 
 def test_the_folder_documents_the_run(done: str, cohort: Path):
@@ -218,6 +217,7 @@ def test_questions_without_evidence_are_not_judged_and_unlocated_ones_reported(o
     assert now["failed"] == 1 + 2 * 2
 
 
+@pytest.mark.slow
 def test_a_run_with_failed_items_exits_1_with_the_reason(cohort: Path, monkeypatch, capsys):
     monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
     run_spec = spec(cohort, arms=["full"], judges=["test_words"])
@@ -246,6 +246,19 @@ def test_progress_counts_failed_items(capsys):
     assert "failed" not in first and "4/4 (100 %), 3 failed" in last
 
 
+def test_what_a_run_lacks_is_done_once_and_what_it_has_stays(cohort: Path, monkeypatch):
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
+    run = finished_run(spec(cohort, arms=["full", "recency"], judges=["test_words"]))
+    answered = {r["key"]: r["answer"] for r in rows(run, "answers") if r["status"] == "ok"}
+    monkeypatch.setenv("TEST_READER_FAILS_ON", "")
+    assert 0 < len(answered) < 24 and continue_run(find_run(run)) == "done"
+    complete = [(r["key"], r["answer"]) for r in rows(run, "answers") if r["status"] == "ok"]
+    assert len(complete) == len(dict(complete)) == 24
+    assert answered.items() <= dict(complete).items()
+    assert (status(run)["done"], status(run)["failed"]) == (status(run)["planned"], 0)
+
+
+@pytest.mark.slow
 def test_failed_items_store_no_text_and_are_repeated_on_resume(
     cohort: Path, place: Path, monkeypatch
 ):
@@ -280,6 +293,7 @@ def test_failed_items_store_no_text_and_are_repeated_on_resume(
     assert (folder / "done.json").stat().st_mtime_ns == stamp
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_can_be_resumed(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
@@ -300,6 +314,7 @@ def test_a_cancelled_run_can_be_resumed(cohort: Path, monkeypatch):
     assert len(rows(run, "answers")) == 48
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
@@ -313,6 +328,7 @@ def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
     assert status(run)["status"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
     folder = write_cohort(place / "moving", records=1)
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")

@@ -66,6 +66,7 @@ def fill(disk: Path) -> Path:
     raise AssertionError("the disk is never full")
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_a_run_with_a_reason_and_loses_nothing(disk, cohort, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
@@ -114,6 +115,7 @@ def nobody(place: Path) -> Generator[None]:
         os.seteuid(0)
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_shows_its_runs_and_refuses_new_ones_in_one_line(plain):
     wanted = {
         "kind": "selection", "arms": ["bm25"],

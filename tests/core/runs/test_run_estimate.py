@@ -181,6 +181,7 @@ def test_text_sent_to_a_cluster_is_reported_with_the_reason_for_refusal(
         assert "leaves this machine: nothing" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_probe_measures_the_first_items_and_leaves_nothing_else(cohort):
     wanted = spec(cohort, readers=["extractive"])
     assert estimate(wanted)["time"]["seconds"] is None

@@ -68,6 +68,7 @@ def test_batches_give_the_rows_of_single_calls_and_keep_patients_together(
     }
 
 
+@pytest.mark.slow
 def test_a_cancel_takes_effect_within_a_batch(
     cohort: Path, groups: Path, tmp_path: Path, monkeypatch
 ):

@@ -25,6 +25,8 @@ from tests.support.run_helpers import (
     wait_until,
 )
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 5
 ENVIRONMENT = {"TEST_READER_DELAY_S": "0.003"}
 

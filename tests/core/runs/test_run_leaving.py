@@ -279,6 +279,7 @@ def everything(folder: Path) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.slow
 def test_a_run_with_served_reader_and_three_judges_shows_no_key(place, cohort, claude, site):
     judges = [
         {"name": "claude", "base_url": claude.url, "repeats": 2, "budget_usd": 1.0},
@@ -337,6 +338,7 @@ def test_a_run_killed_during_a_batch_resumes_that_batch(place, cohort, claude, s
     assert {row["how"] for row in rows(run, "verdicts")} == {"batch, temperature 0"}
 
 
+@pytest.mark.slow
 def test_a_budget_stops_a_run_and_a_larger_one_resumes_it(place, cohort, claude, site):
     judges = [{"name": "claude", "base_url": claude.url, "budget_usd": 0.002, "concurrency": 1}]
     run = finished_run(spec(cohort, site, judges))

@@ -30,6 +30,8 @@ from core.runs.status import any_active, last_events, rate
 from tests.support import run_members
 from tests.support.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):

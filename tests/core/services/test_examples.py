@@ -10,6 +10,8 @@ from core import api
 from core.cli import _parser
 from tests.support.run_helpers import set_workspace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -164,6 +164,7 @@ def test_abstentions_and_failures_are_states_of_a_cell(cohort: Path) -> None:
     assert all(c["answer"] is None and c["event"] is None for c in cells)
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_shows_what_is_missing_and_resumes(cohort: Path) -> None:
     run = asked(cohort)
     folder = Path(api.status(run)["folder"])

@@ -67,6 +67,7 @@ def test_a_changed_file_makes_a_new_summary_and_removes_the_old(demo: Path) -> N
     assert len(list((config.cache_folder() / summary.FOLDER).glob("*.json"))) == 1
 
 
+@pytest.mark.slow
 def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
     demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
     assert api.check(demo) == check_cohort(open_cohort(demo))
 
 
+@pytest.mark.slow
 def test_an_import_of_a_large_cohort_begins_its_summary(
     demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,7 @@ def test_an_import_of_a_large_cohort_begins_its_summary(
     assert api.reading_progress(place) is None
 
 
+@pytest.mark.slow
 def test_a_process_that_stopped_says_why_and_starts_again_on_request(
     demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

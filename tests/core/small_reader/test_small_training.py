@@ -167,6 +167,7 @@ def test_attention_of_guided_heads_equals_transformers(
         assert predicted.line_start[head - 1, 0].exp().item() == pytest.approx(share, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_examples_gain_kinds_then_lines_and_lose_invented_names_once_learned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -191,6 +192,7 @@ def test_examples_gain_kinds_then_lines_and_lose_invented_names_once_learned(
     assert (hard.all_kinds, hard.lines) == (False, 7), "what is not learned stays"
 
 
+@pytest.mark.slow
 def test_training_is_identical_for_any_number_of_threads(
     trained: tuple[ReaderTrainer, Path],
 ) -> None:
@@ -203,6 +205,7 @@ def test_training_is_identical_for_any_number_of_threads(
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_resumes_bit_for_bit(trained: tuple[ReaderTrainer, Path]) -> None:
     trainer, folder = trained
     state = folder / "cut.safetensors"

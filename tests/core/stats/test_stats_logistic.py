@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
+from statsmodels.discrete.discrete_model import Logit
+from statsmodels.genmod import families
+from statsmodels.genmod.generalized_estimating_equations import GEE
+from statsmodels.genmod.generalized_linear_model import GLM
 
 from core.stats.positions import clustered_logistic
 
@@ -25,7 +28,7 @@ def test_fit_equals_statsmodels_clustered_logit(seed: int):
     x, y = rows(seed)
     clusters, models = y.shape
     by_row, group = np.repeat(x, models, axis=0), np.repeat(np.arange(clusters), models)
-    expected = sm.Logit(y.ravel(), by_row).fit(
+    expected = Logit(y.ravel(), by_row).fit(
         disp=False, tol=1e-12, cov_type="cluster", cov_kwds={"groups": group}
     )
     summed = clustered_logistic(x, y.sum(axis=1), np.full(clusters, models), np.arange(clusters))
@@ -41,7 +44,7 @@ def test_fit_equals_statsmodels_gee_with_independence():
     x, y = rows(9)
     clusters, models = y.shape
     by_row, group = np.repeat(x, models, axis=0), np.repeat(np.arange(clusters), models)
-    expected = sm.GEE(y.ravel(), by_row, groups=group, family=sm.families.Binomial()).fit()
+    expected = GEE(y.ravel(), by_row, groups=group, family=families.Binomial()).fit()
     fit = clustered_logistic(x, y.sum(axis=1), np.full(clusters, models), np.arange(clusters))
     assert fit is not None
     assert fit.coefficients == pytest.approx(expected.params, abs=1e-7)
@@ -71,7 +74,7 @@ def test_fractional_outcomes_are_accepted():
     x, y = rows(5)
     share = np.clip(y.mean(axis=1) * 0.7 + 0.1, 0, 1)
     fit = clustered_logistic(x, share, np.ones(len(x)), np.arange(len(x)))
-    expected = sm.GLM(share, x, family=sm.families.Binomial()).fit()
+    expected = GLM(share, x, family=families.Binomial()).fit()
     assert fit is not None
     assert fit.coefficients == pytest.approx(expected.params, abs=1e-7)
 

@@ -101,6 +101,7 @@ def test_a_row_is_lost_where_its_sync_is_left_out(
     assert lost
 
 
+@pytest.mark.slow
 def test_every_crash_of_a_real_run_leaves_a_run_that_is_whole_or_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

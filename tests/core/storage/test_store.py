@@ -248,6 +248,7 @@ def test_extensions_are_never_fetched():
             assert setting == (False,)
 
 
+@pytest.mark.slow
 def test_the_lock_is_visible_to_others_and_released_on_exit(tmp_path: Path):
     path = tmp_path / "lock"
     assert not is_locked(path)
@@ -277,6 +278,7 @@ def test_the_lock_is_visible_to_others_and_released_on_exit(tmp_path: Path):
     assert not is_locked(path)
 
 
+@pytest.mark.slow
 def test_a_lock_passed_to_a_child_outlives_the_launcher(tmp_path: Path):
     path = tmp_path / "lock"
     lock = Lock.take(path)

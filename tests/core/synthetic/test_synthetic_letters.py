@@ -58,6 +58,7 @@ def test_wrapping_changes_blanks_to_line_ends_and_nothing_else(text: str, column
         assert len(line) <= columns or " " not in line.strip(" ")[columns:-1] or line[0] == " "
 
 
+@pytest.mark.slow
 def test_a_process_of_other_hash_salt_and_time_zone_writes_the_same_bytes(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from core.synthetic.cohort import make_clinical; "

@@ -56,6 +56,7 @@ def test_the_published_design_has_the_published_counts():
     [(partial(even, 60), 0.0), (partial(even, 120), LIKENESS), (published_design, LIKENESS)],
     ids=["60 independent", "120 alike", "published"],
 )
+@pytest.mark.slow
 def test_without_an_effect_they_give_false_alarms_as_often_as_they_say(design, likeness: float):
     datasets = 300
     rates = power(design, 0.45, 0.0, likeness, datasets, np.random.default_rng(11), 199)

@@ -292,6 +292,7 @@ def joined(tmp_path_factory):
     return home, place, before, done
 
 
+@pytest.mark.slow
 def test_evidence_lost_in_a_join_shows_on_the_demo_or_says_on_how_many_questions_it_acted(
     joined, monkeypatch
 ):
@@ -488,6 +489,7 @@ def tiny(workspace, tmp_path, monkeypatch):
     return app_data.make_cohort(tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_every_arm(tiny):
     """On stub servers of this machine: the first step and the last are run whole."""
     arms = [arm for arm in ARMS if arm not in ("qccs", "qccs_plus")]

@@ -194,6 +194,7 @@ def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chanc
     assert not np.array_equal(labels, labels_of(batch, shuffled, 8))
 
 
+@pytest.mark.slow
 def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
     taught = {}
     for labels in ("true", "shuffled"):
@@ -270,6 +271,7 @@ def test_attention_adds_up_and_measures_are_the_same_each_time():
     assert all(np.array_equal(a.mass, b.mass) for a, b in zip(cells, again, strict=True))
 
 
+@pytest.mark.slow
 def test_the_decoder_learns_lookup():
     recipe = Recipe(steps=260, batch=16, questions=12, longest=6, save_every=130)
     trainer = DecoderTrainer(

@@ -81,6 +81,7 @@ def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypat
     assert report(run)["tables"] == tables
 
 
+@pytest.mark.slow
 def test_a_run_interrupted_in_a_training_resumes_to_the_same_rows(place: Path) -> None:
     spec = {**SPEC, "variants": ["softmax"], "placements": ["edges"], "seeds": [1],
             "training": {**SPEC["training"], "steps": 120}}  # fmt: skip
