@@ -197,7 +197,8 @@ def test_the_headline_of_a_selection_is_all_pieces_with_any_piece_and_both_by_ch
     assert arms_text.recall_headline({"recall": [*rows, any_piece]}) == (
         "BM25 keeps all pieces of the evidence of 50.0 % [40.0, 60.0] of 40 questions (chance "
         "12.5 %), the most of 2 arms, before any prompt limit, and any piece of 87.5 % (chance "
-        "25.0 %); Recency only keeps all of 10.0 %, the least."
+        "25.0 %); Recency only keeps all of 10.0 %, the least. Differences on the same questions "
+        "are in table differences of the report."
     )
 
 

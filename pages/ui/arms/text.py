@@ -199,7 +199,7 @@ def recall_headline(tables: Mapping[str, Any]) -> str:
             f"; {api.title('arm', last['label'])} keeps all of {formats.percent(last['recall'])}, "
             "the least"
         )
-    return text + ". Selections of arms are not tested against each other."
+    return text + ". Differences on the same questions are in table differences of the report."
 
 
 def _chance(row: Row, column: str) -> str:
