@@ -1,4 +1,4 @@
-"""The command line: ``python -m core COMMAND`` (DESIGN, The command line).
+"""The command line: ``python -m core COMMAND`` (docs/architecture.md).
 
 ``--json`` prints one JSON document on standard output and nothing else; progress goes to
 standard error. Exit status 0 done, 1 the work failed, 2 the input or the call was wrong.

@@ -1,7 +1,7 @@
 """Every choice that changes a result, as one frozen dataclass with two presets.
 
 ``corrected`` is the default. ``published`` is what the paper's run did, one field a fault, so
-that each can be turned on alone (PROTOCOL, throughout).
+that each can be turned on alone (docs/methods.md).
 """
 
 from __future__ import annotations

@@ -421,6 +421,6 @@ BANDS: Bands = (
     ("70-90", 0.7, 0.9),
     ("90-100", 0.9, 1.0),
 )
-"""Position bands, left-closed; the last is closed on both sides (PROTOCOL, Units)."""
+"""Position bands, left-closed; the last is closed on both sides (docs/methods.md, Units)."""
 MIDDLE = (0.3, 0.7)
 """The middle, closed on both sides; the rest is the edge."""

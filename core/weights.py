@@ -1,7 +1,7 @@
 """The catalogue of weights, and where they are on this machine.
 
 A model is looked for in the user's models folder, in a package that carries it, and in the local
-hub cache; nothing is ever downloaded from here (DESIGN, Models). Missing weights are
+hub cache; nothing is ever downloaded from here (docs/architecture.md). Missing weights are
 reported with their size, folder and the command that fetches them, and never silently replaced.
 """
 

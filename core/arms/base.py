@@ -9,9 +9,9 @@ Candidates are the sentences of a record up to the question's cutoff. Nothing af
 reaches an arm, not even its statistics: BM25's document frequencies are those of the candidates
 alone. The candidates of a record are worked out once and kept.
 
-The BM25 arms are subclasses of :class:`BM25Arm` (PROTOCOL, Arms): BM25 over lower-cased ``\\w+``
-words. Published: sentences that score zero fill up k from the record's start (rank_bm25 leaves
-their order to an unstable sort).
+The BM25 arms are subclasses of :class:`BM25Arm` (docs/methods.md, Arms): BM25 over lower-cased
+``\\w+`` words. Published: sentences that score zero fill up k from the record's start (rank_bm25
+leaves their order to an unstable sort).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BM25: the k sentences that share the rarest words with the question (PROTOCOL, Arms)."""
+"""BM25: the k sentences that share the rarest words with the question (docs/methods.md, Arms)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """BM25 without lines that only look like answers: headings, prompts, fragments.
 
-PROTOCOL, Arms. What is dropped is dropped before the index is built, so it weighs in no idf; the
-recency buffer is not filtered.
+docs/methods.md, Arms. What is dropped is dropped before the index is built, so it weighs in no idf;
+the recency buffer is not filtered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """BM25 in rank order: the same sentences as ``bm25``, shown best first.
 
 The paper's "DOS-RAG" equals its BM25 on 83 of 83 questions, because both were in time order;
-this is the contrast it meant (PROTOCOL, Arms). Lines of the recency buffer alone come last.
+this is the contrast it meant (docs/methods.md, Arms). Lines of the recency buffer alone come last.
 """
 
 from __future__ import annotations

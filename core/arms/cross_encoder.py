@@ -1,5 +1,5 @@
 """Cross-encoder: BM25's best sentences, re-ranked by a model that reads question and sentence
-together (PROTOCOL, Arms: BM25 top 50, ms-marco-MiniLM-L-6-v2, 20 kept).
+together (docs/methods.md, Arms: BM25 top 50, ms-marco-MiniLM-L-6-v2, 20 kept).
 
 What BM25 does not bring up is never seen by the model, so k beyond the shortlist keeps no more. A
 word that is shared with the question is the reason to keep a sentence.

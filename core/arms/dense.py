@@ -1,6 +1,7 @@
 """Dense: the sentences whose MiniLM embedding is nearest to the question's.
 
-PROTOCOL, Arms: all-MiniLM-L6-v2, cosine. Each sentence is embedded once ever (core.embedding).
+docs/methods.md, Arms: all-MiniLM-L6-v2, cosine. Each sentence is embedded once ever
+(core.embedding).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """LLMLingua-2: the record compressed to about 2,000 words, whatever the question.
 
-PROTOCOL, Arms. Every word of the record has a probability of being kept (:class:`Compressor`);
-the highest are kept, each sentence's under its own date, which is always kept. Under the
-published protocol only the record's first 80,000 characters are read, and each chunk of 512
-tokens keeps the same share of its words, as the authors' package does. There is no recency
-buffer: the compressor alone decides.
+docs/methods.md, Arms. Every word of the record has a probability of being kept
+(:class:`Compressor`); the highest are kept, each sentence's under its own date, which is always
+kept. Under the published protocol only the record's first 80,000 characters are read, and each
+chunk of 512 tokens keeps the same share of its words, as the authors' package does. There is no
+recency buffer: the compressor alone decides.
 
 Pan et al., LLMLingua-2 (2024): an XLM-RoBERTa reads chunks of 512 tokens and classifies each token
 as kept or dropped; a word's probability is the mean of its tokens'. Words are separated by white
@@ -233,7 +233,7 @@ def shared() -> Compressor:
 
 
 WORDS = 2000
-"""Words of the compressed record (PROTOCOL, Arms)."""
+"""Words of the compressed record (docs/methods.md, Arms)."""
 _WORD = re.compile(r"\S+")
 _DIGIT = re.compile(r"\d")
 

@@ -1,9 +1,9 @@
 """Map-reduce: chunks of 30 events are summarised, and the question is asked of the summaries.
 
-PROTOCOL, Arms. Nothing of the record is kept word for word, so no sentence counts as kept and
-what a summary holds of the evidence is not known. Summaries that the prompt cannot hold are
-folded into summaries of summaries until it can, whatever the record's length; under the
-published ``map_reduce = "flat"`` they are not, and the prompt loses its end at about 50 chunks.
+docs/methods.md, Arms. Nothing of the record is kept word for word, so no sentence counts as kept
+and what a summary holds of the evidence is not known. Summaries that the prompt cannot hold are
+folded into summaries of summaries until it can, whatever the record's length; under the published
+``map_reduce = "flat"`` they are not, and the prompt loses its end at about 50 chunks.
 
 A summary does not depend on the question it will serve, so other questions on the record and a
 resumed run find it on disk. Its key is the reader's ``identity`` (what its answers depend on) and
@@ -110,7 +110,7 @@ class _Summaries:
 
 
 _CHUNK = 30
-"""Events of a chunk (PROTOCOL, Arms)."""
+"""Events of a chunk (docs/methods.md, Arms)."""
 FILL = 0.9
 """Target share of the prompt when folding: summaries differ in length; repeating costs more."""
 SUMMARISE = (

@@ -1,8 +1,8 @@
 """MMR: similar to the question, dissimilar to the sentences already selected.
 
 Carbonell and Goldstein (1998), maximal marginal relevance, sequential, with λ = 0.5 over MiniLM
-cosines (PROTOCOL, Arms): each pick has the highest λ·cos(s, q) − (1−λ)·max cos(s, picked), the
-maximum over nothing being 0. The plain version is ``tests/reference/mmr.py``.
+cosines (docs/methods.md, Arms): each pick has the highest λ·cos(s, q) − (1−λ)·max cos(s, picked),
+the maximum over nothing being 0. The plain version is ``tests/reference/mmr.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""QCCS: the sentences that the trained gate scores highest (paper, QCCS; PROTOCOL, Arms)."""
+"""QCCS: the sentences that the trained gate scores highest (paper, QCCS; docs/methods.md, Arms)."""
 
 from __future__ import annotations
 

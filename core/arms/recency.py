@@ -1,6 +1,6 @@
 """Recency: the latest events alone, the control of every table.
 
-The recency buffer alone reaches 31.3 % of the paper's recall (PROTOCOL, the QCCS gate), so an arm
+The recency buffer alone reaches 31.3 % of the paper's recall (docs/methods.md, Arms), so an arm
 is worth only what it adds to this one. ``k`` is ignored.
 """
 

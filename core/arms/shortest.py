@@ -1,7 +1,7 @@
 """Shortest: the k sentences of fewest tokens, the control for a preference for short text.
 
-Short contexts keep the question in the prompt under the published truncation (PROTOCOL, Stage 2:
-reading), so shortness alone must be ruled out as an arm's merit.
+Short contexts keep the question in the prompt under the published truncation (docs/methods.md,
+Stage 2: reading), so shortness alone must be ruled out as an arm's merit.
 """
 
 from __future__ import annotations

@@ -291,7 +291,8 @@ def shared(name: str) -> PairScorer:
         return _shared[key]
 
 
-# How relevant a text is to a question, by a cross-encoder trained on MS MARCO (PROTOCOL, Arms).
+# How relevant a text is to a question, by a cross-encoder trained on MS MARCO (docs/methods.md,
+# Arms).
 
 
 def relevance(

@@ -1,7 +1,7 @@
 """Runs of kind ``selection``: every arm's selection for every question, without a reader.
 
-Its tables (PROTOCOL, Stage 1) are those of runs of kind ``answers`` too: recall by band and k,
-precision, agreement of criteria, and what prompts cost and lost.
+Its tables (docs/methods.md, Stage 1) are those of runs of kind ``answers`` too: recall by band and
+k, precision, agreement of criteria, and what prompts cost and lost.
 """
 
 from __future__ import annotations
@@ -422,7 +422,7 @@ def stages(options: Mapping[str, Any]) -> int:
 
 
 def stage1_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
-    """The tables of Stage 1, by name (PROTOCOL, Stage 1)."""
+    """The tables of Stage 1, by name (docs/methods.md, Stage 1)."""
     facts = stage1_facts(store, plan)
     recalled = recall(facts, plan)
     precise = precision(facts, plan)
@@ -460,7 +460,7 @@ def _limited(job: Job, entry: ArmConfig, question: Question, selection: Selectio
 
 @EXPERIMENTS.register("selection")
 class SelectionRun(Experiment):
-    """Arms × instructions (PROTOCOL, Stage 1)."""
+    """Arms × instructions (docs/methods.md, Stage 1)."""
 
     name, title = "selection", "What each arm keeps"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}

@@ -23,7 +23,7 @@ from core.storage.files import replacing
 
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
-"""Hidden widths of each head (PROTOCOL, The QCCS gate)."""
+"""Hidden widths of each head (docs/methods.md, The QCCS gate)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ FOCAL_GAMMA = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a gate is trained (PROTOCOL, The QCCS gate)."""
+    """How a gate is trained (docs/methods.md, The QCCS gate)."""
 
     epochs: int = 15
     batch: int = 32

@@ -1,7 +1,7 @@
 """Training data of a gate: the split by patients, and labelled pairs of question and sentence.
 
 Sentences that share a content word with the reference answer are positive, others negative, three
-to one (PROTOCOL, The QCCS gate). Sentences with the located evidence are another choice of
+to one (docs/methods.md, The QCCS gate). Sentences with the located evidence are another choice of
 positives. The published choices (substrings of longer words, the first three
 positives in time, the earliest negatives) are options of the protocol.
 """

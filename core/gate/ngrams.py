@@ -1,7 +1,7 @@
 """Text as bags of hashed character n-grams, the same in every process.
 
 An n-gram of the lower-cased text has an id from 1 to ``buckets - 1`` by a named hash; 0 is padding
-(PROTOCOL, The QCCS gate). Of many texts each distinct n-gram is hashed once.
+(docs/methods.md, The QCCS gate). Of many texts each distinct n-gram is hashed once.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The first layer of the network is linear in question and sentence, so it splits: the sentences'
 parts W_s·s are worked out once a record and kept, a question costs W_q·q once and then what
-follows the first layer (PROTOCOL, The QCCS gate, Scoring algebra). Sentences of one text share
-one row. All of it is worked out in double precision from the weights' single precision, and scores
-are logits rounded to six decimals, so that a selection does not hang on the order in which a
+follows the first layer (docs/methods.md, The QCCS gate, Scoring algebra). Sentences of one text
+share one row. All of it is worked out in double precision from the weights' single precision, and
+scores are logits rounded to six decimals, so that a selection does not hang on the order in which a
 machine adds.
 """
 

@@ -1,7 +1,7 @@
 """Networks of the gate and of QCCS plus, and their training (loads torch).
 
-The gate (paper, QCCS; PROTOCOL, The QCCS gate): one ``EmbeddingBag(5000, 64, mean)`` for question
-and sentence, concatenated (128), then 128 → 32 → 1 with ReLU and dropout.
+The gate (paper, QCCS; docs/methods.md, The QCCS gate): one ``EmbeddingBag(5000, 64, mean)`` for
+question and sentence, concatenated (128), then 128 → 32 → 1 with ReLU and dropout.
 
 Question and sentence n-grams of a batch are one sparse matrix M: pooling is M·E, its gradient Mᵀ·d.
 Gradients are worked out layer by layer without PyTorch's bookkeeping; AdamW is PyTorch's own fused

@@ -1,4 +1,4 @@
-"""Blind: whether an answer is specific, without the evidence (PROTOCOL, Stage 2).
+"""Blind: whether an answer is specific, without the evidence (docs/methods.md, Stage 2).
 
 It asks Claude, or with ``url`` an on-site model, about the same answers as the sighted judges, so
 that the two can be compared. The paper's prompt demands no form of answer; a model that answers in

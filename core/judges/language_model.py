@@ -154,7 +154,7 @@ def fenced(name: str, text: str, before: Sequence[str] = ()) -> str:
     return f"<<<BEGIN {marker}>>>\n{lines}\n<<<END {marker}>>>"
 
 
-# The prompts, word for word (PROTOCOL, Stage 2: judging).
+# The prompts, word for word (docs/methods.md, Stage 2: judging).
 
 _SIGHTED = """\
 You are a medical expert evaluating whether a clinical AI response

@@ -1,7 +1,8 @@
 """Rules of words about answers: refusal, hedging, kind of failure; base class of rule-based judges.
 
 A judge that is a rule is a subclass of :class:`OfflineJudge` with one method, ``compare``. A
-question without reference answer and evidence is a failed verdict (PROTOCOL, Stage 2: judging).
+question without reference answer and evidence is a failed verdict (docs/methods.md, Stage 2:
+judging).
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _WHOLE = re.compile(
 def is_refusal(text: str) -> bool:
     """Whether ``text`` declines to answer; blank text does not.
 
-    Every table separates refusals from wrong answers (PROTOCOL, Stage 2: judging). The rule is a
-    list of phrases, on lower-cased text with folded white space and straight apostrophes:
+    Every table separates refusals from wrong answers (docs/methods.md, Stage 2: judging). The rule
+    is a list of phrases, on lower-cased text with folded white space and straight apostrophes:
 
     - the record or the context lacks it: "no information", "no mention of", "not mentioned /
       documented / specified / stated / indicated / provided / available / recorded / reported" with
@@ -247,7 +248,7 @@ def failure_kind(
        still says wrong, or a bare yes against a no.
 
     A rule of words cannot see meaning: the kinds are counts to start reading from, not a diagnosis.
-    Kinds follow PROTOCOL, Stage 2 (failure taxonomy); the paper's own were assigned by hand.
+    Kinds follow docs/methods.md, Stage 2 (failure taxonomy); the paper's own were assigned by hand.
     """
     if not words(answer):
         return "empty"

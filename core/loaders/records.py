@@ -361,7 +361,7 @@ class Questions:
 
 
 def task_type_of(question: str) -> str:
-    """R, Rn or S by a question's words (PROTOCOL, Stage 2: tables).
+    """R, Rn or S by a question's words (docs/methods.md, Stage 2: tables).
 
     The opening word decides first (Does, Has, Is, Was, Are, Did: R; summarize, provide, list,
     describe, show: S), because it says what is asked for. Then the phrases: "most recent" or

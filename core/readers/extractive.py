@@ -3,7 +3,7 @@
 A baseline without generation: it shows what a selection is worth when reading adds no reasoning.
 Of a multiple-choice question it chooses the option nearest to a line.
 Under the published truncation its answer is empty where the question was cut off, where a language
-model would continue the record (PROTOCOL, Stage 2: reading).
+model would continue the record (docs/methods.md, Stage 2: reading).
 """
 
 from __future__ import annotations

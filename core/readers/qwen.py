@@ -1,4 +1,4 @@
-"""Qwen2.5-Instruct on this machine: the paper's reader (PROTOCOL, Stage 2: reading).
+"""Qwen2.5-Instruct on this machine: the paper's reader (docs/methods.md, Stage 2: reading).
 
 Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Prompts are finished ChatML from
 :mod:`core.text.prompt`; control tokens inside a record were neutralised there. Many prompts are

@@ -133,7 +133,7 @@ def read_published(name: str) -> list[dict[str, str]]:
 
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
-"""Probabilities above which a line is a semantic hit (PROTOCOL, Stage 1)."""
+"""Probabilities above which a line is a semantic hit (docs/methods.md, Stage 1)."""
 MAIN = 0.5
 """The paper's own threshold; the criterion "semantic" alone means this one."""
 OF = ("kept", "picked")

@@ -169,7 +169,7 @@ class Question:
         return evidence_in_lines(lines, self.parts) if self.parts else None
 
     def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
-        """Lexical hit and evidence of a selection, and in how many lines (PROTOCOL, Stage 1).
+        """Lexical hit and evidence of a selection, and in how many lines (docs/methods.md).
 
         ``evidence``: any piece, at least one sentence that holds evidence; ``evidence_all``: all
         pieces, every such sentence. ``buffer_claims``: as :func:`own_pick` takes it. Text that an
@@ -271,8 +271,8 @@ def question_of(cohort: Cohort, instruction: Instruction, protocol: Protocol) ->
     return Question(instruction, cohort, gold, parts, position, chance=chance, check=check)
 
 
-# Semantic hits: entailment between kept sentences and the reference (PROTOCOL, Stage 1). Scored
-# after all selections, record by record, so that each distinct pair goes to the model once.
+# Semantic hits: entailment between kept sentences and the reference (docs/methods.md, Stage 1).
+# Scored after all selections, record by record, so that each distinct pair goes to the model once.
 
 
 ABOUT = ("answer", "evidence")

@@ -324,9 +324,10 @@ def _columns(fresh: Path, total: int) -> dict[str, Any]:
 
 
 # Counts of events by position, so that a page needs no pass over tens of millions of rows.
-# Positions as everywhere (PROTOCOL, Units): order is the index over a patient's events divided by
-# their number less one, time the elapsed share between first and last dated event; deciles are
-# left-closed and the last includes 1. Integer arithmetic, so that no value misses its edge.
+# Positions as everywhere (docs/methods.md, Units and positions): order is the index over a
+# patient's events divided by their number less one, time the elapsed share between first and last
+# dated event; deciles are left-closed and the last includes 1. Integer arithmetic, so that no value
+# misses its edge.
 
 
 def _deciles(part: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:

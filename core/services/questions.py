@@ -149,7 +149,7 @@ def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
 def select_report(
     data: str | Path, record_id: str, question: str, arm: str, k: int | None, protocol: Protocol
 ) -> dict[str, Any]:
-    """The JSON of ``select --json`` (DESIGN, The command line).
+    """The JSON of ``select --json`` (docs/architecture.md).
 
     ``sentences``, ``lines``, ``tokens`` and ``position_range`` are of what a prompt shows under the
     protocol's own limits, whole or in part; ``kept_sentences`` and ``kept_tokens`` of all that the

@@ -8,8 +8,8 @@ before a panel, how abnormal a lab of it will be. So earlier readings are the be
 carry some information, and trends carry more than the last reading alone. The tables are
 ``data/laboratory_*.tsv``; effects are in the lab's own unit and are added to a patient's level; a
 drug's effect builds up over the panels at which it is given. The levels are set so that prevalences
-are near the real ones (PROTOCOL, Experiment 2: anemia 69.0 %, hyponatremia 28.5, thrombocytopenia
-33.2, hyperkalemia 2.38; hypoglycemia, without a published figure, about 1.3).
+are near the real ones (docs/methods.md, Experiment 2: anemia 69.0 %, hyponatremia 28.5,
+thrombocytopenia 33.2, hyperkalemia 2.38; hypoglycemia, without a published figure, about 1.3).
 
 Only sums and products of uniform draws are used, one operation at a time, so the same seed gives
 the same numbers on every machine.

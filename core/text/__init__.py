@@ -99,7 +99,7 @@ _CLAUSES = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased ``\\w+`` words, as BM25 reads them (PROTOCOL, Arms)."""
+    """Lower-cased ``\\w+`` words, as BM25 reads them (docs/methods.md, Arms)."""
     return _WORD.findall(text.lower())
 
 
@@ -122,7 +122,7 @@ def count_tokens(text: str) -> int:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words of four letters or more (PROTOCOL, Stage 1)."""
+    """Lower-cased words of four letters or more (docs/methods.md, Stage 1)."""
     return frozenset(w for w in words(text) if len(w) >= 4 and w.isalpha())
 
 
@@ -264,7 +264,7 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
 
     Unit "event" is the published one (a whole note is one); "sentence" the corrected one:
     short events as they are, notes cut into sentences of at most ``protocol.sentence_tokens``
-    tokens, wrapped lines joined (PROTOCOL, Units and positions).
+    tokens, wrapped lines joined (docs/methods.md, Units and positions).
     """
     titled = protocol.scored_text == "titled"
     key = (record.digest, protocol.unit, protocol.sentence_tokens, protocol.interval_events, titled)

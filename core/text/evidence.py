@@ -3,7 +3,7 @@
 Three positions exist and are never mixed. *Order* is an event's index over all events divided by
 n − 1; *time* is the share of the span between the first and the last dated event that had elapsed;
 *token* is the share of the record's tokens before the evidence's first character, the one with a
-meaning in records of few long notes (PROTOCOL, Units and positions).
+meaning in records of few long notes (docs/methods.md, Units and positions).
 
 Two scores say how well an event matches a snippet (:attr:`core.protocol.Protocol.locate`):
 "window", how much of it is close together in the event, and the paper's. The plain versions are in
@@ -33,7 +33,7 @@ from core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
 
 _SHARE_WEIGHT, _RATIO_WEIGHT = 0.6, 0.4
 _SNIPPET_HEAD, _TEXT_HEAD = 200, 500
-"""Characters of snippet and text that difflib compares (PROTOCOL, Units and positions)."""
+"""Characters of snippet and text that difflib compares (docs/methods.md, Units and positions)."""
 _WINDOW = 1.5
 """Longest window around evidence that is not quoted verbatim, in lengths of the evidence."""
 _NOT_QUOTED = 0.95
@@ -97,7 +97,7 @@ def positions(record: Record) -> tuple[NDArray[np.float64], list[float | None]]:
     """Order position float[n] and time position (None for an undated event) of every event.
 
     Order is index/(n−1), 0 for a lone event. Time is the share elapsed between the first and
-    the last dated event, 0 where they are the same moment (PROTOCOL, Units and positions).
+    the last dated event, 0 where they are the same moment (docs/methods.md, Units and positions).
     """
     n = len(record.events)
     order = np.arange(n, dtype=np.float64) / max(n - 1, 1)
@@ -373,7 +373,7 @@ def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = 
     where the event does not quote the snippet, white space folded, case ignored. The score
     "paper": 0.6 · share + 0.4 · ratio; share is how many of the snippet's distinct ``\\w+``
     words are words of the event, ratio is ``difflib.SequenceMatcher(None, snippet[:200],
-    text[:500]).ratio()`` (PROTOCOL, Units and positions).
+    text[:500]).ratio()`` (docs/methods.md, Units and positions).
     """
     rule = protocol or Protocol()
     index = _index(record)
@@ -488,7 +488,7 @@ def _covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
 def lexical_hits(texts: Iterable[str], answer: str) -> list[bool]:
     """Which of ``texts`` have a content word (four letters or more) of the reference answer.
 
-    An answer without a content word is never hit (PROTOCOL, Stage 1).
+    An answer without a content word is never hit (docs/methods.md, Stage 1).
     """
     wanted = content_words(answer)
     return [not wanted.isdisjoint(words(text)) for text in texts]

@@ -4,7 +4,7 @@ The context is budgeted in the reader's own tokens before the prompt is put toge
 without its question and assistant header cannot be built. Every line of the context is one line
 that begins with its date, and so is the question and each of its options: nothing a record says can
 look like a part of the prompt. The published faults (build first, cut on the right; clip the full
-record's context) are switches of the protocol and record what they cut (PROTOCOL, Stage 2:
+record's context) are switches of the protocol and record what they cut (docs/methods.md, Stage 2:
 reading).
 
 Options of a multiple-choice question are listed after it; :mod:`core.text.choices` says which one

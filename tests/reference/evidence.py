@@ -12,7 +12,7 @@ from core.types import Record
 
 
 def paper_score(snippet: str, text: str) -> float:
-    """0.6 · share of the snippet's words + 0.4 · difflib's ratio (PROTOCOL, Units)."""
+    """0.6 · share of the snippet's words + 0.4 · difflib's ratio (docs/methods.md, Units)."""
     wanted, held = set(words(snippet)), set(words(text))
     share = len(wanted & held) / max(len(wanted), 1)
     return 0.6 * share + 0.4 * SequenceMatcher(None, snippet[:200], text[:500]).ratio()

@@ -9,7 +9,7 @@ import numpy as np
 from tests.support.reports import run_report, run_status
 
 COUNTS = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)
-"""n per decile of the published data (PROTOCOL, Experiment 1)."""
+"""n per decile of the published data (docs/methods.md, Experiment 1)."""
 MODELS = tuple(f"sim-model-{letter}" for letter in "abcdef")
 GROUPS = {
     "model": MODELS,

@@ -62,7 +62,7 @@ class AnswersOptions(SelectionOptions):
 
 @EXPERIMENTS.register("answers")
 class AnswersRun(Experiment):
-    """Arms × instructions × readers × judges (PROTOCOL, Stage 2)."""
+    """Arms × instructions × readers × judges (docs/methods.md, Stage 2)."""
 
     name, title = "answers", "What readers answer and judges say"
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": True, "judges": False}

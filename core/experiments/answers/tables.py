@@ -1,4 +1,4 @@
-"""Tables of verdicts (PROTOCOL, Stage 2: judging): accuracy by band, kind of question and k,
+"""Tables of verdicts (docs/methods.md, Stage 2: judging): accuracy by band, kind of question and k,
 refusals, accuracy given evidence, comparisons, agreement of judges, failures and costs.
 """
 

@@ -88,7 +88,7 @@ class CurveOptions(Options):
 
 @EXPERIMENTS.register("curve")
 class CurveRun(Experiment):
-    """Accuracy by position, with its null (PROTOCOL, Experiment 1)."""
+    """Accuracy by position, with its null (docs/methods.md, Experiment 1)."""
 
     name, title = "curve", "Accuracy by position"
     options_model = CurveOptions

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PUBLISHED_N = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)
-"""Answers by decile of the published data, six models each (PROTOCOL, Experiment 1)."""
+"""Answers by decile of the published data, six models each (docs/methods.md, Experiment 1)."""
 PUBLISHED_QUESTIONS, PUBLISHED_MODELS = 270, 6
 
 

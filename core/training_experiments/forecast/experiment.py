@@ -243,7 +243,7 @@ def question_of(task: str) -> str:
 
 @EXPERIMENTS.register("forecast")
 class ForecastRun(Experiment):
-    """Attentions and counts compared on the same labels (PROTOCOL, Experiment 2)."""
+    """Attentions and counts compared on the same labels (docs/methods.md, Experiment 2)."""
 
     name, title = "forecast", "Forecasts, attentions compared"
     options_model = ForecastOptions

@@ -152,7 +152,7 @@ def most_of(options: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Hyperparameters of a training (PROTOCOL, Experiment 2); none depends on the attention.
+    """Hyperparameters of a training (docs/methods.md, Experiment 2); none depends on the attention.
 
     ``clip``: largest norm of all gradients together; 0 clips none. ``choose``: the epoch with the
     best tuning AUROC, or the last one. ``gate_training``: "joint" with the encoder, or alone for

@@ -1,9 +1,9 @@
 """The gates of a run of kind ``gate``: the paper's ablations and faults, evaluation and tables.
 
-PROTOCOL, The QCCS gate. A variant belongs to one or more groups, of which a spec chooses; a gate in
-several of them (the standard one) is trained once. All variants, faults included, are evaluated on
-the same pairs of the test patients: labels by the corrected rules, three random negatives a
-positive. None was used in training or in fitting the temperature.
+docs/methods.md, The QCCS gate. A variant belongs to one or more groups, of which a spec chooses; a
+gate in several of them (the standard one) is trained once. All variants, faults included, are
+evaluated on the same pairs of the test patients: labels by the corrected rules, three random
+negatives a positive. None was used in training or in fitting the temperature.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class GateOptions(Options):
 
 @EXPERIMENTS.register("gate")
 class GateRun(Experiment):
-    """Ablations and published faults of the QCCS gate (PROTOCOL, The QCCS gate)."""
+    """Ablations and published faults of the QCCS gate (docs/methods.md, The QCCS gate)."""
 
     name, title = "gate", "The gate, ablated"
     options_model = GateOptions

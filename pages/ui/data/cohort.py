@@ -21,7 +21,7 @@ from pages.ui.shared.marks import plain, visible
 from pages.ui.shared.pickers import segments, token
 
 EDGES = [n / 10 for n in range(1, 10)]
-"""Inner decile edges; a value on an edge belongs to the right (PROTOCOL, Units)."""
+"""Inner decile edges; a value on an edge belongs to the right (docs/methods.md, Units)."""
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
 DECILE, NONE = "data_decile", "none"
 """Key of the decile whose questions are listed, and its value for no decile."""

@@ -132,7 +132,7 @@ def test_impossible_counts_and_probabilities_are_refused(wrong):
 
 
 PAPER_N = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)
-"""Rows per decile of the paper's data, six models a cluster (PROTOCOL, Experiment 1)."""
+"""Rows per decile of the paper's data, six models a cluster (docs/methods.md, Experiment 1)."""
 
 
 def paper_sized(seed: int = 0):

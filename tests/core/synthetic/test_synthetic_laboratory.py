@@ -28,7 +28,7 @@ EHRSHOT_PATIENTS, EHRSHOT_EVENTS = 6739, 6190
 """Patients, and events of an average one, of a cohort of EHRSHOT's size."""
 
 TRUE = {"anemia": 69.0, "hyponatremia": 28.5, "thrombocytopenia": 33.2, "hyperkalemia": 2.38}
-"""Published prevalences, % (PROTOCOL, Experiment 2)."""
+"""Published prevalences, % (docs/methods.md, Experiment 2)."""
 
 
 @pytest.fixture(scope="module")
