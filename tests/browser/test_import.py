@@ -7,9 +7,12 @@ import time
 import zipfile
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watch
+
+pytestmark = pytest.mark.browser
 
 MOST_CLICKS = 12
 PATIENT = {"resourceType": "Patient", "id": "p1", "birthDate": "1950-01-01", "gender": "female"}
@@ -69,6 +72,7 @@ def test_from_a_file_to_an_answered_question_with_its_evidence(
     page.get_by_text("Import a cohort").click()
     page.locator("input[type=file]").set_input_files(fhir(tmp_path))
     person.count += 2  # the expander; the file chooser
+    watch.settled()
     person.type("Name of the cohort", "ward")
     page.get_by_role("button", name="Import", exact=True).click()
     person.count += 1
