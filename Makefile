@@ -4,7 +4,6 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8501
 PROCESSES ?= 2
-DATA   := $(or $(MIDCHART_DATA),data)
 
 # Packages whose files differ by machine (CPU, CUDA): pinned by requirements.txt, outside of the lock.
 UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti \
@@ -12,7 +11,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: app test check demo lint types contracts unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
+.PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
 	lock sbom clean
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
@@ -20,29 +19,35 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 
-app: $(VENV)/.app demo
-	@echo "Midchart: http://127.0.0.1:$(PORT)"
-	$(BIN)/python -m streamlit run app.py --server.port $(PORT)
+app: $(VENV)/.app
+	$(BIN)/midchart app --port $(PORT)
 
 demo: $(VENV)/.app
-	@test -f "$(DATA)/cohorts/demo/midchart.toml" || $(BIN)/python -m core demo
-	@test -f "$(DATA)/cohorts/demo-letters/midchart.toml" || $(BIN)/python -m core demo --letters
-	@test -f "$(DATA)/cohorts/demo-laboratory/midchart.toml" || $(BIN)/python -m core demo --laboratory ehrshot
-	@test -d "$(DATA)/runs" || $(BIN)/python -m core examples
+	$(BIN)/midchart demo --missing
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Midchart needs Python 3.11 or newer: make app PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# Every file by its hash, as the lock has it; then what the lock leaves out, by its pin.
-$(VENV)/.app: requirements.lock requirements.txt | $(VENV)/bin/python
+# PyPI's torch for Linux brings 3 GB of CUDA libraries; `make app TORCH=cuda` takes it. The processor's
+# build is a later version to pip (2.13.0+cpu), so it is taken where its index answers.
+TORCH ?= cpu
+CPU_BUILD := $(if $(and $(filter Linux,$(shell uname -s)),$(filter cpu,$(TORCH))),--extra-index-url https://download.pytorch.org/whl/cpu --retries 1 --timeout 15)
+
+# Every file by its hash, as the lock has it; then what the lock leaves out, by its pin; then the
+# program itself, as the package `midchart`, whose modules are this folder's.
+$(VENV)/.app: requirements.lock requirements.txt pyproject.toml setup.py | $(VENV)/bin/python
 	$(PIP) --require-hashes --no-deps -r requirements.lock
+	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r requirements.txt
+	$(PIP) --no-deps --editable .
 	@touch $@
 
-$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt | $(VENV)/bin/python
+$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt pyproject.toml setup.py | $(VENV)/bin/python
 	$(PIP) --require-hashes --no-deps -r tests/requirements.lock
+	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r tests/requirements.txt
+	$(PIP) --no-deps --editable .
 	@touch $@ $(VENV)/.app
 
 # What needs no browser, server or process of its own.
@@ -59,11 +64,18 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
+# Type checkers find packages by their folders' names: a copy has the package's.
 types:
-	$(BIN)/pyright core
+	@rm -rf .tools/types && mkdir -p .tools/types/midchart
+	@cp -r pyproject.toml __init__.py core .tools/types/midchart/
+	$(BIN)/pyright --project .tools/types/midchart --pythonpath $(BIN)/python
 
 contracts:
-	PYTHONPATH=. $(BIN)/lint-imports
+	$(BIN)/lint-imports
+
+# What `pip install` installs: dist/midchart-VERSION-py3-none-any.whl.
+wheel: $(VENV)/bin/python
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
@@ -103,7 +115,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -W ignore -m tests.fuzz.run --inputs 10000
 
 bench: $(VENV)/.test
-	$(BIN)/python -m core bench
+	$(BIN)/midchart bench
 
 # Times, messages and processor time of every page and of the clicks on page Patient, in a browser.
 bench-pages: $(VENV)/.test browser

@@ -6,7 +6,7 @@ imports this file for ``app``; each session runs it as a script.
 
 import streamlit as st
 
-from core.errors import InputError, require_posix
+from midchart.core.errors import InputError, require_posix
 
 if __name__ == "__main__":
     try:
@@ -15,7 +15,7 @@ if __name__ == "__main__":
         st.error(str(error))
         st.stop()
 
-    from pages.ui import navigation
+    from midchart.pages.ui import navigation
 
     navigation.declare().run()
 else:
@@ -26,10 +26,10 @@ else:
 
     from starlette.middleware import Middleware
 
-    from core import api
-    from core.errors import MidchartError
-    from pages.ui import sign_in
-    from pages.ui.headers import SecurityHeaders
+    from midchart.core import api
+    from midchart.core.errors import MidchartError
+    from midchart.pages.ui import sign_in
+    from midchart.pages.ui.headers import SecurityHeaders
 
     if problem := sign_in.refusal():
         print(f"midchart: {problem}", file=sys.stderr)
@@ -41,7 +41,7 @@ else:
             api.cohorts()
 
     # Imported before the server answers: two threads that import one package disturb each other.
-    for name in ("pages.ui.home_view", "pages.ui.patient.view"):
+    for name in ("midchart.pages.ui.home_view", "midchart.pages.ui.patient.view"):
         import_module(name)
     threading.Thread(target=read_cohorts, daemon=True).start()
     app = st.App(

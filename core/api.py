@@ -2,7 +2,7 @@
 
 A module is imported when one of its names is first used (PEP 562), so that a command or a page
 loads what it uses and no more. Each function checks the acting person's role at every call
-(:mod:`core.services.permissions`).
+(:mod:`midchart.core.services.permissions`).
 """
 
 # pyright: reportUnusedImport=false
@@ -15,18 +15,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.services.permissions import guarded
+from midchart.core.services.permissions import guarded
 
 if TYPE_CHECKING:
-    from core.arms.scores import ArmScores, ScoreTable, scored_arms
-    from core.config import without_sign_in
-    from core.egress.audit import lines as audit_lines
-    from core.egress.audit import verify as verify_audit
-    from core.experiments.answers.tables import review_agreement
-    from core.experiments.curve.tables import published_curve, published_summary
-    from core.experiments.needles.tables import needle_items
-    from core.experiments.replication.claims import UNTESTED, paper_claims, paper_runs
-    from core.experiments.replication.comparison import (
+    from midchart.core.arms.scores import ArmScores, ScoreTable, scored_arms
+    from midchart.core.config import without_sign_in
+    from midchart.core.egress.audit import lines as audit_lines
+    from midchart.core.egress.audit import verify as verify_audit
+    from midchart.core.experiments.answers.tables import review_agreement
+    from midchart.core.experiments.curve.tables import published_curve, published_summary
+    from midchart.core.experiments.needles.tables import needle_items
+    from midchart.core.experiments.replication.claims import UNTESTED, paper_claims, paper_runs
+    from midchart.core.experiments.replication.comparison import (
         arms_and_judges,
         faults_alone,
         readers_of,
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
         step_specs,
         waterfall,
     )
-    from core.experiments.replication.paper import TABLES as PAPER_TABLES
-    from core.experiments.replication.paper import findings, other_runs, paper_comparison
-    from core.format import duration, inert, p_number, p_value, percent, points, with_sign
-    from core.identity import ROLES, Person, account, acting_as
-    from core.identity import person as acting_person
-    from core.identity import resolve as resolve_person
-    from core.judges.values import single_value
-    from core.loaders.fhir import can_validate
-    from core.loaders.gold import gold_under
-    from core.loaders.kept_questions import QuestionSet, read_questions
-    from core.options import type_text
-    from core.protocol import PRESETS, Protocol, parse
-    from core.readers.extractive import bare as undated
-    from core.results.claims import check_claims
-    from core.results.comparison import changed_questions, compare_runs
-    from core.results.export import export_run
-    from core.results.importing import import_run
-    from core.results.items import (
+    from midchart.core.experiments.replication.paper import TABLES as PAPER_TABLES
+    from midchart.core.experiments.replication.paper import findings, other_runs, paper_comparison
+    from midchart.core.format import duration, inert, p_number, p_value, percent, points, with_sign
+    from midchart.core.identity import ROLES, Person, account, acting_as
+    from midchart.core.identity import person as acting_person
+    from midchart.core.identity import resolve as resolve_person
+    from midchart.core.judges.values import single_value
+    from midchart.core.loaders.fhir import can_validate
+    from midchart.core.loaders.gold import gold_under
+    from midchart.core.loaders.kept_questions import QuestionSet, read_questions
+    from midchart.core.options import type_text
+    from midchart.core.protocol import PRESETS, Protocol, parse
+    from midchart.core.readers.extractive import bare as undated
+    from midchart.core.results.claims import check_claims
+    from midchart.core.results.comparison import changed_questions, compare_runs
+    from midchart.core.results.export import export_run
+    from midchart.core.results.importing import import_run
+    from midchart.core.results.items import (
         answer,
         answered_by,
         asked_of,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         rows,
         wrong_in_the_middle,
     )
-    from core.results.report import (
+    from midchart.core.results.report import (
         columns_of,
         failed_in_words,
         methods,
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
         rows_warning,
         write_tables,
     )
-    from core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
-    from core.results.reviews import REASONS as REVIEW_REASONS
-    from core.results.reviews import (
+    from midchart.core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
+    from midchart.core.results.reviews import REASONS as REVIEW_REASONS
+    from midchart.core.results.reviews import (
         Card,
         add_review,
         review_cards,
@@ -85,11 +85,11 @@ if TYPE_CHECKING:
         share_cards,
         shared_cards,
     )
-    from core.runs.estimate import estimate, preflight
-    from core.runs.plan import default_primary
-    from core.runs.probe import probe
-    from core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
-    from core.runs.spec import (
+    from midchart.core.runs.estimate import estimate, preflight
+    from midchart.core.runs.plan import default_primary
+    from midchart.core.runs.probe import probe
+    from midchart.core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
+    from midchart.core.runs.spec import (
         Preset,
         kinds,
         presets,
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
         value_toml,
         write_toml,
     )
-    from core.runs.status import (
+    from midchart.core.runs.status import (
         any_active,
         damaged_runs,
         failed_items,
@@ -107,20 +107,21 @@ if TYPE_CHECKING:
         log_tail,
         progress,
     )
-    from core.services.abstention import default_reader, error_rates
-    from core.services.benchmark import benchmark, benchmarks, read_benchmark
-    from core.services.cohorts import (
+    from midchart.core.services.abstention import default_reader, error_rates
+    from midchart.core.services.benchmark import benchmark, benchmarks, read_benchmark
+    from midchart.core.services.cohorts import (
         CohortCard,
         cohort_key,
         cohorts,
         open_data,
         prepare_demo,
+        prepare_first_start,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,
         unread,
     )
-    from core.services.components import (
+    from midchart.core.services.components import (
         MemberCard,
         folders,
         gate_cards,
@@ -129,7 +130,7 @@ if TYPE_CHECKING:
         split_label,
         title,
     )
-    from core.services.curve import (
+    from midchart.core.services.curve import (
         attention_map,
         curve,
         curve_bin,
@@ -137,11 +138,11 @@ if TYPE_CHECKING:
         curve_locations,
         forecast_sequences,
     )
-    from core.services.import_cohort import cohort_name, import_cohort, remove_cohort
-    from core.services.other_values import RULE as OTHER_VALUES_RULE
-    from core.services.other_values import OtherValue, other_values
-    from core.services.permissions import may, role_needed
-    from core.services.questions import (
+    from midchart.core.services.import_cohort import cohort_name, import_cohort, remove_cohort
+    from midchart.core.services.other_values import RULE as OTHER_VALUES_RULE
+    from midchart.core.services.other_values import OtherValue, other_values
+    from midchart.core.services.permissions import may, role_needed
+    from midchart.core.services.questions import (
         ask,
         build_arm,
         explain,
@@ -153,7 +154,7 @@ if TYPE_CHECKING:
         select_report,
         typed_question,
     )
-    from core.services.runs import (
+    from midchart.core.services.runs import (
         download,
         export_bytes,
         export_html,
@@ -164,14 +165,14 @@ if TYPE_CHECKING:
         replication_specs,
         shipped_runs,
     )
-    from core.services.summary import ReadingProgress, check, reading_progress
-    from core.services.training import (
+    from midchart.core.services.summary import ReadingProgress, check, reading_progress
+    from midchart.core.services.training import (
         evaluate_reader,
         make_calibration,
         make_gate,
         train_reader,
     )
-    from core.services.user_questions import (
+    from midchart.core.services.user_questions import (
         KeptQuestion,
         answer_cells,
         answer_question,
@@ -191,13 +192,13 @@ if TYPE_CHECKING:
         withdraw_question,
         withdraw_question_set,
     )
-    from core.services.weak_sources import weak_source
-    from core.storage.files import protect_new_files
-    from core.text import event_text, neutralise, sentences, words
-    from core.text.choices import chosen_option, correct_option
-    from core.text.evidence import band_of, evidence_parts, evidence_sentences
-    from core.text.prompt import context_lines, option_text, was_cut
-    from core.types import (
+    from midchart.core.services.weak_sources import weak_source
+    from midchart.core.storage.files import protect_new_files
+    from midchart.core.text import event_text, neutralise, sentences, words
+    from midchart.core.text.choices import chosen_option, correct_option
+    from midchart.core.text.evidence import band_of, evidence_parts, evidence_sentences
+    from midchart.core.text.prompt import context_lines, option_text, was_cut
+    from midchart.core.types import (
         BANDS,
         Answer,
         Cohort,
@@ -215,7 +216,7 @@ if TYPE_CHECKING:
         Term,
         Verdict,
     )
-    from core.weights import catalogue as models
+    from midchart.core.weights import catalogue as models
 
 
 def _homes() -> dict[str, tuple[str, str]]:

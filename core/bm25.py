@@ -7,15 +7,23 @@ question. The plain version is ``tests/reference/bm25.py``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
 
 K1, B, EPSILON = 1.5, 0.75, 0.25
 Idf = Literal["non_negative", "rank_bm25"]
+
+
+def _rank_bm25_idf(corpus: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """The package's own idf of each term, in first-seen order [terms]; of none without a word."""
+    if not any(corpus):
+        return np.zeros(0)
+    idf: dict[str, float] = BM25Okapi(corpus, k1=K1, b=B, epsilon=EPSILON).idf
+    return np.array(list(idf.values()))
 
 
 class BM25Index:
@@ -50,7 +58,7 @@ class BM25Index:
         weights = (
             np.log1p((self.size - frequencies + 0.5) / (frequencies + 0.5))
             if idf == "non_negative"
-            else self._rank_bm25_idf(frequencies)
+            else _rank_bm25_idf(corpus)
         )
         self.parts = np.zeros(0)
         if terms:
@@ -61,18 +69,6 @@ class BM25Index:
                 / (counts + K1 * (1 - B + B * lengths[self.documents] / mean_length))
             )
             self.parts = weights[term_of] * saturation
-
-    def _rank_bm25_idf(self, frequencies: NDArray[np.int64]) -> NDArray[np.float64]:
-        """rank_bm25's idf of each term, by its document frequency [terms]."""
-        by_frequency = {
-            f: math.log(self.size - f + 0.5) - math.log(f + 0.5) for f in set(frequencies.tolist())
-        }
-        idf = [by_frequency[f] for f in frequencies.tolist()]
-        total = 0.0
-        for value in idf:  # not sum(): from Python 3.12 on it compensates, and bits would differ
-            total += value
-        floor = EPSILON * (total / len(idf)) if idf else 0.0
-        return np.array([floor if value < 0 else value for value in idf])
 
     def scores(self, query: Sequence[str]) -> NDArray[np.float64]:
         """Score of every document, float64 [size]; a word asked twice counts twice."""

@@ -1,4 +1,4 @@
-"""The command line: ``python -m core COMMAND`` (docs/architecture.md).
+"""The command line: ``midchart COMMAND``, or ``python -m core COMMAND`` (docs/architecture.md).
 
 ``--json`` prints one JSON document on standard output and nothing else; progress goes to
 standard error. Exit status 0 done, 1 the work failed, 2 the input or the call was wrong.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 import time
 from argparse import Namespace
@@ -18,10 +19,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from core import api
-from core.errors import InputError, MidchartError, WorkFailed, require_posix
-from core.format import decimals
-from core.storage.files import protect_new_files
+from midchart.core import __version__, api
+from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
+from midchart.core.format import decimals
+from midchart.core.storage.files import protect_new_files
 
 # Output: one JSON document, tables in columns, progress on standard error.
 
@@ -173,13 +174,33 @@ ON = "where to execute: here, ray (Ray on this machine) or ray://HOST:PORT (a cl
         "demo-laboratory; EHRSHOT's size is --patients 6739 --events-per-patient 6190)",
     ),
     arg("--seed", type=_whole_number, default=42),
+    flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
 )
 def demo(call: Namespace) -> None:
+    if call.missing:
+        facts(call, api.prepare_first_start(meter("demo")))
+        return
     if call.laboratory and call.letters:
         raise InputError("demo: --laboratory and --letters each make one cohort; name one of them")
     kind = call.laboratory or ("letters" if call.letters else "clinical")
     size = (call.patients, call.events_per_patient)
     facts(call, api.prepare_demo(call.out, *size, call.seed, meter("demo"), kind))
+
+
+@command(
+    "app",
+    "serve the pages at 127.0.0.1, with the demo cohorts",
+    arg("--port", type=_positive, default=8501),
+)
+def app(call: Namespace) -> None:
+    api.prepare_first_start(meter("demo"))
+    page, port = Path(api.folders()["program"]) / "app.py", str(call.port)
+    print(f"Midchart: http://127.0.0.1:{port}", file=sys.stderr, flush=True)
+    os.chdir(page.parent)  # Streamlit reads .streamlit/config.toml of the working folder
+    os.execv(
+        sys.executable,
+        [sys.executable, "-m", "streamlit", "run", page.name, "--server.port", port],
+    )
 
 
 @command("examples", "open the finished runs that are included, read-only")
@@ -407,7 +428,7 @@ def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
-        from core.loaders.files import write_atomic
+        from midchart.core.loaders.files import write_atomic
 
         write_atomic(Path(call.csv), api.answers_csv(cells, questions))
     if call.json:
@@ -792,14 +813,17 @@ def models(call: Namespace) -> None:
     arg("names", nargs="*", metavar="NAME"),
 )
 def bench(call: Namespace) -> None:
-    from core.bench import bench as run_bench
+    from midchart.core.bench import bench as run_bench
 
     timings = run_bench(call.names, lambda line: print(line, file=sys.stderr))
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 
 def _parser() -> _Parser:
-    top = _Parser(prog="python -m core", description="Midchart's engine on the command line.")
+    top = _Parser(
+        prog="midchart", description="What a language model misses in the middle of a chart."
+    )
+    top.add_argument("--version", action="version", version=f"midchart {__version__}")
     commands = top.add_subparsers(
         dest="command", required=True, parser_class=_Parser, metavar="COMMAND"
     )

@@ -1,10 +1,12 @@
 """Paths and environment variables; no other module reads the environment or decides paths.
 
-``MIDCHART_DATA`` (default ``data/``), ``MIDCHART_CACHE`` (default ``cache/``) and
-``MIDCHART_MODELS`` (default ``cache/models/``) are read at each call. No folder is created here.
-Service keys (``ANTHROPIC_API_KEY``, ``MIDCHART_SERVED_KEY``) come from the environment or from
-Streamlit's secrets file (``.streamlit/secrets.toml`` of this folder, then of the home folder;
-``MIDCHART_SECRETS`` names another).
+``MIDCHART_DATA``, ``MIDCHART_CACHE`` and ``MIDCHART_MODELS`` (default ``models`` in the cache) are
+read at each call. Their defaults are ``data/`` and ``cache/`` of a checkout; installed from a
+wheel, the user's own folders ``~/.local/share/midchart`` and ``~/.cache/midchart`` (XDG Base
+Directory Specification 0.8). No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
+``MIDCHART_SERVED_KEY``) come from the environment or from Streamlit's secrets file
+(``.streamlit/secrets.toml`` of this folder, then of the home folder; ``MIDCHART_SECRETS`` names
+another).
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import os
 from functools import cache
 from pathlib import Path
 
-from core.errors import DataError, InputError
-from core.parsing import read_toml, user_path
+from midchart.core.errors import DataError, InputError
+from midchart.core.parsing import read_toml, user_path
 
 ROOT = Path(__file__).resolve().parent.parent
-"""The folder that holds app.py."""
+"""The folder that holds app.py: a checkout, or the installed package."""
+CHECKOUT = (ROOT / "Makefile").is_file()
 
 
 def _folder(variable: str, default: Path) -> Path:
@@ -25,9 +28,17 @@ def _folder(variable: str, default: Path) -> Path:
     return user_path(value).resolve() if value else default
 
 
+def _of_user(name: str, variable: str, in_home: str) -> Path:
+    """``name`` of a checkout; installed, Midchart's folder below ``variable`` or ``~/in_home``."""
+    if CHECKOUT:
+        return ROOT / name
+    named = Path(os.environ.get(variable, ""))
+    return (named if named.is_absolute() else Path.home() / in_home) / "midchart"
+
+
 def data_folder() -> Path:
     """Root of all data."""
-    return _folder("MIDCHART_DATA", ROOT / "data")
+    return _folder("MIDCHART_DATA", _of_user("data", "XDG_DATA_HOME", ".local/share"))
 
 
 def cohorts_folder() -> Path:
@@ -52,7 +63,7 @@ def shipped_folder() -> Path:
 
 def cache_folder() -> Path:
     """Derived data; deleting it costs time, never results."""
-    return _folder("MIDCHART_CACHE", ROOT / "cache")
+    return _folder("MIDCHART_CACHE", _of_user("cache", "XDG_CACHE_HOME", ".cache"))
 
 
 def models_folder() -> Path:

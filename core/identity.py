@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from core import config as settings
-from core.errors import NotPermitted
+from midchart.core import config as settings
+from midchart.core.errors import NotPermitted
 
 ROLES = ("viewer", "reviewer", "researcher", "owner")
 """Each role may do what those before it may."""

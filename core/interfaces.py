@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from core.types import Answer, Budget, Cohort, Gold, Instruction, Prompt, Record, Selection, Verdict
+from midchart.core.types import (
+    Answer,
+    Budget,
+    Cohort,
+    Gold,
+    Instruction,
+    Prompt,
+    Record,
+    Selection,
+    Verdict,
+)
 
 
 class Loader(Protocol):

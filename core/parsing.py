@@ -15,7 +15,7 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from core.errors import DataError, InputError
+from midchart.core.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

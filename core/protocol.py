@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from core.errors import SpecError, UnknownName
-from core.options import CONFIG, Count, Whole, refusal
-from core.types import Budget
+from midchart.core.errors import SpecError, UnknownName
+from midchart.core.options import CONFIG, Count, Whole, refusal
+from midchart.core.types import Budget
 
 LATER: Mapping[str, str] = {"line_time": "day", "question_place": "after", "second_read": "none"}
 """What runs without these fields did, whatever their preset; these values are in no row key."""

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import core
-from core import config as settings
+import midchart.core
+from midchart.core import config as settings
 
 PACKAGES = (
     "accelerate",
@@ -78,7 +78,7 @@ def _version(package: str) -> str:
 def versions() -> dict[str, Any]:
     """Versions of the program, its code, Python and the packages that results depend on."""
     return {
-        "midchart": core.__version__,
+        "midchart": midchart.core.__version__,
         "code": code_digest(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from core.errors import InputError, UnknownName
+from midchart.core.errors import InputError, UnknownName
 
 LOG = logging.getLogger(__name__)
 _DECORATOR = re.compile(r'^@[A-Z]+\.register\("(\w+)"\)', re.MULTILINE)
@@ -29,7 +29,8 @@ class Registry(Generic[T]):
     """Name → factory for one family.
 
     ``family`` is the word used in messages ("arm") and in the entry-point group
-    ("midchart.arms"); ``packages`` the folders of its files ("core.arms"), searched with all below.
+    ("midchart.arms"); ``packages`` the folders of its files ("midchart.core.arms"), searched with
+    all below.
     """
 
     def __init__(self, family: str, *packages: str) -> None:

@@ -1,4 +1,4 @@
-"""Frozen dataclasses shared by all packages; interfaces are in :mod:`core.interfaces`.
+"""Frozen dataclasses shared by all packages; interfaces are in :mod:`midchart.core.interfaces`.
 
 A chart is a :class:`Record` of :class:`Event` entries in time order. An arm picks
 :class:`Sentence` units of it for an :class:`Instruction`; a reader answers a :class:`Prompt`;
@@ -25,7 +25,7 @@ class Event:
     (None where the source gives none). ``kind`` is the OMOP table (note, measurement, ...).
     ``author`` is who wrote a note, for display only.
     ``text`` is the raw text of the entry (a note's body, "start", a value as written);
-    what is scored and shown is :func:`core.text.event_text`.
+    what is scored and shown is :func:`midchart.core.text.event_text`.
     """
 
     order: int
@@ -78,8 +78,8 @@ class Sentence:
 
     ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
     ``text`` is what is shown, exported and counted; ``tokens`` its length by
-    :func:`core.text.count_tokens`. ``title`` is what it is searched with besides its text: the
-    title of its note, the heading and the table header above it ("": nothing).
+    :func:`midchart.core.text.count_tokens`. ``title`` is what it is searched with besides its text:
+    the title of its note, the heading and the table header above it ("": nothing).
     """
 
     id: str
@@ -384,13 +384,12 @@ class Cohort:
     """Records and what is asked of them.
 
     ``records`` maps record id to :class:`Record`; loaders may read lazily, so reading one can
-    raise :class:`core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
-    instruction id. Positions of gold come from :func:`core.text.evidence.locate`. ``labels``
-    are those of a cohort for forecasting, by task; looking one up may read them. ``accounts``: by
-    (file or record, what: files, rows, resources, sections, …) what became of each part; those of
-    a record are there once it was read. ``unsettled``: columns that a person should say how to
-    read. ``patient``: the patient of each record where it is not
-    the record's id.
+    raise :class:`midchart.core.errors.DataError` and adds to ``skipped``. ``gold`` is keyed by
+    instruction id. Positions of gold come from :func:`midchart.core.text.evidence.locate`.
+    ``labels`` are those of a cohort for forecasting, by task; looking one up may read them.
+    ``accounts``: by (file or record, what: files, rows, resources, sections, …) what became of each
+    part; those of a record are there once it was read. ``unsettled``: columns that a person should
+    say how to read. ``patient``: the patient of each record where it is not the record's id.
     """
 
     path: str

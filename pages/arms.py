@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from pages.ui import guard, state
-from pages.ui.arms import (
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.arms import (
     agreement,
     benchmark,
     comparison,
@@ -11,8 +11,8 @@ from pages.ui.arms import (
     overview,
     questions,
 )
-from pages.ui.runs import panel, picker, presets
-from pages.ui.shared import empty
+from midchart.pages.ui.runs import panel, picker, presets
+from midchart.pages.ui.shared import empty
 
 guard.page("Arms")
 

@@ -2,8 +2,8 @@
 chance, and the controlled experiment with a synthetic fact at every depth.
 """
 
-from pages.ui import guard
-from pages.ui.curve import needles, observed
+from midchart.pages.ui import guard
+from midchart.pages.ui.curve import needles, observed
 
 guard.page("Curve")
 

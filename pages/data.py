@@ -6,8 +6,8 @@ positions; then the models and arms, each installed or with the command that ins
 
 import streamlit as st
 
-from pages.ui import guard, sign_in, state
-from pages.ui.data import cohort, import_form, models
+from midchart.pages.ui import guard, sign_in, state
+from midchart.pages.ui.data import cohort, import_form, models
 
 guard.page("Data & models", needs_cohort=False)
 

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from pages.ui import guard, navigation, state
-from pages.ui.gate import text, view
-from pages.ui.runs import panel, picker
-from pages.ui.shared import conclusion, empty, results
+from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui.gate import text, view
+from midchart.pages.ui.runs import panel, picker
+from midchart.pages.ui.shared import conclusion, empty, results
 
 guard.page("Gate")
 

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from pages.ui import guard, home_view, state, tour
-from pages.ui.patient import background
+from midchart.pages.ui import guard, home_view, state, tour
+from midchart.pages.ui.patient import background
 
 guard.page("Home")
 

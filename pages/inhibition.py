@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from pages.ui import guard, state
-from pages.ui.inhibition import view
-from pages.ui.runs import panel, picker
-from pages.ui.shared import empty
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.inhibition import view
+from midchart.pages.ui.runs import panel, picker
+from midchart.pages.ui.shared import empty
 
 guard.page("Inhibition", needs_cohort=False)
 

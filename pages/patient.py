@@ -3,9 +3,9 @@ reader answered."""
 
 import streamlit as st
 
-from pages.ui import guard
-from pages.ui.patient import background, cached, controls, own_question, record_view, view
-from pages.ui.shared import reader_rates
+from midchart.pages.ui import guard
+from midchart.pages.ui.patient import background, cached, controls, own_question, record_view, view
+from midchart.pages.ui.shared import reader_rates
 
 guard.page("Patient")
 

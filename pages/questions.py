@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from pages.ui import guard, state
-from pages.ui.questions import view
-from pages.ui.runs import presets
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.questions import view
+from midchart.pages.ui.runs import presets
 
 guard.page("Questions")
 

@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from core import api
-from pages.ui import guard, state
-from pages.ui.curve import observed
-from pages.ui.replication import runs as replication_runs
-from pages.ui.replication import view
-from pages.ui.runs import presets
-from pages.ui.shared import conclusion, empty, figures
-from pages.ui.shared.pickers import pick_component
+from midchart.core import api
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.curve import observed
+from midchart.pages.ui.replication import runs as replication_runs
+from midchart.pages.ui.replication import view
+from midchart.pages.ui.runs import presets
+from midchart.pages.ui.shared import conclusion, empty, figures
+from midchart.pages.ui.shared.pickers import pick_component
 
 guard.page("Replication")
 

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from core import api
-from pages.ui import guard, navigation, sign_in, state
-from pages.ui.review import view
-from pages.ui.runs import picker, presets
-from pages.ui.shared import empty
+from midchart.core import api
+from midchart.pages.ui import guard, navigation, sign_in, state
+from midchart.pages.ui.review import view
+from midchart.pages.ui.runs import picker, presets
+from midchart.pages.ui.shared import empty
 
 guard.page("Review")
 

@@ -1,7 +1,7 @@
 """Runs: compose one, see what it will do before it starts, watch it, compare it with others."""
 
-from pages.ui import guard
-from pages.ui.runs import compare, compose, monitor
+from midchart.pages.ui import guard
+from midchart.pages.ui.runs import compare, compose, monitor
 
 guard.page("Runs")
 

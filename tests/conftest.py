@@ -18,7 +18,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.run_helpers import SHARED, set_workspace
+import midchart
+from tests.support.run_helpers import ROOT, SHARED, set_workspace
+
+if Path(midchart.__file__).parent != ROOT:
+    pytest.exit(f"the package midchart is {midchart.__file__}, not this checkout: pip install -e .")
 
 # No example fails because the machine is busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import core
+from midchart.core import __version__
 
 ROOT = Path(__file__).parent.parent
 _ENTRY = re.compile(
@@ -86,10 +86,10 @@ def _component(name: str, pin: Pin) -> dict[str, Any]:
 
 def document(packages: Mapping[str, Pin]) -> dict[str, Any]:
     """The bill of materials of these packages; the same packages give the same document."""
-    midchart = f"pkg:generic/midchart@{core.__version__}"
+    application = f"pkg:generic/midchart@{__version__}"
     references = {name: f"pkg:pypi/{name}@{pin.version}" for name, pin in packages.items()}
     direct = pins(ROOT / "requirements.txt")
-    links = {midchart: direct} | {references[name]: needs(name) for name in packages}
+    links = {application: direct} | {references[name]: needs(name) for name in packages}
     content = [_component(name, pin) for name, pin in sorted(packages.items())]
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     serial = "-".join(
@@ -104,9 +104,9 @@ def document(packages: Mapping[str, Pin]) -> dict[str, Any]:
         "metadata": {
             "component": {
                 "type": "application",
-                "bom-ref": midchart,
+                "bom-ref": application,
                 "name": "midchart",
-                "version": core.__version__,
+                "version": __version__,
             }
         },
         "components": content,

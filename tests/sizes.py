@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from core import api
+from midchart.core import api
 from tests.support.run_helpers import ROOT, workspace_at, write_cohort
 
 REPEATS = 5
@@ -89,7 +89,7 @@ def main() -> None:
         ("tests, lines", f"{lines(tracked('tests')):,}", "18,000"),
         *((f"core/{name}, lines", f"{size:,}", "6,000") for name, size in largest[:5]),
         ("one question by BM25, files entered", f"{len(files_entered('bm25'))}", "15"),
-        ("import core.api, s", f"{import_seconds('core.api'):.2f}", "0.4"),
+        ("import midchart.core.api, s", f"{import_seconds('midchart.core.api'):.2f}", "0.4"),
     ]
     print("| what | now | limit |\n|---|---|---|")
     for row in rows:

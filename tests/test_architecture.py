@@ -72,9 +72,9 @@ def install(site: Path, without: str = "") -> None:
 
 
 class Contributor:
-    """A folder with the package, the cohort and the specs; ``tree`` holds ``core``."""
+    """A folder with the package, the cohort and the specs; ``tree``: a copy of the program."""
 
-    def __init__(self, folder: Path, tree: Path = ROOT, without: str = "") -> None:
+    def __init__(self, folder: Path, tree: Path | None = None, without: str = "") -> None:
         self.folder = folder
         install(folder / "site", without)
         write_ward_cohort(folder / "ward_cohort")
@@ -82,7 +82,9 @@ class Contributor:
             if name.endswith(".toml") and name != "pyproject.toml":
                 (folder / name).write_text(text, encoding="utf-8")
         self.env = os.environ | {
-            "PYTHONPATH": os.pathsep.join((str(tree), str(folder / "site"))),
+            "PYTHONPATH": os.pathsep.join(
+                [*([str(tree.parent)] if tree else []), str(folder / "site")]
+            ),
             "MIDCHART_DATA": str(folder / "data"),
             "MIDCHART_CACHE": str(folder / "cache"),
         }
@@ -90,7 +92,7 @@ class Contributor:
     def core(self, *arguments: str, status: int = 0) -> Any:
         """The JSON that ``python -m core ARGUMENTS --json`` prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "core", *arguments, "--json"],
+            [sys.executable, "-m", "midchart.core", *arguments, "--json"],
             cwd=self.folder, env=self.env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == status, done.stderr
@@ -181,7 +183,9 @@ def test_the_experiment_runs_from_the_package(
 def test_the_experiment_runs_from_a_file_of_the_tree(
     record_lengths: dict[str, Any], tmp_path: Path
 ) -> None:
-    tree = tmp_path / "tree"
+    tree = tmp_path / "midchart"
+    tree.mkdir()
+    shutil.copy(ROOT / "__init__.py", tree)
     shutil.copytree(ROOT / "core", tree / "core")
     shutil.copytree(ROOT / "docs", tree / "docs", ignore=shutil.ignore_patterns("*.png"))
     file = tree / "core" / "experiments" / "record_length.py"
@@ -218,7 +222,7 @@ def test_every_name_in_the_document_exists() -> None:
     checked = 0
     for name in names:
         last = name.rsplit(".", 1)[1]
-        if name.startswith("core."):
+        if name.startswith("midchart.core."):
             pkgutil.resolve_name(name)
         elif last in ("json", "py", "toml", "psv") or name.startswith("midchart."):
             continue

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.results.claims import FIGURE, check_claims, read_claims, states, unsupported
+from midchart.core import api
+from midchart.core.results.claims import FIGURE, check_claims, read_claims, states, unsupported
 from tests.support.run_helpers import workspace_at
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from core.cli import main
+from midchart.core.cli import main
 from tests.support.run_helpers import finished_run
 
 GOLDEN = Path(__file__).parent / "golden"

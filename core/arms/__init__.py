@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.interfaces import Arm
-from core.registry import Registry
+from midchart.core.interfaces import Arm
+from midchart.core.registry import Registry
 
-ARMS: Registry[Arm] = Registry("arm", "core.arms")
+ARMS: Registry[Arm] = Registry("arm", "midchart.core.arms")

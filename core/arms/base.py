@@ -26,12 +26,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bm25 import BM25Index, Idf
-from core.errors import UnknownName
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.text import allowed, sentences, word_spans, words
-from core.types import (
+from midchart.core.bm25 import BM25Index, Idf
+from midchart.core.errors import UnknownName
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.text import allowed, sentences, word_spans, words
+from midchart.core.types import (
     Budget,
     Explanation,
     Instruction,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.arms import ARMS
-from core.arms.base import BM25Arm
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import BM25Arm
 
 
 @ARMS.register("bm25")

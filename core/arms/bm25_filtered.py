@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from core.arms import ARMS
-from core.arms.base import BM25Arm, Candidates
-from core.storage.lru import LRU
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import BM25Arm, Candidates
+from midchart.core.storage.lru import LRU
 
 SHORTEST = 5
 """A text of fewer characters is dropped."""

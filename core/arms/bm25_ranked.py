@@ -6,8 +6,8 @@ this is the contrast it meant (docs/methods.md, Arms). Lines of the recency buff
 
 from __future__ import annotations
 
-from core.arms import ARMS
-from core.arms.base import BM25Arm
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import BM25Arm
 
 
 @ARMS.register("bm25_ranked")

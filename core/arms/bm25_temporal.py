@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.arms import ARMS
-from core.arms.base import BM25Arm
-from core.protocol import Protocol
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import BM25Arm
+from midchart.core.protocol import Protocol
 
 
 @ARMS.register("bm25_temporal")

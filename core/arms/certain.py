@@ -4,12 +4,12 @@ Split conformal prediction: a sentence is kept where its rank, the geometric mea
 and by MiniLM embeddings, is within a threshold. A question's score is the rank of the sentence with
 evidence that ranks last, so that all pieces are kept where it is. Scores come from questions of
 other patients, grouped by patient (Lee, Barber and Willett 2023,
-:func:`core.stats.ranking.hierarchical_quantile`): questions of a patient need not be independent.
-The threshold is the largest of their quantile and those of two groupings (Mondrian categories,
-Vovk et al. 2005): the position band of the sentence that ranks last, and evidence in one sentence
-or in several. For a new patient who is exchangeable with those of the calibration, all pieces of
-the evidence of a question, and of a question of each group of 19 patients or more, are kept with
-probability at least 1 − alpha.
+:func:`midchart.core.stats.ranking.hierarchical_quantile`): questions of a patient need not be
+independent. The threshold is the largest of their quantile and those of two groupings (Mondrian
+categories, Vovk et al. 2005): the position band of the sentence that ranks last, and evidence in
+one sentence or in several. For a new patient who is exchangeable with those of the calibration, all
+pieces of the evidence of a question, and of a question of each group of 19 patients or more, are
+kept with probability at least 1 − alpha.
 
 The promise costs tokens. On 480 questions about case notes (``docs/certain.toml``) all pieces are
 kept of 94.8 %, any piece of 99.2 %, in a mean of 358 tokens; as many tokens of random sentences
@@ -30,26 +30,34 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from core import config as settings
-from core.arms import ARMS
-from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, candidates
-from core.arms.semantic import DECIMALS, LexicalArm
-from core.embedding.embedder import Embedder
-from core.errors import DataError, InputError, MissingModel
-from core.format import percent
-from core.loaders.gold import gold_under
-from core.loaders.open import content_digest
-from core.parsing import read_document, user_path
-from core.protocol import BEFORE, Protocol
-from core.provenance import digest
-from core.stats.ranking import hierarchical_quantile, patients_needed, ranks
-from core.storage.files import replacing
-from core.storage.lock import exclusive
-from core.storage.lru import LRU
-from core.storage.vectors import Progress
-from core.text.evidence import band_of, gold_sentence_ids, is_middle
-from core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
-from core.weights import locate
+from midchart.core import config as settings
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import (
+    Candidates,
+    Mask,
+    Positions,
+    ScoredArm,
+    Scores,
+    Trace,
+    candidates,
+)
+from midchart.core.arms.semantic import DECIMALS, LexicalArm
+from midchart.core.embedding.embedder import Embedder
+from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.format import percent
+from midchart.core.loaders.gold import gold_under
+from midchart.core.loaders.open import content_digest
+from midchart.core.parsing import read_document, user_path
+from midchart.core.protocol import BEFORE, Protocol
+from midchart.core.provenance import digest
+from midchart.core.stats.ranking import hierarchical_quantile, patients_needed, ranks
+from midchart.core.storage.files import replacing
+from midchart.core.storage.lock import exclusive
+from midchart.core.storage.lru import LRU
+from midchart.core.storage.vectors import Progress
+from midchart.core.text.evidence import band_of, gold_sentence_ids, is_middle
+from midchart.core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
+from midchart.core.weights import locate
 
 _ALPHA = 0.1
 """Largest probability of losing a piece of the evidence, unless the option ``alpha`` says
@@ -94,7 +102,7 @@ _calibrations: LRU[Calibration] = LRU(4)
 
 def read_calibration(path: Path) -> Calibration:
     """A calibration file; raises MissingModel where there is none, DataError for a damaged one."""
-    remedy = "make it again with: python -m core calibrate DATA --out FILE"
+    remedy = "make it again with: midchart calibrate DATA --out FILE"
     try:
         state = path.stat().st_mtime_ns
     except OSError:
@@ -222,7 +230,7 @@ class _RankedByBoth(LexicalArm):
 class Certain(_RankedByBoth):
     """Every sentence whose rank is within the threshold; ``k`` is ignored.
 
-    ``calibration``: a file of ``python -m core calibrate``; where the program builds the arm and
+    ``calibration``: a file of ``midchart calibrate``; where the program builds the arm and
     none is named, it uses the questions of the cohort's other patients. ``alpha``: largest
     probability of losing a piece of the evidence. ``withdrawn``: why there is no guarantee. Raises
     MissingModel without a calibration, InputError where it does not fit or has too few patients.
@@ -244,7 +252,7 @@ class Certain(_RankedByBoth):
         if not calibration:
             raise MissingModel(
                 "the arm 'certain' needs a calibration: name its file with the option "
-                "'calibration', or make one with: python -m core calibrate DATA --out FILE"
+                "'calibration', or make one with: midchart calibrate DATA --out FILE"
             )
         self.calibration = read_calibration(user_path(calibration))
         self.alpha, self.withdrawn = alpha, withdrawn
@@ -259,7 +267,7 @@ class Certain(_RankedByBoth):
             if before != now:
                 raise InputError(
                     f"the calibration of the arm 'certain' was made with another {field}; make it "
-                    "again with: python -m core calibrate DATA --out FILE"
+                    "again with: midchart calibrate DATA --out FILE"
                 )
 
     @classmethod

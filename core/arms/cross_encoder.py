@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Mask, ScoredArm, Scores, Trace
-from core.arms.bm25 import BM25
-from core.embedding.pairs import RELEVANCE, relevance, shared
-from core.protocol import Protocol
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Mask, ScoredArm, Scores, Trace
+from midchart.core.arms.bm25 import BM25
+from midchart.core.embedding.pairs import RELEVANCE, relevance, shared
+from midchart.core.protocol import Protocol
+from midchart.core.types import Instruction
 
 SHORTLIST = 50
 """Sentences of BM25 that are re-ranked."""

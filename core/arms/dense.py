@@ -1,15 +1,15 @@
 """Dense: the sentences whose MiniLM embedding is nearest to the question's.
 
 docs/methods.md, Arms: all-MiniLM-L6-v2, cosine. Each sentence is embedded once ever
-(core.embedding).
+(midchart.core.embedding).
 """
 
 from __future__ import annotations
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Scores
-from core.arms.semantic import SemanticArm
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Scores
+from midchart.core.arms.semantic import SemanticArm
+from midchart.core.types import Instruction
 
 
 @ARMS.register("dense")

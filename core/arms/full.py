@@ -13,11 +13,11 @@ import dataclasses
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace
-from core.errors import InputError
-from core.protocol import Protocol
-from core.types import Budget, Instruction, Record, Selection
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Positions, ScoredArm, Scores, Trace
+from midchart.core.errors import InputError
+from midchart.core.protocol import Protocol
+from midchart.core.types import Budget, Instruction, Record, Selection
 
 
 @ARMS.register("full")

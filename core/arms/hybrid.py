@@ -1,4 +1,4 @@
-"""Hybrid: reciprocal rank fusion of BM25 and MiniLM embeddings (core.stats.ranking).
+"""Hybrid: reciprocal rank fusion of BM25 and MiniLM embeddings (midchart.core.stats.ranking).
 
 A sentence that shares no word with the question is not in BM25's ranking and gets nothing from it.
 Equal scores have equal ranks. A shared word or a cosine above 0 is a reason to keep a sentence.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Scores
-from core.arms.semantic import LexicalArm
-from core.stats.ranking import reciprocal_ranks
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Scores
+from midchart.core.arms.semantic import LexicalArm
+from midchart.core.stats.ranking import reciprocal_ranks
+from midchart.core.types import Instruction
 
 
 @ARMS.register("hybrid")

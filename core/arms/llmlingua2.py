@@ -29,17 +29,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core import config as settings
-from core import weights
-from core.arms import ARMS
-from core.arms.base import Candidates, candidates
-from core.errors import InputError, MissingModel
-from core.protocol import Protocol
-from core.storage.files import replacing
-from core.storage.lru import LRU
-from core.text import count_tokens
-from core.text.prompt import line_date
-from core.types import Budget, ContextLine, Instruction, Kept, Record, Selection, Sentence, Span
+from midchart.core import config as settings
+from midchart.core import weights
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, candidates
+from midchart.core.errors import InputError, MissingModel
+from midchart.core.protocol import Protocol
+from midchart.core.storage.files import replacing
+from midchart.core.storage.lru import LRU
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import line_date
+from midchart.core.types import (
+    Budget,
+    ContextLine,
+    Instruction,
+    Kept,
+    Record,
+    Selection,
+    Sentence,
+    Span,
+)
 
 _LOG = logging.getLogger("midchart.compressor")
 

@@ -24,16 +24,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from core import config as settings
-from core.arms import ARMS
-from core.arms.base import Candidates, candidates
-from core.errors import InputError, WorkFailed
-from core.interfaces import Reader, read_each
-from core.protocol import Protocol
-from core.storage.files import replacing
-from core.text import count_tokens
-from core.text.prompt import body, build_prompt, frame_of, line_date, line_text
-from core.types import Answer, Budget, ContextLine, Instruction, Prompt, Record, Selection, Sentence
+from midchart.core import config as settings
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, candidates
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.interfaces import Reader, read_each
+from midchart.core.protocol import Protocol
+from midchart.core.storage.files import replacing
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import body, build_prompt, frame_of, line_date, line_text
+from midchart.core.types import (
+    Answer,
+    Budget,
+    ContextLine,
+    Instruction,
+    Prompt,
+    Record,
+    Selection,
+    Sentence,
+)
 
 _LOG = logging.getLogger("midchart.summaries")
 

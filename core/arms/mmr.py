@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Positions, Scores
-from core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
-from core.embedding.embedder import cosines
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Positions, Scores
+from midchart.core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
+from midchart.core.embedding.embedder import cosines
+from midchart.core.types import Instruction
 
 LAMBDA = 0.5
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, candidates
-from core.arms.bm25 import BM25
-from core.errors import InputError
-from core.protocol import Protocol
-from core.types import Budget, Instruction, Record, Selection, Span
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, candidates
+from midchart.core.arms.bm25 import BM25
+from midchart.core.errors import InputError
+from midchart.core.protocol import Protocol
+from midchart.core.types import Budget, Instruction, Record, Selection, Span
 
 
 @ARMS.register("oracle")

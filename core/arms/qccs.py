@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.arms import ARMS
-from core.arms.base import Candidates, ScoredArm, Scores, Trace
-from core.errors import MissingModel
-from core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
-from core.gate.examples import hashing_of
-from core.gate.scoring import Parts, Scorer, explain
-from core.parsing import user_path
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.types import Explanation, Instruction, Record
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, ScoredArm, Scores, Trace
+from midchart.core.errors import MissingModel
+from midchart.core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
+from midchart.core.gate.examples import hashing_of
+from midchart.core.gate.scoring import Parts, Scorer, explain
+from midchart.core.parsing import user_path
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.types import Explanation, Instruction, Record
 
 _scorers: LRU[Scorer] = LRU(8)
 _parts: LRU[Parts] = LRU(32)
@@ -37,7 +37,7 @@ class Qccs(ScoredArm):
         if not gate:
             raise MissingModel(
                 "the arm 'qccs' needs a trained gate: name its folder with the option 'gate', or "
-                "train one with: python -m core train-gate DATA"
+                "train one with: midchart train-gate DATA"
             )
         hashing = hashing_of(protocol, scoring=True)
 

@@ -1,22 +1,22 @@
 """QCCS plus: BM25, MiniLM and learned similarity of words, weighted by training on true evidence
-(core.gate.plus)."""
+(midchart.core.gate.plus)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from core.arms import ARMS
-from core.arms.base import Candidates, Scores, Trace
-from core.arms.semantic import LexicalArm
-from core.embedding.embedder import Embedder
-from core.errors import MissingModel
-from core.gate.checkpoint import gate_folders, not_held_out
-from core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
-from core.parsing import user_path
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.storage.vectors import Progress
-from core.types import Explanation, Instruction, Record
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, Scores, Trace
+from midchart.core.arms.semantic import LexicalArm
+from midchart.core.embedding.embedder import Embedder
+from midchart.core.errors import MissingModel
+from midchart.core.gate.checkpoint import gate_folders, not_held_out
+from midchart.core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
+from midchart.core.parsing import user_path
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.storage.vectors import Progress
+from midchart.core.types import Explanation, Instruction, Record
 
 CARD = f"{STEM}.json"
 _gates: LRU[Plus] = LRU(4)
@@ -45,7 +45,7 @@ class QccsPlus(LexicalArm):
         if not gate:
             raise MissingModel(
                 "the arm 'qccs_plus' needs a trained gate: name its folder with the option 'gate', "
-                "or train one with: python -m core train-gate DATA --plus"
+                "or train one with: midchart train-gate DATA --plus"
             )
 
         def plus(folder: Path) -> Plus:

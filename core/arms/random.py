@@ -6,9 +6,9 @@ same in every process and machine; a larger k keeps what a smaller one kept.
 
 from __future__ import annotations
 
-from core.arms import ARMS
-from core.arms.base import Candidates, ScoredArm, Scores, generator
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, ScoredArm, Scores, generator
+from midchart.core.types import Instruction
 
 
 @ARMS.register("random")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.base import Candidates, ScoredArm, Scores
-from core.types import Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import Candidates, ScoredArm, Scores
+from midchart.core.types import Instruction
 
 
 @ARMS.register("recency")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms import ARMS
-from core.arms.base import ScoredArm, candidates
-from core.errors import InputError, MidchartError
-from core.interfaces import Arm
-from core.protocol import Protocol
-from core.types import Instruction, Record, Sentence
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import ScoredArm, candidates
+from midchart.core.errors import InputError, MidchartError
+from midchart.core.interfaces import Arm
+from midchart.core.protocol import Protocol
+from midchart.core.types import Instruction, Record, Sentence
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,14 +13,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, index_of
-from core.embedding.embedder import Embedder, cosines, shared
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.storage.vectors import Progress
-from core.text import words
-from core.types import Instruction
-from core.weights import MINILM
+from midchart.core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, index_of
+from midchart.core.embedding.embedder import Embedder, cosines, shared
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.storage.vectors import Progress
+from midchart.core.text import words
+from midchart.core.types import Instruction
+from midchart.core.weights import MINILM
 
 DECIMALS = 6
 

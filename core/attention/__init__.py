@@ -1,7 +1,7 @@
 """Ways to attend to a patient's events, one file each; a file's name is its attention's name.
 
 The members are PyTorch modules, and PyTorch takes seconds to load: names and titles are read from
-the files. What they share is in ``core.attention.base``.
+the files. What they share is in ``midchart.core.attention.base``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from core.interfaces import Attention
-from core.registry import Registry
+from midchart.core.interfaces import Attention
+from midchart.core.registry import Registry
 
 
 class Attentions(Registry[Attention]):
@@ -23,4 +23,4 @@ class Attentions(Registry[Attention]):
         return declared[1] if declared else name
 
 
-ATTENTIONS = Attentions("attention", "core.attention")
+ATTENTIONS = Attentions("attention", "midchart.core.attention")

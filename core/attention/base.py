@@ -333,7 +333,7 @@ _ROUNDING = 1e-9
 def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool) -> Kept:
     """The share of positions with the largest norms, ties to the earlier, in time order.
 
-    ``norms`` [batch, time] and ``mask`` as in :class:`core.attention.base.Keys`. The first
+    ``norms`` [batch, time] and ``mask`` as in :class:`midchart.core.attention.base.Keys`. The first
     ``lead`` positions (CLS) are kept where they are there, and not counted. Of the n others that
     are there ⌈share·n⌉ are kept. With ``padding`` (published) it is max(1, ⌊share·time⌋) of all
     of them, there or not: padding has norm 0, and is kept and attended to as an event is wherever

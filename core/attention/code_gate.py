@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.gate.checkpoint import FOCAL_GAMMA, GateConfig
-from core.gate.ngrams import bags
-from core.gate.training import GateModel
+from midchart.core.gate.checkpoint import FOCAL_GAMMA, GateConfig
+from midchart.core.gate.ngrams import bags
+from midchart.core.gate.training import GateModel
 
 _GREATEST_WEIGHT = 20.0
 """Upper limit of the focal loss's weight of positives (paper, equation (focal))."""

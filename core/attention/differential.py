@@ -10,8 +10,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Keys, Shape, per_query, softmax_map, softmax_mix
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import (
+    AttentionModule,
+    Keys,
+    Shape,
+    per_query,
+    softmax_map,
+    softmax_mix,
+)
 
 START_SPREAD = 0.1
 """Standard deviation of λ's vectors at the start (Ye et al. 2025)."""

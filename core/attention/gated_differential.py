@@ -10,9 +10,9 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import Keys, Shape
-from core.attention.differential import Differential
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import Keys, Shape
+from midchart.core.attention.differential import Differential
 
 Sign = Literal["g", "1-g"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Keys, per_query, softmax_map, softmax_mix
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import AttentionModule, Keys, per_query, softmax_map, softmax_mix
 
 LEAST = 1e-6
 """The least weight of a key, so that its logarithm is finite."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import (
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import (
     AttentionModule,
     Kept,
     Keys,

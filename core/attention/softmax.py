@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Keys, softmax_map, softmax_mix
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import AttentionModule, Keys, softmax_map, softmax_mix
 
 
 @ATTENTIONS.register("softmax")

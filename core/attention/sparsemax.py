@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import SparseMap, SparsemaxRows
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import SparseMap, SparsemaxRows
 
 
 @ATTENTIONS.register("sparsemax")

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from core import config as settings
-from core.errors import InputError
-from core.registry import Registry
+from midchart.core import config as settings
+from midchart.core.errors import InputError
+from midchart.core.registry import Registry
 
 Bench = Callable[[], dict[str, Any]]
-BENCHES: Registry[dict[str, Any]] = Registry("bench", "core.bench")
+BENCHES: Registry[dict[str, Any]] = Registry("bench", "midchart.core.bench")
 
 
 def reference(name: str) -> ModuleType:

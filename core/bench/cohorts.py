@@ -16,23 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from core.bench import BENCHES, compare, reference
-from core.experiments.curve.power import PUBLISHED_N
-from core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
-from core.experiments.curve.tables import bin_rows, compute_curve, study, summary_row, verdict
-from core.loaders.medalign import read_record
-from core.loaders.open import read_cohort
-from core.protocol import Protocol
-from core.results.tables import facts, tally
-from core.runs.plan import ArmConfig, ComponentSpec, Plan
-from core.runs.schemas import ANSWERS, VERDICTS
-from core.sequences.build import RawTable, build_store, columns
-from core.sequences.store import EventStore, LabelRows, last_events, match_labels
-from core.stats.intervals import clustered_bootstrap
-from core.stats.positions import Responses, assemble, hashed
-from core.storage.rows import RowStore, literal, query
-from core.synthetic.cohort import make_clinical
-from core.types import BANDS, Cohort, Instruction, Manifest
+from midchart.core.bench import BENCHES, compare, reference
+from midchart.core.experiments.curve.power import PUBLISHED_N
+from midchart.core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
+from midchart.core.experiments.curve.tables import (
+    bin_rows,
+    compute_curve,
+    study,
+    summary_row,
+    verdict,
+)
+from midchart.core.loaders.medalign import read_record
+from midchart.core.loaders.open import read_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import facts, tally
+from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.schemas import ANSWERS, VERDICTS
+from midchart.core.sequences.build import RawTable, build_store, columns
+from midchart.core.sequences.store import EventStore, LabelRows, last_events, match_labels
+from midchart.core.stats.intervals import clustered_bootstrap
+from midchart.core.stats.positions import Responses, assemble, hashed
+from midchart.core.storage.rows import RowStore, literal, query
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.types import BANDS, Cohort, Instruction, Manifest
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""

@@ -35,28 +35,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.attention import ATTENTIONS
-from core.bench import BENCHES, compare, reference
-from core.errors import InputError, WorkFailed
-from core.gate.checkpoint import Gate, GateConfig, Recipe, Split
-from core.gate.examples import Pairs
-from core.gate.scoring import Scorer
-from core.loaders.open import read_cohort
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.local_batches import Ids
-from core.small_reader.recipe import keep_memory
-from core.synthetic.cohort import make_clinical
-from core.text import sentences
-from core.text.prompt import HEAD, MIDDLE, TAIL
-from core.types import Prompt
+from midchart.core.attention import ATTENTIONS
+from midchart.core.bench import BENCHES, compare, reference
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.gate.checkpoint import Gate, GateConfig, Recipe, Split
+from midchart.core.gate.examples import Pairs
+from midchart.core.gate.scoring import Scorer
+from midchart.core.loaders.open import read_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.local_batches import Ids
+from midchart.core.small_reader.recipe import keep_memory
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.text import sentences
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
+from midchart.core.types import Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.gate.training import GateModel
-    from core.training_experiments.forecast.examples import Examples
-    from core.training_experiments.forecast.training import Encoder
+    from midchart.core.gate.training import GateModel
+    from midchart.core.training_experiments.forecast.examples import Examples
+    from midchart.core.training_experiments.forecast.training import Encoder
 
 
 _BATCH, _WINDOW, _CODES = 64, 256, 2000
@@ -78,7 +78,7 @@ def _batch() -> tuple[Tensor, Tensor, Tensor]:
 def _encoder(name: str) -> Encoder:
     import torch
 
-    from core.training_experiments.forecast.training import Encoder, EncoderConfig
+    from midchart.core.training_experiments.forecast.training import Encoder, EncoderConfig
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -87,7 +87,7 @@ def _encoder(name: str) -> Encoder:
 
 def _step(name: str, title: str) -> dict[str, Any]:
     """An encoder's step and the plain encoder's with the same weights."""
-    from core.training.trainer import one_thread
+    from midchart.core.training.trainer import one_thread
 
     plain, model = reference("encoder"), _encoder(name)
     codes, mask, gate = _batch()
@@ -126,9 +126,9 @@ def _map(name: str) -> dict[str, Any]:
     """One attention, forward and backward, by the exact solution and by bisection."""
     import torch
 
-    from core.attention import ATTENTIONS
-    from core.attention.base import Shape
-    from core.training.trainer import one_thread
+    from midchart.core.attention import ATTENTIONS
+    from midchart.core.attention.base import Shape
+    from midchart.core.training.trainer import one_thread
 
     plain = getattr(reference("attention"), name)
     module = ATTENTIONS.build(name, Shape())
@@ -179,7 +179,7 @@ def drawn(
     """Examples of drawn tokens, half of which fill the window; labels hang on a token's count."""
     import numpy as np
 
-    from core.training_experiments.forecast.examples import Examples, Part, Vocabulary
+    from midchart.core.training_experiments.forecast.examples import Examples, Part, Vocabulary
 
     rng = np.random.default_rng(0)
     parts: list[Part] = []
@@ -200,8 +200,8 @@ def drawn(
 
 def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from core.training_experiments.forecast.spec import Recipe
-    from core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
+    from midchart.core.training_experiments.forecast.spec import Recipe
+    from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 
     size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)
@@ -285,8 +285,8 @@ def _texts() -> tuple[str, ...]:
 
 def _gate() -> tuple[GateModel, Scorer]:
     """An untrained gate as both sides take it; speed does not hang on the weights."""
-    from core.gate.training import GateModel
-    from core.training.trainer import forked_rng
+    from midchart.core.gate.training import GateModel
+    from midchart.core.training.trainer import forked_rng
 
     with forked_rng(seed=0):
         model = GateModel(GateConfig())
@@ -301,7 +301,7 @@ def _size(what: str) -> str:
 @BENCHES.register("gate_score")
 def score() -> dict[str, Any]:
     """A question to a record whose parts are kept, and one sentence at a time, hashed before."""
-    from core.training.trainer import one_thread
+    from midchart.core.training.trainer import one_thread
 
     plain = reference("gate")
     texts = _texts()
@@ -324,7 +324,7 @@ def score() -> dict[str, Any]:
 @BENCHES.register("gate_cold")
 def cold() -> dict[str, Any]:
     """From text to scores with nothing kept, and one sentence hashed and scored at a time."""
-    from core.training.trainer import one_thread
+    from midchart.core.training.trainer import one_thread
 
     plain = reference("gate")
     texts = _texts()
@@ -343,8 +343,8 @@ def cold() -> dict[str, Any]:
 @BENCHES.register("gate_training")
 def training() -> dict[str, Any]:
     """A hundred steps of training on texts that are hashed already, and a DataLoader loop."""
-    from core.gate.training import GateModel, GateTrainer
-    from core.training.trainer import epoch_order, one_thread
+    from midchart.core.gate.training import GateModel, GateTrainer
+    from midchart.core.training.trainer import epoch_order, one_thread
 
     plain = reference("gate")
     texts = tuple(dict.fromkeys(_texts()))
@@ -381,11 +381,11 @@ def small_lesson() -> dict[str, Any]:
     own, in bfloat16 where the processor computes in it; the network has the recipe's size."""
     import torch
 
-    from core.small_reader.batches import END, PAD, encode, predict, train_tokenizer
-    from core.small_reader.network import NAME, make_network
-    from core.small_reader.recipe import Recipe, Shape
-    from core.synthetic.training_examples import ExamplePlan, seeded_example
-    from core.training.trainer import one_thread
+    from midchart.core.small_reader.batches import END, PAD, encode, predict, train_tokenizer
+    from midchart.core.small_reader.network import NAME, make_network
+    from midchart.core.small_reader.recipe import Recipe, Shape
+    from midchart.core.synthetic.training_examples import ExamplePlan, seeded_example
+    from midchart.core.training.trainer import one_thread
 
     recipe, shape = Recipe(), Shape()
     plan = ExamplePlan(lines=(_LINES, _LINES), asked=recipe.asked[1])
@@ -411,8 +411,8 @@ def small_lesson() -> dict[str, Any]:
 
 @functools.cache
 def _trainer() -> Any:
-    from core.small_reader.recipe import Recipe
-    from core.small_reader.training import ReaderTrainer
+    from midchart.core.small_reader.recipe import Recipe
+    from midchart.core.small_reader.training import ReaderTrainer
 
     trainer = ReaderTrainer(Recipe(lines=(_LONG_LINES, _LONG_LINES, _LONG_LINES)))
     trainer.total = _STEPS
@@ -496,7 +496,7 @@ def qwen() -> dict[str, Any]:
     tiny = importlib.import_module("tests.support.tiny_models")
     import torch
 
-    from core.readers.local_engine import Engine, GenerationConfig
+    from midchart.core.readers.local_engine import Engine, GenerationConfig
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small matrices: more threads wait for one another, on either side

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from core.arms import ARMS
-from core.arms.mmr import greedy
-from core.arms.semantic import SentenceVectors
-from core.bench import BENCHES, compare, reference
-from core.bm25 import BM25Index
-from core.embedding.embedder import Embedder
-from core.embedding.pairs import NLI, Entailment, PairScorer
-from core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
-from core.protocol import Protocol
-from core.text import words
-from core.text.evidence import locate
-from core.types import Budget, Event, Instruction, Record
+from midchart.core.arms import ARMS
+from midchart.core.arms.mmr import greedy
+from midchart.core.arms.semantic import SentenceVectors
+from midchart.core.bench import BENCHES, compare, reference
+from midchart.core.bm25 import BM25Index
+from midchart.core.embedding.embedder import Embedder
+from midchart.core.embedding.pairs import NLI, Entailment, PairScorer
+from midchart.core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
+from midchart.core.protocol import Protocol
+from midchart.core.text import words
+from midchart.core.text.evidence import locate
+from midchart.core.types import Budget, Event, Instruction, Record
 
 SENTENCES = 2000
 ANSWER = "patient takes metformin at a dose of 500 milligram"

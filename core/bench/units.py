@@ -1,6 +1,6 @@
 """How many units of a cohort's notes end in the middle of a sentence.
 
-    python -m core.bench.units COHORT [COHORT …] [--column NAME] [--show 200]
+    python -m midchart.core.bench.units COHORT [COHORT …] [--column NAME] [--show 200]
 
 A cohort is anything that ``check`` opens, or with ``--column`` a CSV file one column of which
 holds notes. Counted are the units that another unit of the same event follows. One ends
@@ -34,10 +34,10 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from core.errors import InputError
-from core.loaders.open import read_cohort
-from core.text import SENTENCE_TOKENS, cut_note, event_text, one_line
-from core.text.splitting import split
+from midchart.core.errors import InputError
+from midchart.core.loaders.open import read_cohort
+from midchart.core.text import SENTENCE_TOKENS, cut_note, event_text, one_line
+from midchart.core.text.splitting import split
 
 _LAST = re.compile(
     r"(?:\b(?:a|an|the|of|to|by|for|from|with|without|and|or|nor|but|as|is|are|was|were|be|been|"
@@ -130,7 +130,9 @@ def _texts(place: str, column: str | None) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one line a cohort and, where asked, units drawn by chance."""
-    parser = argparse.ArgumentParser(prog="python -m core.bench.units", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m midchart.core.bench.units", description=__doc__
+    )
     parser.add_argument("cohorts", nargs="+")
     parser.add_argument("--column", help="column of a CSV file that holds notes")
     parser.add_argument("--show", type=int, default=0, help="units to print, drawn with --seed")

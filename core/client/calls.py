@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from core.errors import EgressRefused, MidchartError, WorkFailed
+from midchart.core.errors import EgressRefused, MidchartError, WorkFailed
 
 
 class CallFailed(WorkFailed):

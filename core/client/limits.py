@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from core.client.calls import CallFailed
+from midchart.core.client.calls import CallFailed
 
 LARGEST_ANSWER = 8 << 20
 """Bytes of an answer."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal
 
-from core import config as settings
-from core.client.calls import (
+from midchart.core import config as settings
+from midchart.core.client.calls import (
     CallFailed,
     broken_response,
     call_failure,
@@ -27,10 +27,10 @@ from core.client.calls import (
     quiet_clients,
     token_count,
 )
-from core.config import Secret
-from core.egress import Permit
-from core.errors import InputError, MissingModel
-from core.text.prompt import HEAD, TAIL
+from midchart.core.config import Secret
+from midchart.core.egress import Permit
+from midchart.core.errors import InputError, MissingModel
+from midchart.core.text.prompt import HEAD, TAIL
 
 _Endpoint = Literal["completions", "chat"]
 _TOP = 20
@@ -77,7 +77,7 @@ class OpenAIServer:
             if self._client is None:
                 import openai
 
-                from core.client.limits import LimitedClient
+                from midchart.core.client.limits import LimitedClient
 
                 quiet_clients()
                 address = self.permit.address

@@ -7,7 +7,7 @@ run's spec (``allow_hosts``), or the cluster that is to do the work (``--on``). 
 its folder is made and again in its worker; a reader or judge cannot open a connection without the
 :class:`Permit` that this module gives, and every request on that connection is held to the
 permitted address, so that no redirect or link that a server sends leads elsewhere. What was
-permitted is written to the audit file (:mod:`core.egress.audit`).
+permitted is written to the audit file (:mod:`midchart.core.egress.audit`).
 
 An address is read so strictly that no two parsers disagree on it. Local is what cannot leave the
 machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10.x, 192.168.x,
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
-from core import config as settings
-from core.config import Secret
-from core.errors import EgressRefused, InputError
-from core.types import Manifest
+from midchart.core import config as settings
+from midchart.core.config import Secret
+from midchart.core.errors import EgressRefused, InputError
+from midchart.core.types import Manifest
 
 _URL = re.compile(
     r"(?P<scheme>(?i:https?))://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)"
@@ -222,7 +222,7 @@ class Gate:
             raise EgressRefused(
                 f"text of records may not go to {where}: the data-use tag of "
                 f"{self.cohort or 'the cohort'} sets external_services_allowed = false; {instead}, "
-                "or change the tag with a reason (python -m core data-use)"
+                "or change the tag with a reason (midchart data-use)"
             )
 
 

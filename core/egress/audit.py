@@ -1,7 +1,8 @@
 """The audit log: who sent what off the machine, when and where to, and who changed a tag, why.
 
 ``data/audit.jsonl``, append-only, one line per use. It holds names, folders, counts, hosts and
-reasons that people gave; never text of a record. Its lines are chained (:mod:`core.storage.jsonl`).
+reasons that people gave; never text of a record. Its lines are chained
+(:mod:`midchart.core.storage.jsonl`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core import config as settings
-from core.errors import InputError
-from core.identity import person
-from core.provenance import now
-from core.storage.jsonl import add_line, read_lines, verify_chain
+from midchart.core import config as settings
+from midchart.core.errors import InputError
+from midchart.core.identity import person
+from midchart.core.provenance import now
+from midchart.core.storage.jsonl import add_line, read_lines, verify_chain
 
 
 def _write(event: str, **facts: Any) -> None:
@@ -133,7 +134,7 @@ def audited_value(cohort: str, folder: Path, field: str) -> Any:
 
 
 def verify() -> dict[str, Any]:
-    """:func:`core.storage.jsonl.verify_chain` of the audit file."""
+    """:func:`midchart.core.storage.jsonl.verify_chain` of the audit file."""
     return verify_chain(settings.audit_file())
 
 

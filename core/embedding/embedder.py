@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import config as settings
-from core.errors import MissingModel
-from core.storage.vectors import Once, Progress
-from core.text import one_line
-from core.weights import MINILM, fingerprint, locate
+from midchart.core import config as settings
+from midchart.core.errors import MissingModel
+from midchart.core.storage.vectors import Once, Progress
+from midchart.core.text import one_line
+from midchart.core.weights import MINILM, fingerprint, locate
 
 LONGEST = 256
 """Most tokens of a text, where the folder does not state it."""

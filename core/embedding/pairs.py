@@ -24,11 +24,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core import config as settings
-from core.errors import MissingModel, WorkFailed
-from core.storage.vectors import Once, Progress
-from core.text import one_line
-from core.weights import MODELS, NLI, RELEVANCE, Found, fingerprint, locate, no_progress_bar
+from midchart.core import config as settings
+from midchart.core.errors import MissingModel, WorkFailed
+from midchart.core.storage.vectors import Once, Progress
+from midchart.core.text import one_line
+from midchart.core.weights import (
+    MODELS,
+    NLI,
+    RELEVANCE,
+    Found,
+    fingerprint,
+    locate,
+    no_progress_bar,
+)
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeVar
 
-from core.text.evidence import place_of
-from core.types import Event, Gold, Record, Span
+from midchart.core.text.evidence import place_of
+from midchart.core.types import Event, Gold, Record, Span
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from core.embedding.pairs import require
-from core.format import finite
-from core.options import Count, Known, Options, Several, different
-from core.provenance import digest, now
-from core.results.tables import (
+from midchart.core.embedding.pairs import require
+from midchart.core.format import finite
+from midchart.core.options import Count, Known, Options, Several, different
+from midchart.core.provenance import digest, now
+from midchart.core.results.tables import (
     ALL_BANDS,
     ALL_PIECES,
     ANY_PIECE,
@@ -37,13 +37,13 @@ from core.results.tables import (
     stage1_facts,
     swept_by_k,
 )
-from core.runs.answering import select
-from core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
-from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
-from core.runs.job import Job, Row, reason_of
-from core.runs.plan import ArmConfig, Plan, Spec
-from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.schemas import (
+from midchart.core.runs.answering import select
+from midchart.core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
+from midchart.core.runs.job import Job, Row, reason_of
+from midchart.core.runs.plan import ArmConfig, Plan, Spec
+from midchart.core.runs.planner import by_patient, chosen, own_patients
+from midchart.core.runs.schemas import (
     ALL_IN_PROMPT,
     ALL_KEPT,
     SELECTIONS,
@@ -51,11 +51,11 @@ from core.runs.schemas import (
     entry_text,
     item_of,
 )
-from core.stats.intervals import cluster_totals, clustered_intervals, ratio
-from core.stats.paired import paired_floor, reported_interval, share_floor, share_interval
-from core.storage.rows import RowStore, Schema
-from core.text.prompt import limited, limits
-from core.types import Cohort, Instruction, Selection
+from midchart.core.stats.intervals import cluster_totals, clustered_intervals, ratio
+from midchart.core.stats.paired import paired_floor, reported_interval, share_floor, share_interval
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.text.prompt import limited, limits
+from midchart.core.types import Cohort, Instruction, Selection
 
 SCHEMAS: Mapping[str, Schema] = {"semantic": SEMANTIC}
 """The table of semantic hits, in addition to those of a kind."""
@@ -96,14 +96,14 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     are kept where every sentence with evidence is, any piece where at least one is. ``hits`` are
     those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
     buffer, with their share. Intervals by patient (``patient_low``, ``picked_low``) are null for
-    fewer than 5 patients (:func:`core.stats.paired.share_interval`).
+    fewer than 5 patients (:func:`midchart.core.stats.paired.share_interval`).
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks
-    (:mod:`core.runs.evidence`); null for semantic hits and, of all pieces, in runs of earlier
-    versions. ``any_piece`` and ``any_piece_chance`` of all pieces are the share and chance of any
-    piece of the same questions, null for other criteria. ``unmatched`` is the mean number of units
-    of a question that the arm kept without a reason (no word shared with the question, no
+    (:mod:`midchart.core.runs.evidence`); null for semantic hits and, of all pieces, in runs of
+    earlier versions. ``any_piece`` and ``any_piece_chance`` of all pieces are the share and chance
+    of any piece of the same questions, null for other criteria. ``unmatched`` is the mean number of
+    units of a question that the arm kept without a reason (no word shared with the question, no
     similarity above 0); null for an arm that scores no units and in runs of earlier versions.
     ``evidence_share`` is the share of the evidence's characters that the context holds, the mean
     over the counted questions whose evidence is located: of the selection, and under "in prompt" of
@@ -183,7 +183,7 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
 
     ``only_first`` and ``only_second`` are the questions that one of them keeps; ``difference`` is
     their share of ``n``, the interval a bootstrap over patients widened to hold Newcombe's
-    (:func:`core.stats.paired.paired_floor`), null for fewer than 5 patients.
+    (:func:`midchart.core.stats.paired.paired_floor`), null for fewer than 5 patients.
     """
     table: Table = []
     pairs = [(a, b) for a, b in combinations(plan.arms, 2) if a.budget == b.budget]

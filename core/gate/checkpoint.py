@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DataError, InputError
-from core.gate.ngrams import Hashing
-from core.storage.files import replacing
+from midchart.core.errors import DataError, InputError
+from midchart.core.gate.ngrams import Hashing
+from midchart.core.storage.files import replacing
 
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
@@ -185,7 +185,7 @@ def not_held_out(folder: Path) -> InputError:
     )
 
 
-_REMEDY = "train one with: python -m core train-gate DATA"
+_REMEDY = "train one with: midchart train-gate DATA"
 _Arrays = dict[str, NDArray[np.float32]]
 
 

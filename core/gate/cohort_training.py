@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import config as settings
-from core.embedding.embedder import cosines, shared
-from core.errors import DataError, InputError
-from core.format import finite
-from core.gate.checkpoint import (
+from midchart.core import config as settings
+from midchart.core.embedding.embedder import cosines, shared
+from midchart.core.errors import DataError, InputError
+from midchart.core.format import finite
+from midchart.core.gate.checkpoint import (
     CARD,
     VALIDATED,
     Epoch,
@@ -31,9 +31,9 @@ from core.gate.checkpoint import (
     save_gate,
     split_patients,
 )
-from core.gate.examples import Asked, Pairs, hashing_of, pairs
-from core.gate.measures import auroc, fit_temperature
-from core.gate.plus import (
+from midchart.core.gate.examples import Asked, Pairs, hashing_of, pairs
+from midchart.core.gate.measures import auroc, fit_temperature
+from midchart.core.gate.plus import (
     Plus,
     PlusWeights,
     RecordWords,
@@ -43,18 +43,18 @@ from core.gate.plus import (
     save_plus,
     scores,
 )
-from core.gate.scoring import DECIMALS
-from core.loaders.gold import gold_under
-from core.loaders.manifest import refuse_untrainable
-from core.loaders.open import content_digest, open_cohort
-from core.protocol import Protocol
-from core.provenance import digest, versions
-from core.storage.files import make_folder
-from core.storage.lock import exclusive
-from core.text import allowed, sentences, words
-from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
-from core.training import Progress, history_rows
-from core.types import Cohort, Record, Sentence
+from midchart.core.gate.scoring import DECIMALS
+from midchart.core.loaders.gold import gold_under
+from midchart.core.loaders.manifest import refuse_untrainable
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest, versions
+from midchart.core.storage.files import make_folder
+from midchart.core.storage.lock import exclusive
+from midchart.core.text import allowed, sentences, words
+from midchart.core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
+from midchart.core.training import Progress, history_rows
+from midchart.core.types import Cohort, Record, Sentence
 
 # Records that a gate is trained or evaluated on, without those that cannot be read.
 
@@ -75,7 +75,7 @@ def unread_note(unread: int) -> str:
     if not unread:
         return ""
     what = "record" if unread == 1 else "records"
-    return f" ({unread:,} {what} could not be read; python -m core check names them)"
+    return f" ({unread:,} {what} could not be read; midchart check names them)"
 
 
 PROTOCOL_FIELDS = (
@@ -224,7 +224,7 @@ def train_gate(
     The temperature is fitted on the validation patients. Raises as :func:`split_pairs` does, and
     OSError where ``folder`` cannot be written.
     """
-    from core.gate.training import GateTrainer
+    from midchart.core.gate.training import GateTrainer
 
     split = split or split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
@@ -350,7 +350,7 @@ def train_plus_gate(
     installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
     written.
     """
-    from core.gate.training import Example, PlusTrainer
+    from midchart.core.gate.training import Example, PlusTrainer
 
     split = split or split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
@@ -415,8 +415,8 @@ def default_gate(protocol: Protocol) -> Path:
         if not (folder / CARD).exists():  # another process may have trained it meanwhile
             demo = _demo_cohort()
             if demo is None:
-                from core.synthetic.cohort import make_clinical
-                from core.synthetic.letters import MIXED
+                from midchart.core.synthetic.cohort import make_clinical
+                from midchart.core.synthetic.letters import MIXED
 
                 demo = Path(place) / "demo"
                 make_clinical(demo, 40, 300, 42, dress=MIXED)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gate.ngrams import Hashing
-from core.protocol import Protocol
-from core.text import content_words, words
+from midchart.core.gate.ngrams import Hashing
+from midchart.core.protocol import Protocol
+from midchart.core.text import content_words, words
 
 _NEGATIVES_A_POSITIVE = 3
 _PUBLISHED_POSITIVES = 3

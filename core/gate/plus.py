@@ -31,14 +31,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bm25 import BM25Index
-from core.errors import DataError
-from core.gate.checkpoint import load_arrays, save_arrays
-from core.gate.ngrams import Bags, Hashing, hasher
-from core.gate.scoring import DECIMALS, pooled
-from core.stats.ranking import OFFSET, reciprocal_ranks
-from core.text import word_spans, words
-from core.types import Explanation, Term
+from midchart.core.bm25 import BM25Index
+from midchart.core.errors import DataError
+from midchart.core.gate.checkpoint import load_arrays, save_arrays
+from midchart.core.gate.ngrams import Bags, Hashing, hasher
+from midchart.core.gate.scoring import DECIMALS, pooled
+from midchart.core.stats.ranking import OFFSET, reciprocal_ranks
+from midchart.core.text import word_spans, words
+from midchart.core.types import Explanation, Term
 
 HASHING = Hashing("blake2", n=3, buckets=10_000)
 """Hashing of the n-grams of ``^word$`` and of the word itself."""

@@ -17,9 +17,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gate.checkpoint import LAYERS, Gate
-from core.gate.ngrams import Bags, Hashing, bags, gram_ids, lowered
-from core.types import Explanation, Term
+from midchart.core.gate.checkpoint import LAYERS, Gate
+from midchart.core.gate.ngrams import Bags, Hashing, bags, gram_ids, lowered
+from midchart.core.types import Explanation, Term
 
 DECIMALS = 6
 Floats = NDArray[np.float64]

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 from torch import Tensor, nn
 
-from core.gate.checkpoint import (
+from midchart.core.gate.checkpoint import (
     FOCAL_GAMMA,
     Epoch,
     GateConfig,
@@ -39,10 +39,10 @@ from core.gate.checkpoint import (
     Recipe,
     widths,
 )
-from core.gate.examples import Pairs
-from core.gate.measures import auroc
-from core.gate.ngrams import Bags, bags
-from core.gate.plus import (
+from midchart.core.gate.examples import Pairs
+from midchart.core.gate.measures import auroc
+from midchart.core.gate.ngrams import Bags, bags
+from midchart.core.gate.plus import (
     GATE_SCALE,
     HASHING,
     POWER,
@@ -51,8 +51,8 @@ from core.gate.plus import (
     QuestionWords,
     RecordWords,
 )
-from core.training import require_finite
-from core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
+from midchart.core.training import require_finite
+from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
 
 class GateModel(nn.Module):
@@ -326,7 +326,7 @@ def _digest(pairs: Pairs) -> str:
 
 
 class PlusModel(nn.Module):
-    """Scores all sentences of a record for a question (see :mod:`core.gate.plus`).
+    """Scores all sentences of a record for a question (see :mod:`midchart.core.gate.plus`).
 
     ``embedding`` [buckets, dim] of n-grams; ``weight`` [buckets, 1], how much a word with this
     n-gram counts; ``idf`` [2], slope and level of a word's weight; ``head`` [features].

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.interfaces import Judge
-from core.registry import Registry
+from midchart.core.interfaces import Judge
+from midchart.core.registry import Registry
 
-JUDGES: Registry[Judge] = Registry("judge", "core.judges")
+JUDGES: Registry[Judge] = Registry("judge", "midchart.core.judges")

@@ -7,10 +7,10 @@ prose is unparsed.
 
 from __future__ import annotations
 
-from core.judges import JUDGES
-from core.judges.claude import Claude
-from core.judges.language_model import Engine, ServedEngine
-from core.judges.model_options import BlindOptions
+from midchart.core.judges import JUDGES
+from midchart.core.judges.claude import Claude
+from midchart.core.judges.language_model import Engine, ServedEngine
+from midchart.core.judges.model_options import BlindOptions
 
 
 @JUDGES.register("blind")

@@ -1,11 +1,10 @@
 """Choice: whether the option that an answer chooses is the correct one.
 
-An answer is read as its writer meant it (:mod:`core.text.choices`). One that cannot be read, or
-contradicts itself, is unparsed; one that declines to answer is incorrect, unless an option declines
-too. Under ``rule = "authors"``
-it is scored as LongHealth's authors score it (arXiv 2401.14490; ``compute_metrics`` of their code):
-by the letter after the first "The correct answer is", and incorrect without one. A question
-without options is a failed verdict.
+An answer is read as its writer meant it (:mod:`midchart.core.text.choices`). One that cannot be
+read, or contradicts itself, is unparsed; one that declines to answer is incorrect, unless an option
+declines too. Under ``rule = "authors"`` it is scored as LongHealth's authors score it (arXiv
+2401.14490; ``compute_metrics`` of their code): by the letter after the first "The correct answer
+is", and incorrect without one. A question without options is a failed verdict.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from core.judges import JUDGES
-from core.judges.rules import is_refusal, no_answer
-from core.options import Configurable, Options
-from core.protocol import Protocol
-from core.text.choices import chosen_option, correct_option
-from core.text.prompt import LETTERS
-from core.types import Answer, Gold, Instruction, Verdict
+from midchart.core.judges import JUDGES
+from midchart.core.judges.rules import is_refusal, no_answer
+from midchart.core.options import Configurable, Options
+from midchart.core.protocol import Protocol
+from midchart.core.text.choices import chosen_option, correct_option
+from midchart.core.text.prompt import LETTERS
+from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 _AUTHORS = re.compile(r"The correct answer is (\w):")
 

@@ -1,7 +1,7 @@
 """Claude: the paper's judge, shown the question, the evidence and the answer.
 
 Text leaves this machine for it, so the cohort's data-use tag and the run's spec must both allow it
-(:mod:`core.egress`).
+(:mod:`midchart.core.egress`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.egress import CLOSED, Gate
-from core.judges import JUDGES
-from core.judges.claude_service import ClaudeEngine
-from core.judges.language_model import Engine, LanguageJudge, Watch, ignore
-from core.judges.model_options import ClaudeOptions, judge_log
-from core.protocol import Protocol
+from midchart.core.egress import CLOSED, Gate
+from midchart.core.judges import JUDGES
+from midchart.core.judges.claude_service import ClaudeEngine
+from midchart.core.judges.language_model import Engine, LanguageJudge, Watch, ignore
+from midchart.core.judges.model_options import ClaudeOptions, judge_log
+from midchart.core.protocol import Protocol
 
 
 @JUDGES.register("claude")

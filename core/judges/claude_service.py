@@ -30,7 +30,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.client.calls import (
+from midchart.core.client.calls import (
     Caller,
     CallFailed,
     RetryPolicy,
@@ -42,13 +42,13 @@ from core.client.calls import (
     token_count,
     typed_failure,
 )
-from core.config import Secret
-from core.egress import Gate, Permit
-from core.errors import MidchartError
-from core.judges.language_model import IndexedReply, Reply, Request
-from core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
-from core.storage.jsonl import add_line, read_lines
-from core.types import Usage
+from midchart.core.config import Secret
+from midchart.core.egress import Gate, Permit
+from midchart.core.errors import MidchartError
+from midchart.core.judges.language_model import IndexedReply, Reply, Request
+from midchart.core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
+from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.types import Usage
 
 
 class BudgetSpent(CallFailed):
@@ -169,7 +169,7 @@ class _ClaudeAPI:
             if self._client is None:
                 import anthropic
 
-                from core.client.limits import LimitedClient
+                from midchart.core.client.limits import LimitedClient
 
                 quiet_clients()
                 timeout = self.options.timeout

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from core.judges import JUDGES
-from core.judges.rules import OfflineJudge, is_refusal
-from core.judges.values import Day, Quantity, quantities, take_dates
-from core.text import words
-from core.types import Outcome
+from midchart.core.judges import JUDGES
+from midchart.core.judges.rules import OfflineJudge, is_refusal
+from midchart.core.judges.values import Day, Quantity, quantities, take_dates
+from midchart.core.text import words
+from midchart.core.types import Outcome
 
 IN_ORDER = "words in order"
 """What a verdict's ``raw`` says where the reference holds no value to compare: no number, date,

@@ -2,20 +2,20 @@
 
 One verdict per answer. The reference alone chooses the rule, so that all answers to a question are
 judged by the same one: numbers and dates, a yes or no, or a refusal are compared by
-:mod:`core.judges.exact`; any other reference by :mod:`core.judges.token_overlap`, since its words
-in order are rarely those of an answer. A question with options is judged by
-:mod:`core.judges.choice`.
+:mod:`midchart.core.judges.exact`; any other reference by :mod:`midchart.core.judges.token_overlap`,
+since its words in order are rarely those of an answer. A question with options is judged by
+:mod:`midchart.core.judges.choice`.
 """
 
 from __future__ import annotations
 
-from core.judges import JUDGES
-from core.judges.choice import Choice
-from core.judges.exact import IN_ORDER, Exact
-from core.judges.rules import OfflineJudge
-from core.judges.token_overlap import TokenOverlap
-from core.protocol import Protocol
-from core.types import Answer, Gold, Instruction, Outcome, Verdict
+from midchart.core.judges import JUDGES
+from midchart.core.judges.choice import Choice
+from midchart.core.judges.exact import IN_ORDER, Exact
+from midchart.core.judges.rules import OfflineJudge
+from midchart.core.judges.token_overlap import TokenOverlap
+from midchart.core.protocol import Protocol
+from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
 
 
 @JUDGES.register("exact_else_overlap")

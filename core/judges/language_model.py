@@ -16,22 +16,22 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar
 
-from core.client.calls import Caller, RetryPolicy, map_concurrently
-from core.client.openai_server import OpenAIServer
-from core.egress import CLOSED, Gate
-from core.errors import MidchartError
-from core.judges.model_options import (
+from midchart.core.client.calls import Caller, RetryPolicy, map_concurrently
+from midchart.core.client.openai_server import OpenAIServer
+from midchart.core.egress import CLOSED, Gate
+from midchart.core.errors import MidchartError
+from midchart.core.judges.model_options import (
     SERVED_KEY,
     BlindOptions,
     CallEstimate,
     ServedOptions,
     estimate_call,
 )
-from core.judges.rules import is_refusal, no_answer
-from core.options import Configurable
-from core.protocol import Protocol
-from core.text import neutralise, words
-from core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
+from midchart.core.judges.rules import is_refusal, no_answer
+from midchart.core.options import Configurable
+from midchart.core.protocol import Protocol
+from midchart.core.text import neutralise, words
+from midchart.core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from core import config as settings
-from core.config import Secret
-from core.egress import Address, key_at, read_address
-from core.errors import InputError, MissingKey
-from core.options import Options
+from midchart.core import config as settings
+from midchart.core.config import Secret
+from midchart.core.egress import Address, key_at, read_address
+from midchart.core.errors import InputError, MissingKey
+from midchart.core.options import Options
 
 _PRICE_DATE = "2026-11-21"
 _BATCH = 0.5

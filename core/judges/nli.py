@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
-from core.judges import JUDGES
-from core.judges.rules import is_refusal, texts_of
-from core.options import Configurable, Options
-from core.protocol import Protocol
-from core.types import Answer, Gold, Instruction, Verdict
+from midchart.core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
+from midchart.core.judges import JUDGES
+from midchart.core.judges.rules import is_refusal, texts_of
+from midchart.core.options import Configurable, Options
+from midchart.core.protocol import Protocol
+from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 
 class NliOptions(Options):

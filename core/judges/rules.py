@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from core.protocol import Protocol
-from core.text import one_line, words
-from core.text.prompt import LINE_DATE, undated
-from core.types import Answer, Gold, Instruction, Outcome, Verdict
+from midchart.core.protocol import Protocol
+from midchart.core.text import one_line, words
+from midchart.core.text.prompt import LINE_DATE, undated
+from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
 
 _LACKING = (
     r"(?:mentioned|documented|specified|stated|indicated|provided|available|recorded|reported"

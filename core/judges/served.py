@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.judges import JUDGES
-from core.judges.language_model import LanguageJudge, ServedEngine
-from core.judges.model_options import ServedOptions
+from midchart.core.judges import JUDGES
+from midchart.core.judges.language_model import LanguageJudge, ServedEngine
+from midchart.core.judges.model_options import ServedOptions
 
 
 @JUDGES.register("served")

@@ -8,10 +8,10 @@ answers that repeat the question's vocabulary, as the paper reports.
 
 from __future__ import annotations
 
-from core.judges import JUDGES
-from core.judges.rules import OfflineJudge
-from core.text import words
-from core.types import Outcome
+from midchart.core.judges import JUDGES
+from midchart.core.judges.rules import OfflineJudge
+from midchart.core.text import words
+from midchart.core.types import Outcome
 
 LEAST = 0.5
 """Share of the reference's distinct words from which on an answer is correct."""

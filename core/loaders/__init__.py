@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.interfaces import Loader
-from core.registry import Registry
+from midchart.core.interfaces import Loader
+from midchart.core.registry import Registry
 
-LOADERS: Registry[Loader] = Registry("loader", "core.loaders")
+LOADERS: Registry[Loader] = Registry("loader", "midchart.core.loaders")

@@ -16,12 +16,12 @@ from xml.etree.ElementTree import Element
 
 from pydantic import BaseModel, TypeAdapter
 
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_text, read_xml
-from core.loaders.records import PatientEntries, Questions, entry
-from core.parsing import read_document
-from core.types import Span
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.files import LoadLog, read_text, read_xml
+from midchart.core.loaders.records import PatientEntries, Questions, entry
+from midchart.core.parsing import read_document
+from midchart.core.types import Span
 
 LABELS = ("essential", "supplementary", "not-relevant")
 _CITATION = re.compile(r"\s*\|[\d,\s]*\|")

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 
-from core.text.markup import html_text
+from midchart.core.text.markup import html_text
 
 
 def base64_text(data: str, media_type: str) -> tuple[str, str]:

@@ -10,18 +10,18 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.loaders.files import LoadLog, shown
-from core.loaders.gold import LazyGold
-from core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
-from core.loaders.manifest import read_manifest
-from core.loaders.records import (
+from midchart.core.loaders.files import LoadLog, shown
+from midchart.core.loaders.gold import LazyGold
+from midchart.core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from midchart.core.loaders.manifest import read_manifest
+from midchart.core.loaders.records import (
     LazyRecords,
     PatientEntries,
     Questions,
     read_question_tables,
     tables_in,
 )
-from core.types import Cohort, Manifest
+from midchart.core.types import Cohort, Manifest
 
 
 class CohortLoader(ABC):

@@ -16,10 +16,10 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
-from core.loaders import LOADERS
-from core.loaders.attachments import base64_text, plain_text
-from core.loaders.base import RecordLoader
-from core.loaders.ccda_entries import (
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.attachments import base64_text, plain_text
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.ccda_entries import (
     code_text,
     date_of,
     each,
@@ -29,9 +29,9 @@ from core.loaders.ccda_entries import (
     parse_ts,
     tag_of,
 )
-from core.loaders.files import LoadLog, read_xml, shown
-from core.loaders.identity import Key, People, Person, record_names
-from core.loaders.records import (
+from midchart.core.loaders.files import LoadLog, read_xml, shown
+from midchart.core.loaders.identity import Key, People, Person, record_names
+from midchart.core.loaders.records import (
     Entry,
     LazyRecords,
     PatientEntries,
@@ -40,7 +40,7 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from core.text.markup import SHOWN, deletions, markup_text
+from midchart.core.text.markup import SHOWN, deletions, markup_text
 
 _ROOT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"

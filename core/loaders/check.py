@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.errors import DataError
-from core.loaders.gold import gold_under, locator_errors
-from core.loaders.labelled import StoredRecords, readable_tasks
-from core.protocol import Protocol
-from core.text import count_tokens, event_text
-from core.types import Account, Cohort, Record
+from midchart.core.errors import DataError
+from midchart.core.loaders.gold import gold_under, locator_errors
+from midchart.core.loaders.labelled import StoredRecords, readable_tasks
+from midchart.core.protocol import Protocol
+from midchart.core.text import count_tokens, event_text
+from midchart.core.types import Account, Cohort, Record
 
 FEW_EVENTS = 20
 """With fewer events in the median record, positions are by tokens: event order has little
@@ -108,8 +108,8 @@ def check_cohort(
     labels adds ``labels``: by task n, positive, and by split the labels (``splits``) and the
     positive ones (``positives``). Evidence is located by
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
-    (:func:`core.loaders.gold.locator_errors`), ``validate`` what of FHIR resources does not
-    follow the standard (``invalid``; :func:`core.loaders.fhir.invalid_resources`).
+    (:func:`midchart.core.loaders.gold.locator_errors`), ``validate`` what of FHIR resources does
+    not follow the standard (``invalid``; :func:`midchart.core.loaders.fhir.invalid_resources`).
     ``progress`` is called with (done, planned) while coded events are read. ``counts``:
     :func:`count_records` of this cohort, where it is known.
     """
@@ -148,7 +148,7 @@ def check_cohort(
         ],
     }
     if validate:
-        from core.loaders.fhir import invalid_resources
+        from midchart.core.loaders.fhir import invalid_resources
 
         report["invalid"] = [dataclasses.asdict(skip) for skip in invalid_resources(cohort)]
     if locator:

@@ -20,10 +20,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.files import (
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.files import (
     LARGEST_TABLE,
     LoadLog,
     check_file,
@@ -32,9 +32,9 @@ from core.loaders.files import (
     read_text,
     shown,
 )
-from core.loaders.records import LazyRecords, PatientEntries, Questions, entry
-from core.loaders.tables import accept_long_cells, check_columns
-from core.parsing import read_json
+from midchart.core.loaders.records import LazyRecords, PatientEntries, Questions, entry
+from midchart.core.loaders.tables import accept_long_cells, check_columns
+from midchart.core.parsing import read_json
 
 NOTES = ("discharge.csv.gz", "discharge.csv")
 COLUMNS = ("note_id", "subject_id", "hadm_id", "charttime", "text")

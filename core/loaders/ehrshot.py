@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import EventLoader
-from core.loaders.columns import MISSING
-from core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
-from core.loaders.labelled import (
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import EventLoader
+from midchart.core.loaders.columns import MISSING
+from midchart.core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
+from midchart.core.loaders.labelled import (
     EventFiles,
     read_labels,
     text_value,
@@ -26,10 +26,10 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from core.loaders.tables import MOST_CSV_COLUMNS, check_columns, read_table
-from core.sequences.build import RawTable, patient_id, sql_files
-from core.sequences.store import LabelRows
-from core.storage.rows import literal
+from midchart.core.loaders.tables import MOST_CSV_COLUMNS, check_columns, read_table
+from midchart.core.sequences.build import RawTable, patient_id, sql_files
+from midchart.core.sequences.store import LabelRows
+from midchart.core.storage.rows import literal
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"

@@ -18,11 +18,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.errors import InputError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.fhir_events import READ, ResourceReader
-from core.loaders.fhir_files import (
+from midchart.core.errors import InputError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.fhir_events import READ, ResourceReader
+from midchart.core.loaders.fhir_files import (
     LARGEST_BUNDLE,
     SUFFIXES,
     Member,
@@ -33,7 +33,7 @@ from core.loaders.fhir_files import (
     names_type,
     stem,
 )
-from core.loaders.fhir_index import (
+from midchart.core.loaders.fhir_index import (
     BUNDLE,
     DRAWN_ON,
     EXPORT,
@@ -43,11 +43,11 @@ from core.loaders.fhir_index import (
     Scope,
     why_unread,
 )
-from core.loaders.fhir_values import Resource, clean, concept, moment, objects
-from core.loaders.files import LoadLog, shown
-from core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE
-from core.loaders.manifest import FILE
-from core.loaders.records import (
+from midchart.core.loaders.fhir_values import Resource, clean, concept, moment, objects
+from midchart.core.loaders.files import LoadLog, shown
+from midchart.core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.loaders.manifest import FILE
+from midchart.core.loaders.records import (
     Entry,
     LazyRecords,
     Questions,
@@ -56,7 +56,7 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from core.types import Cohort, Record, Skip
+from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20
 """Bytes of an NDJSON file in which a resourceType is looked for to recognise the format."""

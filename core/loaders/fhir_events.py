@@ -3,7 +3,7 @@
 Kinds are OMOP's tables (note, condition, measurement, ...) and "immunization". Most types are a
 :class:`_Form`: the fields that date and name an entry and those that open its text; what else the
 resource states follows in words, so that nothing clinical is dropped. What is planned or negated
-says so at the head of its text (:mod:`core.loaders.status`).
+says so at the head of its text (:mod:`midchart.core.loaders.status`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from core.loaders.attachments import base64_text
-from core.loaders.fhir_status import FIELDS, status_of
-from core.loaders.fhir_values import (
+from midchart.core.loaders.attachments import base64_text
+from midchart.core.loaders.fhir_status import FIELDS, status_of
+from midchart.core.loaders.fhir_values import (
     Resource,
     annotation,
     clean,
@@ -32,10 +32,10 @@ from core.loaders.fhir_values import (
     shown,
     values,
 )
-from core.loaders.records import Entry, entry
-from core.loaders.status import Status, classify, stated
-from core.text import SENTENCE_TOKENS, count_tokens
-from core.text.markup import html_text
+from midchart.core.loaders.records import Entry, entry
+from midchart.core.loaders.status import Status, classify, stated
+from midchart.core.text import SENTENCE_TOKENS, count_tokens
+from midchart.core.text.markup import html_text
 
 Lookup = Callable[[str], str]
 """Reference → the display text of the resource it names, or ""."""

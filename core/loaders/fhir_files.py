@@ -19,14 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from core.config import cache_folder
-from core.errors import DataError
-from core.loaders.fhir_values import clean
-from core.loaders.files import LARGEST_TABLE, check_file, data_error
-from core.parsing import read_json
-from core.storage.files import make_folder
-from core.storage.lru import LRU
-from core.types import Skip
+from midchart.core.config import cache_folder
+from midchart.core.errors import DataError
+from midchart.core.loaders.fhir_values import clean
+from midchart.core.loaders.files import LARGEST_TABLE, check_file, data_error
+from midchart.core.parsing import read_json
+from midchart.core.storage.files import make_folder
+from midchart.core.storage.lru import LRU
+from midchart.core.types import Skip
 
 LARGEST_BUNDLE = 512 << 20
 """Bytes of the largest JSON file that is read; NDJSON files may be of any size."""

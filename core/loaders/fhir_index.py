@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from core.loaders.fhir_events import READ
-from core.loaders.fhir_files import Member, Place, Reasons, ResourceFiles, stem
-from core.loaders.fhir_status import status_of, unknown_modifier
-from core.loaders.fhir_values import (
+from midchart.core.loaders.fhir_events import READ
+from midchart.core.loaders.fhir_files import Member, Place, Reasons, ResourceFiles, stem
+from midchart.core.loaders.fhir_status import status_of, unknown_modifier
+from midchart.core.loaders.fhir_values import (
     Resource,
     clean,
     codes,
@@ -29,9 +29,9 @@ from core.loaders.fhir_values import (
     objects,
     reference,
 )
-from core.loaders.files import LoadLog
-from core.loaders.identity import Key, People, Person, record_names
-from core.loaders.status import Status
+from midchart.core.loaders.files import LoadLog
+from midchart.core.loaders.identity import Key, People, Person, record_names
+from midchart.core.loaders.status import Status
 
 NOT_CLINICAL = {
     "Claim": "billing", "ClaimResponse": "billing", "ExplanationOfBenefit": "billing",

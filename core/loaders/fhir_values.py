@@ -1,8 +1,8 @@
 """FHIR data types as text: codes, quantities, periods, timings, dosages, notes, and any element.
 
-Numbers are texts as they were written (:func:`core.parsing.read_json`, ``as_written``). Times are
-the local clock times that the resource states; an offset is dropped, as charts are read in local
-time.
+Numbers are texts as they were written (:func:`midchart.core.parsing.read_json`, ``as_written``).
+Times are the local clock times that the resource states; an offset is dropped, as charts are read
+in local time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from core.loaders.files import parse_time
+from midchart.core.loaders.files import parse_time
 
 Resource = Mapping[str, Any]
 

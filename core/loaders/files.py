@@ -14,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from core.errors import DataError, one_line
-from core.storage.files import replacing
-from core.types import Account, Skip, UnsettledColumn
+from midchart.core.errors import DataError, one_line
+from midchart.core.storage.files import replacing
+from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

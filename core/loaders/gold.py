@@ -25,14 +25,22 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from core import config as settings
-from core.errors import DataError, UnknownName
-from core.loaders.files import LoadLog, write_atomic
-from core.loaders.records import GoldSource
-from core.protocol import Protocol
-from core.text import event_text
-from core.text.evidence import ALGORITHM, Located, decile_of, is_middle, locate, place_of, quotes
-from core.types import Cohort, Gold, Instruction, Record, Span
+from midchart.core import config as settings
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.loaders.files import LoadLog, write_atomic
+from midchart.core.loaders.records import GoldSource
+from midchart.core.protocol import Protocol
+from midchart.core.text import event_text
+from midchart.core.text.evidence import (
+    ALGORITHM,
+    Located,
+    decile_of,
+    is_middle,
+    locate,
+    place_of,
+    quotes,
+)
+from midchart.core.types import Cohort, Gold, Instruction, Record, Span
 
 _GOLD = TypeAdapter(Gold)
 _SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
@@ -43,8 +51,8 @@ class LazyGold(Mapping[str, Gold]):
 
     A record that cannot be read leaves its gold unlocated (the cohort's ``skipped`` says why).
     Where the source gives exact spans, the first one gives the position; otherwise the
-    best-matching snippet (:func:`core.text.evidence.locate`), by the score and threshold of
-    ``protocol`` (default: corrected). ``located``: gold whose place the format itself gives.
+    best-matching snippet (:func:`midchart.core.text.evidence.locate`), by the score and threshold
+    of ``protocol`` (default: corrected). ``located``: gold whose place the format itself gives.
     """
 
     def __init__(

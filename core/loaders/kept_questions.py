@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from core.errors import DataError, InputError
-from core.loaders.gold import LazyGold
-from core.loaders.records import GoldSource, opaque_id, task_type_of
-from core.loaders.tables import accept_long_cells
-from core.parsing import read_json
-from core.storage.jsonl import read_lines
-from core.text.prompt import NOT_DOCUMENTED
-from core.types import Cohort, Instruction, Span
+from midchart.core.errors import DataError, InputError
+from midchart.core.loaders.gold import LazyGold
+from midchart.core.loaders.records import GoldSource, opaque_id, task_type_of
+from midchart.core.loaders.tables import accept_long_cells
+from midchart.core.parsing import read_json
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Cohort, Instruction, Span
 
 Record = TypeVar("Record")
 QUESTIONS_FILE = "midchart.questions"

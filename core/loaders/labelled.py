@@ -18,13 +18,26 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from core import config as settings
-from core.errors import DataError, UnknownName
-from core.loaders.files import LoadLog, data_error, read_unchanged
-from core.loaders.records import Entry, build_record
-from core.sequences.build import RawTable, build_store, connect, describe_error, store_folder
-from core.sequences.store import NO_TIME, EventStore, LabelRows, Labels, match_labels, split_codes
-from core.types import Cohort, LabelCount, Record
+from midchart.core import config as settings
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.loaders.files import LoadLog, data_error, read_unchanged
+from midchart.core.loaders.records import Entry, build_record
+from midchart.core.sequences.build import (
+    RawTable,
+    build_store,
+    connect,
+    describe_error,
+    store_folder,
+)
+from midchart.core.sequences.store import (
+    NO_TIME,
+    EventStore,
+    LabelRows,
+    Labels,
+    match_labels,
+    split_codes,
+)
+from midchart.core.types import Cohort, LabelCount, Record
 
 SMALL = 300 << 20
 """Bytes of events that are read without being asked for: about a second."""
@@ -180,7 +193,7 @@ class StoredRecords(Mapping[str, Record]):
         if not data.small():
             raise DataError(
                 str(data.files.source.name), None, "has not been read in yet",
-                f"run `python -m core check {data.files.root}` once (minutes)",
+                f"run `midchart check {data.files.root}` once (minutes)",
             )  # fmt: skip
         store, number = data.store(), _number(name)
         row = -1 if number is None else int(store.rows_of(np.array([number]))[0])

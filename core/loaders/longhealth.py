@@ -18,16 +18,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, read_text
-from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
-from core.parsing import read_json
-from core.text import content_words
-from core.text.choices import correct_option
-from core.text.splitting import split
-from core.types import Span
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.files import LoadLog, read_text
+from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
+from midchart.core.parsing import read_json
+from midchart.core.text import content_words
+from midchart.core.text.choices import correct_option
+from midchart.core.text.splitting import split
+from midchart.core.types import Span
 
 WIDER = 0.03
 """By how much a stated location is widened on either side, as a share of the text."""

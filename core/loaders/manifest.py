@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.egress import audit
-from core.errors import DataError, DataUseError
-from core.loaders.columns import SETTINGS
-from core.loaders.files import LoadLog, read_text, write_atomic
-from core.parsing import read_toml
-from core.types import Cohort, Manifest
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, DataUseError
+from midchart.core.loaders.columns import SETTINGS
+from midchart.core.loaders.files import LoadLog, read_text, write_atomic
+from midchart.core.parsing import read_toml
+from midchart.core.types import Cohort, Manifest
 
 FILE = "midchart.toml"
 FIELDS = ("external_services_allowed", "training_allowed")
@@ -46,7 +46,7 @@ def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
     for name in changed:
         log.warn(
             f"{FILE} sets {name} = true, but its last audited value is false: treated as false "
-            "until a person confirms it with a reason (page Data, or python -m core data-use DATA "
+            "until a person confirms it with a reason (page Data, or midchart data-use DATA "
             f"{name} yes --reason TEXT)"
         )
     return dataclasses.replace(manifest, **dict.fromkeys(changed, False))
@@ -55,8 +55,8 @@ def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
 def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
     """The table ``columns`` of the tag in folder ``path``: how columns of tables are read.
 
-    "table.column" in lower case → one of :data:`core.loaders.columns.SETTINGS`; another value is
-    skipped by name.
+    "table.column" in lower case → one of :data:`midchart.core.loaders.columns.SETTINGS`; another
+    value is skipped by name.
     """
     file = path / FILE
     try:

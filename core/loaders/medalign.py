@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.files import LoadLog, data_error, parse_time, read_unchanged, shown
-from core.loaders.records import (
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.files import LoadLog, data_error, parse_time, read_unchanged, shown
+from midchart.core.loaders.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
     Entry,
@@ -33,8 +33,8 @@ from core.loaders.records import (
     read_questions,
     read_responses,
 )
-from core.loaders.tables import Row, read_table
-from core.types import Record
+from midchart.core.loaders.tables import Row, read_table
+from midchart.core.types import Record
 
 _CHUNK = 1 << 20
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
-from core.loaders.tables import read_table
-from core.text.splitting import split
-from core.types import Span
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
+from midchart.core.loaders.tables import read_table
+from midchart.core.text.splitting import split
+from midchart.core.types import Span
 
 COLUMNS = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer")
 BEFORE, AFTER = 60, 25

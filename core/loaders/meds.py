@@ -15,11 +15,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import EventLoader
-from core.loaders.files import LoadLog, checked_tables, shown
-from core.loaders.labelled import (
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import EventLoader
+from midchart.core.loaders.files import LoadLog, checked_tables, shown
+from midchart.core.loaders.labelled import (
     CHEXPERT,
     EventFiles,
     number_value,
@@ -29,9 +29,9 @@ from core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from core.loaders.tables import check_columns
-from core.sequences.build import RawTable, columns, describe_error, patient_id, sql_files
-from core.sequences.store import SPLITS, LabelRows
+from midchart.core.loaders.tables import check_columns
+from midchart.core.sequences.build import RawTable, columns, describe_error, patient_id, sql_files
+from midchart.core.sequences.store import SPLITS, LabelRows
 
 Types = dict[str, str]
 """Column → DuckDB type."""

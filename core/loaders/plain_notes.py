@@ -18,10 +18,10 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.columns import (
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.columns import (
     ISO,
     are_decimal_ids,
     decide_times,
@@ -30,10 +30,10 @@ from core.loaders.columns import (
     known_names,
     read_id,
 )
-from core.loaders.files import LoadLog, shown
-from core.loaders.identity import People, Person
-from core.loaders.manifest import column_settings
-from core.loaders.records import (
+from midchart.core.loaders.files import LoadLog, shown
+from midchart.core.loaders.identity import People, Person
+from midchart.core.loaders.manifest import column_settings
+from midchart.core.loaders.records import (
     LazyRecords,
     PatientEntries,
     Questions,
@@ -41,7 +41,7 @@ from core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from core.loaders.tables import (
+from midchart.core.loaders.tables import (
     DAMAGED_FILE,
     DELIMITERS,
     Row,
@@ -56,7 +56,7 @@ from core.loaders.tables import (
     table_kind,
     table_name,
 )
-from core.parsing import read_json
+from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")
 COLUMNS: Mapping[str, tuple[str, ...]] = {

@@ -4,8 +4,8 @@ A cohort of MedAlign's size does not fit in memory and is rarely read completely
 :class:`LazyRecords` holds ids and reads a record on access.
 
 An Instruction holds no answer; reference and evidence become a :class:`GoldSource`, which
-:mod:`core.loaders.gold` locates on access. Several annotators of one question on one record are one
-instruction: the first one's answer is the reference, the evidence of all is merged.
+:mod:`midchart.core.loaders.gold` locates on access. Several annotators of one question on one
+record are one instruction: the first one's answer is the reference, the evidence of all is merged.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import DataError, UnknownName
-from core.loaders.columns import are_decimal_ids, known_names, read_id
-from core.loaders.files import LoadLog
-from core.loaders.tables import (
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.loaders.columns import are_decimal_ids, known_names, read_id
+from midchart.core.loaders.files import LoadLog
+from midchart.core.loaders.tables import (
     DAMAGED_FILE,
     DELIMITERS,
     Row,
@@ -36,11 +36,11 @@ from core.loaders.tables import (
     read_table,
     table_kind,
 )
-from core.storage.lru import LRU
-from core.text import event_text
-from core.text.evidence import place_of
-from core.text.prompt import MOST
-from core.types import Event, Gold, Instruction, Record, Response, Span
+from midchart.core.storage.lru import LRU
+from midchart.core.text import event_text
+from midchart.core.text.evidence import place_of
+from midchart.core.text.prompt import MOST
+from midchart.core.types import Event, Gold, Instruction, Record, Response, Span
 
 _CACHED = 32
 """Most recently used records in memory."""

@@ -15,14 +15,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from core.errors import DataError
-from core.loaders import LOADERS
-from core.loaders.base import RecordLoader
-from core.loaders.files import read_text
-from core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
-from core.parsing import read_json
-from core.text.prompt import NOT_DOCUMENTED
-from core.types import Span
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.base import RecordLoader
+from midchart.core.loaders.files import read_text
+from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
+from midchart.core.parsing import read_json
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Span
 
 SHIFT = 32
 """Characters that an answer may be away from its offset."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from core.errors import DataError
-from core.loaders.columns import MISSING, folded, known_names
-from core.loaders.files import LoadLog, read_unchanged
-from core.parsing import repeated
+from midchart.core.errors import DataError
+from midchart.core.loaders.columns import MISSING, folded, known_names
+from midchart.core.loaders.files import LoadLog, read_unchanged
+from midchart.core.parsing import repeated
 
 _LARGEST_UNPACKED = 4 << 30
 """Bytes of a packed file that is read as a whole."""
@@ -396,9 +396,9 @@ def read_table(
     """All rows of a delimited table with a header, of any encoding, separator and quoting.
 
     ``delimiter``: the one that needs no statement. ``names``: further columns, and other names that
-    a column may have (:func:`core.loaders.columns.known_names`). Raises DataError where the file is
-    no text, has no header, names a column twice or lacks one of ``required`` (all missing ones are
-    named).
+    a column may have (:func:`midchart.core.loaders.columns.known_names`). Raises DataError where
+    the file is no text, has no header, names a column twice or lacks one of ``required`` (all
+    missing ones are named).
     """
     text = read_any_text(path, name, log)
     header, parsed = table_rows(text, name, log, delimiter, required, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.interfaces import Reader
-from core.registry import Registry
+from midchart.core.interfaces import Reader
+from midchart.core.registry import Registry
 
-READERS: Registry[Reader] = Registry("reader", "core.readers")
+READERS: Registry[Reader] = Registry("reader", "midchart.core.readers")

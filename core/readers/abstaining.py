@@ -4,7 +4,7 @@ A line's score is the mean of two numbers: its MiniLM cosine with the question, 
 the question's words that it holds, rarer words of the context counting more. A heading that only
 repeats words of the question scores 0. The best line is the answer where it is far enough above
 the mean of its context. ``docs/abstention_threshold.toml``
-chose the threshold; :mod:`core.services.abstention` has the measured error rates.
+chose the threshold; :mod:`midchart.core.services.abstention` has the measured error rates.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from core.embedding.embedder import Embedder
-from core.errors import InputError
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.extractive import Extractive, bare
-from core.text import words
-from core.types import Prompt
+from midchart.core.embedding.embedder import Embedder
+from midchart.core.errors import InputError
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.extractive import Extractive, bare
+from midchart.core.text import words
+from midchart.core.types import Prompt
 
 THRESHOLD = 1.5
 """Standard deviations above the mean of the context."""
@@ -82,7 +82,8 @@ class Abstaining(Extractive):
     """The context line of the highest score, or "Not documented." where its :func:`prominence` is
     below ``threshold``.
 
-    Raises as :class:`core.readers.extractive.Extractive`, and InputError for a threshold below 0.
+    Raises as :class:`midchart.core.readers.extractive.Extractive`, and InputError for a threshold
+    below 0.
     """
 
     name: str = "abstaining"

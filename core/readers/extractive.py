@@ -15,14 +15,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.embedding.embedder import Embedder, cosines, shared
-from core.errors import InputError
-from core.protocol import Protocol
-from core.readers import READERS
-from core.text import count_tokens
-from core.text.prompt import HEAD, LINE_DATE, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
-from core.types import Answer, Prompt
-from core.weights import MINILM
+from midchart.core.embedding.embedder import Embedder, cosines, shared
+from midchart.core.errors import InputError
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import HEAD, LINE_DATE, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
+from midchart.core.types import Answer, Prompt
+from midchart.core.weights import MINILM
 
 _DATE = re.compile(rf"\[{LINE_DATE}\] ")
 
@@ -36,8 +36,8 @@ def bare(line: str) -> str:
 class Extractive:
     """The nearest context line by MiniLM cosine; ties go to the earlier line.
 
-    ``window`` is in tokens of :func:`core.text.count_tokens`, the paper's reader's length. Raises
-    InputError for one without room for a question, MissingModel without the weights.
+    ``window`` is in tokens of :func:`midchart.core.text.count_tokens`, the paper's reader's length.
+    Raises InputError for one without room for a question, MissingModel without the weights.
     """
 
     name: str = "extractive"

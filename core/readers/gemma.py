@@ -23,13 +23,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from core import weights
-from core.errors import MissingModel, SpecError
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.qwen import Choose, Qwen, QwenOptions, Texts
-from core.text.prompt import NOT_DOCUMENTED, Frame, body, quoted
-from core.types import Answer, Prompt
+from midchart.core import weights
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.qwen import Choose, Qwen, QwenOptions, Texts
+from midchart.core.text.prompt import NOT_DOCUMENTED, Frame, body, quoted
+from midchart.core.types import Answer, Prompt
 
 _NAME = "model.gguf"
 _NAMES = {
@@ -132,7 +132,7 @@ class GemmaOptions(QwenOptions):
 
 @READERS.register("gemma")
 class Gemma(Qwen):
-    """Greedy completions of Gemma 3 270M; raises as :class:`core.readers.qwen.Qwen`."""
+    """Greedy completions of Gemma 3 270M; raises as :class:`midchart.core.readers.qwen.Qwen`."""
 
     name: ClassVar[str] = "gemma"
     title: ClassVar[str] = "Gemma 3 270M, base model (on this machine)"

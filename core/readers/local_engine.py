@@ -35,10 +35,10 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from core.errors import WorkFailed
-from core.readers.local_batches import Ids, Tree, most_probable, plan, rest
-from core.text import one_line
-from core.weights import no_progress_bar
+from midchart.core.errors import WorkFailed
+from midchart.core.readers.local_batches import Ids, Tree, most_probable, plan, rest
+from midchart.core.text import one_line
+from midchart.core.weights import no_progress_bar
 
 
 class _Frame:

@@ -1,8 +1,8 @@
 """Qwen2.5-Instruct on this machine: the paper's reader (docs/methods.md, Stage 2: reading).
 
 Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Prompts are finished ChatML from
-:mod:`core.text.prompt`; control tokens inside a record were neutralised there. Many prompts are
-batched by length, and a prefix shared by prompts of one patient is read once.
+:mod:`midchart.core.text.prompt`; control tokens inside a record were neutralised there. Many
+prompts are batched by length, and a prefix shared by prompts of one patient is read once.
 
 On one machine the same prompts in the same order give the same answers. The composition of a
 batch, a shared prefix, the number of threads or another processor changes the last bits of logits,
@@ -24,15 +24,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from core import weights
-from core.errors import MissingModel, SpecError
-from core.options import Configurable, Count, Options, Whole
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.local_batches import Tree, tree
-from core.text import one_line
-from core.text.prompt import LETTERS, option_text
-from core.types import Answer, Prompt
+from midchart.core import weights
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.options import Configurable, Count, Options, Whole
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.local_batches import Tree, tree
+from midchart.core.text import one_line
+from midchart.core.text.prompt import LETTERS, option_text
+from midchart.core.types import Answer, Prompt
 
 _DEFAULT = "Qwen2.5-7B-Instruct"
 _TRAINED_LENGTH_ONLY = frozenset(
@@ -202,7 +202,7 @@ class Qwen(Configurable):
 
     def _likeliest(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's option of the largest log-likelihood per character."""
-        from core.readers.local_engine import shared_engine
+        from midchart.core.readers.local_engine import shared_engine
 
         engine = shared_engine(self.folder, self.options.dtype)
         for index, prompt in enumerate(prompts):
@@ -222,7 +222,7 @@ class Qwen(Configurable):
         self, prompts: Sequence[Prompt], allowed: Sequence[Texts]
     ) -> Iterator[tuple[int, Answer]]:
         """What the model writes, of ``allowed`` texts where there are some."""
-        from core.readers.local_engine import GenerationConfig, shared_engine
+        from midchart.core.readers.local_engine import GenerationConfig, shared_engine
 
         same: dict[tuple[str, Texts], list[int]] = {}
         for index, prompt in enumerate(prompts):

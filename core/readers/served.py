@@ -1,9 +1,9 @@
 """Served: a model behind any OpenAI-compatible server, many prompts at a time.
 
 The server is on this machine, or one that the cohort's data-use tag and the run's spec both allow
-(:mod:`core.egress`). Decoding is greedy with ``protocol.answer_tokens`` new tokens. The model's
-window is the server's report or the option ``window``; where a server reports fewer tokens than
-the prompt has words, it truncated the prompt and the answer fails.
+(:mod:`midchart.core.egress`). Decoding is greedy with ``protocol.answer_tokens`` new tokens. The
+model's window is the server's report or the option ``window``; where a server reports fewer tokens
+than the prompt has words, it truncated the prompt and the answer fails.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from core.client.calls import Caller, CallFailed, RetryPolicy, map_concurrently
-from core.client.openai_server import OpenAIServer, Reply, counter
-from core.egress import CLOSED, Gate, read_address
-from core.errors import InputError, MidchartError
-from core.options import Configurable, Count, Options, Whole
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.qwen import Choose
-from core.text import one_line
-from core.text.prompt import LETTERS, option_text
-from core.types import Answer, Prompt
+from midchart.core.client.calls import Caller, CallFailed, RetryPolicy, map_concurrently
+from midchart.core.client.openai_server import OpenAIServer, Reply, counter
+from midchart.core.egress import CLOSED, Gate, read_address
+from midchart.core.errors import InputError, MidchartError
+from midchart.core.options import Configurable, Count, Options, Whole
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.qwen import Choose
+from midchart.core.text import one_line
+from midchart.core.text.prompt import LETTERS, option_text
+from midchart.core.types import Answer, Prompt
 
 KEY = "MIDCHART_SERVED_KEY"
 PREFLIGHT_RETRIES, PREFLIGHT_S = 3, 10.0
@@ -57,7 +57,7 @@ class ServedOptions(Options):
     letter of an option by the server's log-probabilities; "likelihood": the option whose text has
     the largest log-likelihood per character after the prompt (needs the path completions)."""
     tokenizer: str = ""
-    """Folder of a tokenizer in the models folder (:mod:`core.client.openai_server`)."""
+    """Folder of a tokenizer in the models folder (:mod:`midchart.core.client.openai_server`)."""
 
 
 @READERS.register("served")

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from core import weights
-from core.options import Configurable, Count, Options
-from core.protocol import Protocol
-from core.readers import READERS
-from core.readers.qwen import Qwen
-from core.text import word_spans, words
-from core.text.prompt import NOT_DOCUMENTED, body, quoted, without_date, written
-from core.types import Answer, ContextLine, Prompt
+from midchart.core import weights
+from midchart.core.options import Configurable, Count, Options
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.readers.qwen import Qwen
+from midchart.core.text import word_spans, words
+from midchart.core.text.prompt import NOT_DOCUMENTED, body, quoted, without_date, written
+from midchart.core.types import Answer, ContextLine, Prompt
 
 WINDOW = 4096
 """Longest prompt and answer in its own tokens; it was trained on records up to about 3,000."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.interfaces import Reader, read_each
-from core.protocol import Protocol
-from core.text import words
-from core.text.prompt import NOT_DOCUMENTED
-from core.types import Answer, Prompt
+from midchart.core.interfaces import Reader, read_each
+from midchart.core.protocol import Protocol
+from midchart.core.text import words
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Answer, Prompt
 
 
 def as_protocol_reads(reader: Reader, protocol: Protocol) -> Reader:

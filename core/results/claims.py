@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from core.config import ROOT
-from core.errors import DataError, MidchartError
-from core.parsing import read_toml
-from core.results.report import report
-from core.results.tables import read_published
-from core.runs.directory import find_run
-from core.runs.status import status
-from core.synthetic.reference import table_row
+from midchart.core.config import ROOT
+from midchart.core.errors import DataError, MidchartError
+from midchart.core.parsing import read_toml
+from midchart.core.results.report import report
+from midchart.core.results.tables import read_published
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.status import status
+from midchart.core.synthetic.reference import table_row
 
 FILE = ROOT / "docs" / "claims.toml"
 Outcome = Literal["holds", "fails", "not tested here", "measured by others", "by command"]
@@ -160,7 +160,7 @@ def _run_of(spec: str, execute: Callable[[str], str] | None) -> tuple[str, str]:
         if row["status"] == "done" and row["kind"] == wanted["kind"] and _same(row["run"], wanted):
             return row["run"], ""
     if execute is None:
-        return "", f"no finished run of {spec} here; python -m core claims --run makes it"
+        return "", f"no finished run of {spec} here; midchart claims --run makes it"
     try:
         return execute(str(ROOT / spec)), ""
     except MidchartError as error:

@@ -17,18 +17,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError, UnknownName
-from core.results.primary import with_primary
-from core.results.report import counted_store, part_of, withdraw
-from core.results.reviews import reviews_of, with_reviews
-from core.results.tables import entry_columns, facts, generator
-from core.runs.directory import RunDirectory, changed_rows, find_run
-from core.runs.experiment import Table
-from core.runs.plan import RULE_JUDGES, ArmConfig, Plan
-from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, UNLOCATED
-from core.runs.status import status
-from core.stats.intervals import cluster_totals, ratio
-from core.stats.paired import (
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.results.primary import with_primary
+from midchart.core.results.report import counted_store, part_of, withdraw
+from midchart.core.results.reviews import reviews_of, with_reviews
+from midchart.core.results.tables import entry_columns, facts, generator
+from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, UNLOCATED
+from midchart.core.runs.status import status
+from midchart.core.stats.intervals import cluster_totals, ratio
+from midchart.core.stats.paired import (
     benjamini_hochberg,
     cochran_q,
     holm_adjust,
@@ -38,7 +38,7 @@ from core.stats.paired import (
     reported_interval,
     smallest_difference,
 )
-from core.storage.rows import Ask, literal
+from midchart.core.storage.rows import Ask, literal
 
 POWER, ALPHA = 0.8, 0.05
 Floats = NDArray[np.float64]
@@ -390,7 +390,7 @@ class Outcomes:
     cells: Mapping[str, Mapping[Cell, Right]]
     """By measure."""
     people: tuple[str, ...]
-    """The judges who are people (:mod:`core.results.reviews`)."""
+    """The judges who are people (:mod:`midchart.core.results.reviews`)."""
     cut_at: Mapping[Cell, Mapping[str, int]]
     """Tokens of the prompts that lost anything, by instruction."""
     any_piece: Mapping[str, Mapping[Cell, Mapping[str, bool | None]]]

@@ -27,20 +27,20 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from core.errors import DataError, DataUseError, InputError, MidchartError
-from core.loaders.open import open_cohort
-from core.parsing import read_json, user_path
-from core.provenance import now
-from core.results.report import report, write_tables
-from core.results.reviews import review_files
-from core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
-from core.runs.gate_checkpoints import NOTE
-from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml
-from core.runs.status import state_of
-from core.storage.files import use_ordinary_mode
-from core.storage.jsonl import add_line, read_lines
-from core.storage.rows import Schema, query
+from midchart.core.errors import DataError, DataUseError, InputError, MidchartError
+from midchart.core.loaders.open import open_cohort
+from midchart.core.parsing import read_json, user_path
+from midchart.core.provenance import now
+from midchart.core.results.report import report, write_tables
+from midchart.core.results.reviews import review_files
+from midchart.core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
+from midchart.core.runs.gate_checkpoints import NOTE
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
+from midchart.core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml
+from midchart.core.runs.status import state_of
+from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.storage.rows import Schema, query
 
 # A run's report as one self-contained HTML file without scripts.
 
@@ -52,7 +52,7 @@ DRAWN = 60
 
 
 def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """One HTML document of a report (:func:`core.results.report.report`).
+    """One HTML document of a report (:func:`midchart.core.results.report.report`).
 
     ``facts``: names and values shown at the end (versions, digests, seed).
     """
@@ -172,7 +172,7 @@ def _provenance(plan: Plan, problem: str) -> list[str]:
     weights: Mapping[str, str] = plan.raw.get("weights", {})
     lines = [
         f"Repeats run {plan.raw['run']}. Put the cohort under data/cohorts/ by the name below, "
-        "then: python -m core run REPRODUCE.toml",
+        "then: midchart run REPRODUCE.toml",
         f"cohort content (blake2b): {plan.digest}",
         f"midchart {versions['midchart']}, code {versions['code']}, python {versions['python']}",
         *(f"{name} {version}" for name, version in packages.items() if version != "absent"),

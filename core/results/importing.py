@@ -22,20 +22,20 @@ from typing import Any, NoReturn, cast
 
 from pydantic import TypeAdapter
 
-from core import config as settings
-from core.egress import audit
-from core.errors import DataError, InputError, MidchartError
-from core.identity import person
-from core.loaders.open import content_digest
-from core.parsing import read_document, user_path
-from core.protocol import parse
-from core.provenance import now
-from core.results.export import MANIFEST, read_manifest
-from core.results.reviews import checked_lines, write_lines
-from core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
-from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import ComponentSpec, Plan, default_primary
-from core.runs.schemas import (
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.identity import person
+from midchart.core.loaders.open import content_digest
+from midchart.core.parsing import read_document, user_path
+from midchart.core.protocol import parse
+from midchart.core.provenance import now
+from midchart.core.results.export import MANIFEST, read_manifest
+from midchart.core.results.reviews import checked_lines, write_lines
+from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.plan import ComponentSpec, Plan, default_primary
+from midchart.core.runs.schemas import (
     DONE,
     EVENT,
     FOREIGN,
@@ -45,9 +45,9 @@ from core.runs.schemas import (
     PLAN,
     conditions,
 )
-from core.storage.archives import UntrustedZip
-from core.storage.files import sync_folder, writing
-from core.storage.rows import Schema, check_rows, query, quoted
+from midchart.core.storage.archives import UntrustedZip
+from midchart.core.storage.files import sync_folder, writing
+from midchart.core.storage.rows import Schema, check_rows, query, quoted
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"

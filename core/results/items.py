@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import InputError, UnknownName
-from core.results.comparison import detectable, paired
-from core.results.primary import verdict_source
-from core.results.report import counted_store, withdraw
-from core.results.reviews import review_verdicts, reviews_of, with_reviews
-from core.results.tables import facts
-from core.runs.directory import RunDirectory, find_run
-from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import Plan
-from core.runs.planner import digest_of, open_source
-from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
-from core.runs.status import status
-from core.storage.rows import RowStore, literal, query
-from core.types import Cohort
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.results.comparison import detectable, paired
+from midchart.core.results.primary import verdict_source
+from midchart.core.results.report import counted_store, withdraw
+from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
+from midchart.core.results.tables import facts
+from midchart.core.runs.directory import RunDirectory, find_run
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.planner import digest_of, open_source
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
+from midchart.core.runs.status import status
+from midchart.core.storage.rows import RowStore, literal, query
+from midchart.core.types import Cohort
 
 Row = dict[str, Any]
 OF_THE_QUESTION = (

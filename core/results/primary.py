@@ -1,8 +1,8 @@
 """The primary judge of a run among its judges, and the verdicts that are made of two judges' rows.
 
 A run that has the judges ``exact`` and ``token_overlap`` has the verdicts of
-:mod:`core.judges.exact_else_overlap` too, whether or not its spec names that judge: for each
-answer the row of the one that decides. Nothing is written for them, so older runs have them.
+:mod:`midchart.core.judges.exact_else_overlap` too, whether or not its spec names that judge: for
+each answer the row of the one that decides. Nothing is written for them, so older runs have them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from core.judges.exact import IN_ORDER
-from core.runs.plan import COMPOSITE, EXACT, OVERLAP, ComponentSpec, Plan
-from core.runs.schemas import COUNTS
-from core.storage.rows import RowStore, literal
+from midchart.core.judges.exact import IN_ORDER
+from midchart.core.runs.plan import COMPOSITE, EXACT, OVERLAP, ComponentSpec, Plan
+from midchart.core.runs.schemas import COUNTS
+from midchart.core.storage.rows import RowStore, literal
 
 _WITHOUT_VALUE = f"coalesce(without_value, raw = {literal(IN_ORDER)})"
 WITHHELD = (

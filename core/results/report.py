@@ -13,24 +13,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.errors import DataError, InputError, UnknownName
-from core.format import write_sheet
-from core.loaders.check import position_in_words
-from core.parsing import read_json, user_path
-from core.results.primary import WITHHELD, with_primary, withheld
-from core.results.reviews import reviewers_of, reviews_of
-from core.runs.directory import RunDirectory, changed_rows, find_run
-from core.runs.experiment import EXPERIMENTS, Table
-from core.runs.gate_checkpoints import seen_patients
-from core.runs.plan import BUFFER_ALONE, Plan
-from core.runs.status import status
-from core.storage.files import use_ordinary_mode
-from core.storage.rows import RowStore, damage_warnings, literal
-from core.synthetic.reference import read_yaml
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.format import write_sheet
+from midchart.core.loaders.check import position_in_words
+from midchart.core.parsing import read_json, user_path
+from midchart.core.results.primary import WITHHELD, with_primary, withheld
+from midchart.core.results.reviews import reviewers_of, reviews_of
+from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
+from midchart.core.runs.experiment import EXPERIMENTS, Table
+from midchart.core.runs.gate_checkpoints import seen_patients
+from midchart.core.runs.plan import BUFFER_ALONE, Plan
+from midchart.core.runs.status import status
+from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.rows import RowStore, damage_warnings, literal
+from midchart.core.synthetic.reference import read_yaml
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
-# on. This holds for every arm; patients that a gate has seen (core.runs.gate_checkpoints) are
-# reported in separate tables.
+# on. This holds for every arm; patients that a gate has seen (midchart.core.runs.gate_checkpoints)
+# are reported in separate tables.
 
 
 TEST, SEEN, ALL = "test", "seen", "all"
@@ -128,10 +128,10 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     ``origin``: whose records the figures are of (:func:`origin`).
     ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
     ``position``: which one of the evidence its bands go by, and why
-    (:func:`core.loaders.check.resolve_position`, and in ``words``); null where it has none.
-    Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
-    ``part`` of the patients that it counts (:func:`part_of`), and ``part`` of
-    the report says how many they are.
+    (:func:`midchart.core.loaders.check.resolve_position`, and in ``words``); null where it has
+    none. Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
+    ``part`` of the patients that it counts (:func:`part_of`), and ``part`` of the report says how
+    many they are.
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -287,7 +287,7 @@ def failed_in_words(run: str) -> str:
 
 
 def rows_warning(run: str) -> str:
-    """:func:`core.runs.directory.changed_rows` of a run; raises UnknownName."""
+    """:func:`midchart.core.runs.directory.changed_rows` of a run; raises UnknownName."""
     return changed_rows(find_run(run))
 
 

@@ -2,7 +2,7 @@
 
 A reviewer's verdict on a card is the verdict on every row with its words. An arm entry and reader
 has one row a question, so within a cell of a table each card is one row; a table over all arms
-counts cards (:mod:`core.experiments.answers.tables`).
+counts cards (:mod:`midchart.core.experiments.answers.tables`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from core import config as settings
-from core.egress import audit
-from core.errors import InputError, NotPermitted, UnknownName
-from core.identity import person
-from core.judges.rules import is_refusal
-from core.options import Options, Whole
-from core.provenance import digest, now
-from core.results.primary import with_primary
-from core.results.tables import pick
-from core.runs.directory import RunDirectory, find_run
-from core.runs.plan import ComponentSpec, Plan
-from core.runs.schemas import VERDICTS, Moment, blank
-from core.storage.jsonl import add_line, read_lines
-from core.storage.lock import exclusive
-from core.storage.rows import RowStore
-from core.text import one_line
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import InputError, NotPermitted, UnknownName
+from midchart.core.identity import person
+from midchart.core.judges.rules import is_refusal
+from midchart.core.options import Options, Whole
+from midchart.core.provenance import digest, now
+from midchart.core.results.primary import with_primary
+from midchart.core.results.tables import pick
+from midchart.core.runs.directory import RunDirectory, find_run
+from midchart.core.runs.plan import ComponentSpec, Plan
+from midchart.core.runs.schemas import VERDICTS, Moment, blank
+from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.storage.lock import exclusive
+from midchart.core.storage.rows import RowStore
+from midchart.core.text import one_line
 
 # A card: one question of one patient and one distinct answer to it, the unit that is judged.
 

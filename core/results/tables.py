@@ -19,17 +19,22 @@ from typing import Any, get_args
 
 import numpy as np
 
-from core import config as settings
-from core.format import finite
-from core.judges.rules import FAILURE_KINDS
-from core.results.primary import verdict_source
-from core.runs.experiment import Table
-from core.runs.plan import ArmConfig, Plan
-from core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
-from core.stats.intervals import Interval, bootstrap_proportion, clustered_wilson, wilson_interval
-from core.stats.paired import reported_interval, widened
-from core.storage.rows import Ask, RowStore, Schema, literal, snapshot
-from core.types import BANDS, Outcome
+from midchart.core import config as settings
+from midchart.core.format import finite
+from midchart.core.judges.rules import FAILURE_KINDS
+from midchart.core.results.primary import verdict_source
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.plan import ArmConfig, Plan
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
+from midchart.core.stats.intervals import (
+    Interval,
+    bootstrap_proportion,
+    clustered_wilson,
+    wilson_interval,
+)
+from midchart.core.stats.paired import reported_interval, widened
+from midchart.core.storage.rows import Ask, RowStore, Schema, literal, snapshot
+from midchart.core.types import BANDS, Outcome
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")
@@ -347,7 +352,7 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
     repeat 0 with columns of their answers (``semantic`` where entailment was scored); ``patients``,
     a record's number; ``cards``, an answer's number among distinct answers.
 
-    ``reviews``: human verdicts (:mod:`core.results.reviews`), added to the run's, with
+    ``reviews``: human verdicts (:mod:`midchart.core.results.reviews`), added to the run's, with
     ``answer_key``, ``judge``, ``outcome`` and ``refusal``; ``plan`` then names these judges too.
     """
     answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
@@ -449,7 +454,7 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     """:func:`tally` with what a clustered interval needs of the patients.
 
     ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
-    c·n and n², for patients' numbers right c and judged n (:mod:`core.stats.intervals`).
+    c·n and n², for patients' numbers right c and judged n (:mod:`midchart.core.stats.intervals`).
     """
     return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
@@ -504,7 +509,7 @@ def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
     ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers, null for fewer than 5 patients (:mod:`core.stats.paired`). ``bound_low`` and
+    answers, null for fewer than 5 patients (:mod:`midchart.core.stats.paired`). ``bound_low`` and
     ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right (but for
     questions without a reference, which no answer can be judged on).
     """

@@ -16,17 +16,17 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from core.arms.base import ScoredArm
-from core.errors import MidchartError, WorkFailed
-from core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
-from core.judges.exact import IN_ORDER
-from core.judges.rules import failure_kind, reference_of
-from core.protocol import Protocol
-from core.provenance import digest, now
-from core.runs.evidence import Question, buffer_claims
-from core.runs.job import Job, Row, Stopped, outcomes, reason_of
-from core.runs.plan import EXACT, ArmConfig
-from core.runs.schemas import (
+from midchart.core.arms.base import ScoredArm
+from midchart.core.errors import MidchartError, WorkFailed
+from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
+from midchart.core.judges.exact import IN_ORDER
+from midchart.core.judges.rules import failure_kind, reference_of
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest, now
+from midchart.core.runs.evidence import Question, buffer_claims
+from midchart.core.runs.job import Job, Row, Stopped, outcomes, reason_of
+from midchart.core.runs.plan import EXACT, ArmConfig
+from midchart.core.runs.schemas import (
     ANSWERS,
     SELECTIONS,
     VERDICTS,
@@ -37,9 +37,9 @@ from core.runs.schemas import (
     line_rows,
     wording,
 )
-from core.text import words
-from core.text.prompt import build_prompt, frame_of
-from core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
+from midchart.core.text import words
+from midchart.core.text.prompt import build_prompt, frame_of
+from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """A run on Ray: workers execute its shards, and the run's own process writes all rows.
 
-That process (:mod:`core.runs.worker`; to Ray, the driver) holds the run's lock, so resume, cancel,
-status and tables work as without a cluster. A shard whose worker died goes to another worker with
-the rows that exist: nothing is lost or done twice. Ray is imported only for such a run.
+That process (:mod:`midchart.core.runs.worker`; to Ray, the driver) holds the run's lock, so resume,
+cancel, status and tables work as without a cluster. A shard whose worker died goes to another
+worker with the rows that exist: nothing is lost or done twice. Ray is imported only for such a run.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from core import config as settings
-from core.egress import audit
-from core.errors import InputError, MissingModel, WorkFailed
-from core.judges import JUDGES
-from core.provenance import code_digest
-from core.runs.directory import find_run
-from core.runs.experiment import EXPERIMENTS, Experiment
-from core.runs.job import Job, Stopped, reason_of
-from core.runs.plan import Plan
-from core.runs.planner import chosen, destinations, open_source, permit
-from core.storage.files import protect_new_files
-from core.storage.rows import Schema, literal
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import InputError, MissingModel, WorkFailed
+from midchart.core.judges import JUDGES
+from midchart.core.provenance import code_digest
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment
+from midchart.core.runs.job import Job, Stopped, reason_of
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.planner import chosen, destinations, open_source, permit
+from midchart.core.storage.files import protect_new_files
+from midchart.core.storage.rows import Schema, literal
 
 # Where a run is done, as the command line says it: "" is here, by the run's own worker. "ray"
 # starts a Ray that serves this run alone, listens on loopback and uses all of this machine.

@@ -8,17 +8,16 @@
     events.jsonl     started, progress, cancelled, failed, finished
     log.txt          what the worker printed: places of faults, never text of a record
     judging/         spending and open batches of judges with a budget, a file a judge
-    gates.json       the gate of each arm that has one, by hash (core.runs.gate_checkpoints)
-    people.jsonl     who started, resumed, cancelled and exported it, and when; not exported
-    labels.json      name, tags and archiving (core.runs.status); not exported
-    lock             held by the worker while it lives
-    cancel           a stop was requested;  cancelled  the worker stopped
-    queued.json      place in the queue and kind of slot (core.runs.process)
-    slot             slot of this machine where its worker is or was
-    place            "ray" or "ray://HOST:PORT" (core.runs.cluster)
-    done.json        finished: counts, times and SHA-256 digests of the files of rows
-    imported.json    imported from another installation, read-only (core.results.importing); with
-                     digests of the files of rows
+    gates.json       the gate of each arm that has one, by hash
+    (midchart.core.runs.gate_checkpoints) people.jsonl     who started, resumed, cancelled and
+    exported it, and when; not exported labels.json      name, tags and archiving
+    (midchart.core.runs.status); not exported lock             held by the worker while it lives
+    cancel           a stop was requested;  cancelled  the worker stopped queued.json      place in
+    the queue and kind of slot (midchart.core.runs.process) slot             slot of this machine
+    where its worker is or was place            "ray" or "ray://HOST:PORT"
+    (midchart.core.runs.cluster) done.json        finished: counts, times and SHA-256 digests of the
+    files of rows imported.json    imported from another installation, read-only
+    (midchart.core.results.importing); with                  digests of the files of rows
 
 Ids are UTC and sort by time. A folder is made under a hidden name and renamed.
 """
@@ -40,21 +39,21 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from core import config as settings
-from core.egress import audit
-from core.errors import DataError, InputError, UnknownName
-from core.identity import ROLES, Person, account, person
-from core.parsing import read_document
-from core.protocol import BEFORE, LATER, parse
-from core.provenance import now
-from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
-from core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
-from core.storage.files import FileState, file_state, replacing, sync_folder, writing
-from core.storage.jsonl import add_line, read_lines
-from core.storage.lock import Lock
-from core.storage.lru import LRU
-from core.storage.rows import RowStore
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.identity import ROLES, Person, account, person
+from midchart.core.parsing import read_document
+from midchart.core.protocol import BEFORE, LATER, parse
+from midchart.core.provenance import now
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
+from midchart.core.storage.files import FileState, file_state, replacing, sync_folder, writing
+from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.storage.lock import Lock
+from midchart.core.storage.lru import LRU
+from midchart.core.storage.rows import RowStore
 
 ROWS = ("items", "forecast")
 """Folders of a run with files of rows."""
@@ -99,7 +98,7 @@ class RunDirectory:
         return self.path.name
 
     def place(self) -> str:
-        """Where its work is done, as :func:`core.runs.cluster.read_place` spells it."""
+        """Where its work is done, as :func:`midchart.core.runs.cluster.read_place` spells it."""
         try:
             return (self.path / "place").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

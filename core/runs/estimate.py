@@ -2,7 +2,7 @@
 
 Nothing is written, sent or loaded. Tokens are estimated from a few records spread over the cohort
 and from the arms' budgets; costs rest on the judges' price table
-(:mod:`core.judges.model_options`).
+(:mod:`midchart.core.judges.model_options`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from core import config as settings
-from core import weights
-from core.arms import ARMS
-from core.arms.map_reduce import FILL, FOLD, SUMMARISE
-from core.errors import DataError, EgressRefused, MidchartError
-from core.format import count
-from core.judges import JUDGES
-from core.loaders.check import position_in_words
-from core.parsing import read_json
-from core.protocol import Protocol
-from core.provenance import machine
-from core.readers import READERS
-from core.runs.cluster import named_cluster, read_place, spelled
-from core.runs.directory import RunDirectory, run_ids, write_json
-from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from core.runs.planner import (
+from midchart.core import config as settings
+from midchart.core import weights
+from midchart.core.arms import ARMS
+from midchart.core.arms.map_reduce import FILL, FOLD, SUMMARISE
+from midchart.core.errors import DataError, EgressRefused, MidchartError
+from midchart.core.format import count
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.check import position_in_words
+from midchart.core.parsing import read_json
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import machine
+from midchart.core.readers import READERS
+from midchart.core.runs.cluster import named_cluster, read_place, spelled
+from midchart.core.runs.directory import RunDirectory, run_ids, write_json
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
+from midchart.core.runs.planner import (
     Destination,
     chosen,
     destinations,
@@ -45,13 +45,13 @@ from core.runs.planner import (
     permit,
     positioned,
 )
-from core.runs.schemas import EVENT
-from core.runs.spec import gathering, read_spec, read_toml
-from core.storage import files
-from core.storage.jsonl import read_lines
-from core.text import count_tokens, sentences
-from core.text.prompt import HEAD, MIDDLE, TAIL
-from core.types import Cohort, Instruction
+from midchart.core.runs.schemas import EVENT
+from midchart.core.runs.spec import gathering, read_spec, read_toml
+from midchart.core.storage import files
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.text import count_tokens, sentences
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
+from midchart.core.types import Cohort, Instruction
 
 # Time, from the finished runs of this machine.
 
@@ -83,8 +83,8 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
 
     The median over finished runs of this machine in the first group that has any: the same
     components on this cohort, the same on others, the same readers and judges; else what a probe
-    measured (:mod:`core.runs.probe`). A kind without components must have run with the same option
-    values.
+    measured (:mod:`midchart.core.runs.probe`). A kind without components must have run with the
+    same option values.
     """
     groups: tuple[list[Pace], ...] = ([], [], [])
     labels = _components(spec)
@@ -469,7 +469,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     """Preflight: what a spec will do, and every reason why it cannot start.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
-    to be done (:mod:`core.runs.cluster`). ``problems``: reasons, none where it can start;
+    to be done (:mod:`midchart.core.runs.cluster`). ``problems``: reasons, none where it can start;
     ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
     machines would see records, "" where none would. Raises nothing for a wrong spec or place.
     """

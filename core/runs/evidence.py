@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from core.arms.base import Candidates, candidates, index_of
-from core.embedding.pairs import Entailment
-from core.loaders.gold import SourceCheck, check_with_source, location_columns
-from core.protocol import Protocol
-from core.provenance import digest, now
-from core.runs.job import Job, Row, Stopped, reason_of
-from core.runs.planner import own_patients
-from core.runs.schemas import SEMANTIC, UNLOCATED, blank
-from core.text import content_words, sentences, words
-from core.text.evidence import (
+from midchart.core.arms.base import Candidates, candidates, index_of
+from midchart.core.embedding.pairs import Entailment
+from midchart.core.loaders.gold import SourceCheck, check_with_source, location_columns
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest, now
+from midchart.core.runs.job import Job, Row, Stopped, reason_of
+from midchart.core.runs.planner import own_patients
+from midchart.core.runs.schemas import SEMANTIC, UNLOCATED, blank
+from midchart.core.text import content_words, sentences, words
+from midchart.core.text.evidence import (
     band_of,
     chance_of_all,
     chance_of_hit,
@@ -38,8 +38,17 @@ from core.text.evidence import (
     is_middle,
     lexical_hits,
 )
-from core.text.prompt import body, context_texts, prompt_lines, was_cut
-from core.types import Cohort, ContextLine, Gold, Instruction, Prompt, Record, Selection, Span
+from midchart.core.text.prompt import body, context_texts, prompt_lines, was_cut
+from midchart.core.types import (
+    Cohort,
+    ContextLine,
+    Gold,
+    Instruction,
+    Prompt,
+    Record,
+    Selection,
+    Span,
+)
 
 
 @dataclass(frozen=True)

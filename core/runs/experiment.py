@@ -1,9 +1,9 @@
 """The interface of an experiment: its part of a spec, its work, its rows, its tables.
 
-The engine (:mod:`core.runs`) provides everything else of a run: folder, worker process, lock,
-resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (or to
-``core/training_experiments``, if it trains models), or a package with an entry point in the group
-``midchart.experiments``; ``docs/architecture.md`` has a complete example.
+The engine (:mod:`midchart.core.runs`) provides everything else of a run: folder, worker process,
+lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (or
+to ``core/training_experiments``, if it trains models), or a package with an entry point in the
+group ``midchart.experiments``; ``docs/architecture.md`` has a complete example.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from core.errors import SpecError
-from core.protocol import Protocol
-from core.registry import Registry
-from core.runs.job import Job
-from core.runs.plan import Plan, Spec
-from core.storage.rows import RowStore, Schema
-from core.types import Cohort, Instruction
+from midchart.core.errors import SpecError
+from midchart.core.protocol import Protocol
+from midchart.core.registry import Registry
+from midchart.core.runs.job import Job
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.types import Cohort, Instruction
 
 if TYPE_CHECKING:
-    from core.options import Options
+    from midchart.core.options import Options
 
 Table = list[dict[str, Any]]
 MADE = "made by the run"
@@ -36,7 +36,7 @@ class Experiment(ABC):
 
     - ``lists``: which of arms, readers and judges a spec may name, and whether it must.
     - ``usual_arms``: the arms of a spec that names none.
-    - ``options_model``: the spec's fields of this experiment alone (:mod:`core.options`).
+    - ``options_model``: the spec's fields of this experiment alone (:mod:`midchart.core.options`).
     - ``refuses``: fields of every spec that it does not take, and why.
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
       (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
@@ -72,7 +72,7 @@ class Experiment(ABC):
         if self.options_model is None:
             return {}
         # Imported with the first spec, so that importing the engine stays fast.
-        from core.options import read_table
+        from midchart.core.options import read_table
 
         written = {name: table[name] for name in self.fields if name in table}
         return read_table(self.options_model, written).plan()
@@ -133,6 +133,6 @@ def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instructio
 
 
 EXPERIMENTS: Registry[Experiment] = Registry(
-    "experiment", "core.experiments", "core.training_experiments"
+    "experiment", "midchart.core.experiments", "midchart.core.training_experiments"
 )
 """All experiments, by ``kind``; the engine knows them by this registry alone."""

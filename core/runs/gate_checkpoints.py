@@ -13,19 +13,19 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from core.errors import DataError, InputError
-from core.gate import checkpoint
-from core.gate import plus as plus
-from core.gate.checkpoint import gate_folders, load_arrays
-from core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
-from core.parsing import read_document, user_path
-from core.protocol import Protocol
-from core.provenance import digest
-from core.runs.plan import ArmConfig
-from core.runs.schemas import GATES
-from core.storage.files import replacing
-from core.storage.lock import exclusive
-from core.types import Cohort
+from midchart.core.errors import DataError, InputError
+from midchart.core.gate import checkpoint
+from midchart.core.gate import plus as plus
+from midchart.core.gate.checkpoint import gate_folders, load_arrays
+from midchart.core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
+from midchart.core.parsing import read_document, user_path
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest
+from midchart.core.runs.plan import ArmConfig
+from midchart.core.runs.schemas import GATES
+from midchart.core.storage.files import replacing
+from midchart.core.storage.lock import exclusive
+from midchart.core.types import Cohort
 
 
 def arm_options(
@@ -37,7 +37,7 @@ def arm_options(
     if name in DEFAULT_GATES and not filled.get("gate"):
         filled["gate"] = str(DEFAULT_GATES[name](protocol))
     if name == "certain" and cohort is not None:
-        from core.arms.certain import own_calibration, withdrawn
+        from midchart.core.arms.certain import own_calibration, withdrawn
 
         if not filled.get("calibration"):
             filled["calibration"] = str(own_calibration(cohort, protocol))
@@ -63,7 +63,7 @@ def mark(arm: str, gate: Path) -> str:
     """A hash of a gate's weights, shape and n-gram hash, or of a calibration; raises DataError for
     a damaged one."""
     if arm == "certain":
-        from core.arms.certain import read_calibration
+        from midchart.core.arms.certain import read_calibration
 
         return digest(json.dumps(read_calibration(gate)))
     stem, format = FORMATS[arm]

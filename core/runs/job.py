@@ -12,22 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from core import config as settings
-from core.arms import ARMS
-from core.egress import CLOSED, Gate
-from core.errors import MidchartError, WorkFailed
-from core.interfaces import Arm, Judge, Reader
-from core.judges import JUDGES
-from core.loaders.gold import gold_under
-from core.provenance import digest, now
-from core.readers import READERS
-from core.readers.twice import as_protocol_reads
-from core.registry import Registry
-from core.runs.gate_checkpoints import PINNED, arm_options, pin
-from core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
-from core.runs.schemas import blank
-from core.storage.rows import Schema
-from core.types import Cohort, Instruction, Span
+from midchart.core import config as settings
+from midchart.core.arms import ARMS
+from midchart.core.egress import CLOSED, Gate
+from midchart.core.errors import MidchartError, WorkFailed
+from midchart.core.interfaces import Arm, Judge, Reader
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.gold import gold_under
+from midchart.core.provenance import digest, now
+from midchart.core.readers import READERS
+from midchart.core.readers.twice import as_protocol_reads
+from midchart.core.registry import Registry
+from midchart.core.runs.gate_checkpoints import PINNED, arm_options, pin
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.schemas import blank
+from midchart.core.storage.rows import Schema
+from midchart.core.types import Cohort, Instruction, Span
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 class Rows(Protocol):
     """The tables of a pass: a run's own (:class:`core.storage.RowStore`), or a cluster worker's in
-    memory (:mod:`core.runs.cluster`)."""
+    memory (:mod:`midchart.core.runs.cluster`)."""
 
     @property
     def schemas(self) -> Mapping[str, Schema]: ...
@@ -98,8 +98,8 @@ class Job:
 
     ``folder``: the run's, for files other than rows (checkpoints). ``done``, ``failed``: numbers of
     rows. ``note`` is called with the state of a long wait, in words. ``egress`` decides what may
-    leave this machine (:mod:`core.runs.planner`). ``only``: shards of the work
-    (:attr:`core.runs.experiment.Experiment.shard`) of this pass; None for all.
+    leave this machine (:mod:`midchart.core.runs.planner`). ``only``: shards of the work
+    (:attr:`midchart.core.runs.experiment.Experiment.shard`) of this pass; None for all.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.protocol import Protocol
-from core.types import Budget
+from midchart.core.protocol import Protocol
+from midchart.core.types import Budget
 
 UNLIMITED = 10**9
 """A k that takes all there are."""
@@ -26,8 +26,8 @@ def default_primary(judges: Sequence[str]) -> str:
     """The primary judge of a run whose spec names none, by the labels of its judges.
 
     That of questions with options where the run has it; else exact values where the reference has
-    one and token overlap elsewhere (:mod:`core.judges.exact_else_overlap`), where the run has that
-    judge or both that it is made of; else the first of the spec. "" without judges.
+    one and token overlap elsewhere (:mod:`midchart.core.judges.exact_else_overlap`), where the run
+    has that judge or both that it is made of; else the first of the spec. "" without judges.
     """
     if OPTIONS in judges:
         return OPTIONS

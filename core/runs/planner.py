@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core import config as settings
-from core.egress import Gate, audit, gate_of, read_address
-from core.errors import DataError
-from core.gate.cohort_training import split_of
-from core.judges import JUDGES
-from core.loaders.check import resolve_position
-from core.loaders.open import content_digest, open_cohort
-from core.parsing import user_path
-from core.provenance import versions
-from core.readers import READERS
-from core.runs.experiment import EXPERIMENTS, MADE
-from core.runs.job import Job
-from core.runs.plan import ComponentSpec, Spec
-from core.types import Cohort, Instruction, Manifest
+from midchart.core import config as settings
+from midchart.core.egress import Gate, audit, gate_of, read_address
+from midchart.core.errors import DataError
+from midchart.core.gate.cohort_training import split_of
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.check import resolve_position
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.parsing import user_path
+from midchart.core.provenance import versions
+from midchart.core.readers import READERS
+from midchart.core.runs.experiment import EXPERIMENTS, MADE
+from midchart.core.runs.job import Job
+from midchart.core.runs.plan import ComponentSpec, Spec
+from midchart.core.types import Cohort, Instruction, Manifest
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
 
@@ -104,7 +104,7 @@ def preflight(what: Spec, egress: Gate) -> None:
 
 
 def open_source(place: str) -> Cohort:
-    """The cohort at a place; an empty synthetic one for :data:`core.runs.experiment.MADE`.
+    """The cohort at a place; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
 
     Synthetic records may go wherever the user sends them. Raises DataError.
     """
@@ -184,7 +184,7 @@ def weights_used(what: Spec) -> dict[str, str]:
 
 def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
     """A spec with its resolved position of evidence, and the reason for it
-    (:func:`core.loaders.check.resolve_position`); None for a kind without evidence."""
+    (:func:`midchart.core.loaders.check.resolve_position`); None for a kind without evidence."""
     if not EXPERIMENTS.build(spec.kind).has_evidence:
         return spec, None
     protocol, why = resolve_position(spec.protocol, cohort)

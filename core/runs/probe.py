@@ -15,17 +15,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from core import config as settings
-from core.errors import InputError
-from core.format import count
-from core.parsing import read_json
-from core.runs.directory import RunDirectory, make_run, take_lock
-from core.runs.estimate import Pace, estimate, remember
-from core.runs.planner import find_data, plan
-from core.runs.spec import read_spec, read_toml
-from core.runs.worker import do_run
-from core.storage.files import protect_new_files, writing
-from core.storage.jsonl import read_lines
+from midchart.core import config as settings
+from midchart.core.errors import InputError
+from midchart.core.format import count
+from midchart.core.parsing import read_json
+from midchart.core.runs.directory import RunDirectory, make_run, take_lock
+from midchart.core.runs.estimate import Pace, estimate, remember
+from midchart.core.runs.planner import find_data, plan
+from midchart.core.runs.spec import read_spec, read_toml
+from midchart.core.runs.worker import do_run
+from midchart.core.storage.files import protect_new_files, writing
+from midchart.core.storage.jsonl import read_lines
 
 SECONDS, PATIENCE_S = 2.0, 30.0
 """How long items are measured at least; and at most, as long as the first item may take."""
@@ -39,7 +39,7 @@ def probe(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. Gives ``seconds`` (null:
     no item ended within :data:`PATIENCE_S`) and the ``basis`` in words, and remembers them for
-    :func:`core.runs.estimate.estimate` on this machine. A separate process works in
+    :func:`midchart.core.runs.estimate.estimate` on this machine. A separate process works in
     a hidden folder of the data folder, which is removed. Raises as starting the run does, and
     InputError for a run that calls a service: a probe sends nothing.
     """
@@ -76,7 +76,7 @@ def _measured(spec: Mapping[str, Any], folder: Path, enough: int) -> tuple[Pace 
     """The pace of a spec's first items (``enough``: how many at least, if there is time), how many
     they are, and the seconds that they took."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "core.runs.probe"],
+        [sys.executable, "-m", "midchart.core.runs.probe"],
         cwd=settings.ROOT,
         env={**settings.worker_environment(None), "MIDCHART_DATA": str(folder)},
         stdin=subprocess.PIPE,

@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, overload
 
-from core import config as settings
-from core.arms import ARMS
-from core.errors import InputError, WorkFailed
-from core.identity import person
-from core.judges import JUDGES
-from core.judges.model_options import judge_log
-from core.provenance import now
-from core.readers import READERS
-from core.registry import Registry
-from core.runs import status as state
-from core.runs.cluster import LOCAL, named_cluster, on_loopback, read_place
-from core.runs.directory import (
+from midchart.core import config as settings
+from midchart.core.arms import ARMS
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.identity import person
+from midchart.core.judges import JUDGES
+from midchart.core.judges.model_options import judge_log
+from midchart.core.provenance import now
+from midchart.core.readers import READERS
+from midchart.core.registry import Registry
+from midchart.core.runs import status as state
+from midchart.core.runs.cluster import LOCAL, named_cluster, on_loopback, read_place
+from midchart.core.runs.directory import (
     RunDirectory,
     find_run,
     make_run,
@@ -37,15 +37,15 @@ from core.runs.directory import (
     waiting,
     write_json,
 )
-from core.runs.experiment import EXPERIMENTS
-from core.runs.gate_checkpoints import refuse_others
-from core.runs.plan import READER, ComponentSpec, Plan
-from core.runs.planner import digest_of, open_source, permit, plan, weights_used
-from core.runs.spec import read_spec
-from core.runs.status import slot_of, state_of
-from core.storage.files import writing
-from core.storage.jsonl import add_line
-from core.storage.lock import Lock, exclusive
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.gate_checkpoints import refuse_others
+from midchart.core.runs.plan import READER, ComponentSpec, Plan
+from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.status import slot_of, state_of
+from midchart.core.storage.files import writing
+from midchart.core.storage.jsonl import add_line
+from midchart.core.storage.lock import Lock, exclusive
 
 BUSY = ("running", "cancelling")
 CPU, GPU, RAY = "cpu", "gpu", "ray"
@@ -108,7 +108,14 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     place = folder.place()
     token = secrets.token_hex(32) if place == LOCAL else ""
     ray = settings.ray_environment(on_loopback(place), token) if place else {}
-    command = [sys.executable, "-m", "core.runs.worker", folder.id, "--lock-fd", str(lock.fd)]
+    command = [
+        sys.executable,
+        "-m",
+        "midchart.core.runs.worker",
+        folder.id,
+        "--lock-fd",
+        str(lock.fd),
+    ]
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")
@@ -140,7 +147,7 @@ def _reap() -> None:
 def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
-    ``on``: where its work is done (:mod:`core.runs.cluster`). Raises as
+    ``on``: where its work is done (:mod:`midchart.core.runs.cluster`). Raises as
     :func:`start` does.
     """
     place = read_place(on)
@@ -221,7 +228,7 @@ def status(run: None = None) -> list[dict[str, Any]]: ...
 
 
 def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
-    """:func:`core.runs.status.status`, after starting what may start.
+    """:func:`midchart.core.runs.status.status`, after starting what may start.
 
     Where nothing can be started from here, the ``note`` of a queued run says why.
     """
@@ -245,8 +252,8 @@ STOP_PATIENCE_S = 30.0
 def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    ``on``: where its work is done, "" for here (:mod:`core.runs.cluster`). Raises InputErrors
-    before any folder is made. :func:`enqueue` queues it instead.
+    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.cluster`). Raises
+    InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
     place = read_place(on)
     folder = make_run(plan(read_spec(spec), named_cluster(place)), place=place)

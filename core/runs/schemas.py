@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
 
-from core.format import finite
-from core.judges.rules import FAILURE_KINDS
-from core.provenance import digest
-from core.runs.plan import ArmConfig, Plan
-from core.storage.rows import Schema, literal
-from core.types import BANDS, Outcome, Selection
+from midchart.core.format import finite
+from midchart.core.judges.rules import FAILURE_KINDS
+from midchart.core.provenance import digest
+from midchart.core.runs.plan import ArmConfig, Plan
+from midchart.core.storage.rows import Schema, literal
+from midchart.core.types import BANDS, Outcome, Selection
 
 LONGEST_NAME = 1_000
 LONGEST_NOTE = 100_000
@@ -235,7 +235,7 @@ LOCATION: Schema = {
     **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
 }
 """How the evidence of a row's question was located
-(:func:`core.loaders.gold.location_columns`)."""
+(:func:`midchart.core.loaders.gold.location_columns`)."""
 
 _COMMON: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),
@@ -285,20 +285,21 @@ reference (null without one). ``evidence``: any piece, one of the sentences with
 of earlier versions, for which :data:`ALL_KEPT` derives it), ``evidence_share``: the share of the
 evidence's characters inside the selected sentences. ``…_chance``: the probability that random
 sentences of as many tokens as the context are such a hit, ``…_picked_chance``: as many as the arm's
-own picks (:mod:`core.runs.evidence`). ``wording`` and ``lines``: where an arm wrote its context
-itself, "compressed" or as "summaries", and what it wrote; of a compressed sentence at least half of
-the evidence must be left (``evidence_share`` counts the characters that are), and what a summary
-holds is not known: null. ``kept`` counts the lines of the context, ``picked`` those that the arm
-itself chose (:func:`core.runs.evidence.own_pick`); of both, how many are hits. ``unmatched`` counts
-units that the arm chose without a reason to keep them (no word shared with the question, no
-similarity above 0), null for an arm that scores no units and in runs of earlier versions.
-``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that the arm
-itself did not choose. ``evidence_in_prompt``: a sentence with evidence was not only kept but is in
-the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such sentence is; of
-the arm's own picks so many are (``evidence_in_prompt_picked``), and of the evidence's characters
-this share (``evidence_share_in_prompt``). In an answer's row ``prompt_tokens``, ``cut`` (lines
-lost) and ``prompt_cut`` (anything lost) are those of its reader's prompt; in a selection's, which
-nobody reads, what the protocol's own limits leave, null where it sets none."""
+own picks (:mod:`midchart.core.runs.evidence`). ``wording`` and ``lines``: where an arm wrote its
+context itself, "compressed" or as "summaries", and what it wrote; of a compressed sentence at least
+half of the evidence must be left (``evidence_share`` counts the characters that are), and what a
+summary holds is not known: null. ``kept`` counts the lines of the context, ``picked`` those that
+the arm itself chose (:func:`midchart.core.runs.evidence.own_pick`); of both, how many are hits.
+``unmatched`` counts units that the arm chose without a reason to keep them (no word shared with the
+question, no similarity above 0), null for an arm that scores no units and in runs of earlier
+versions. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that
+the arm itself did not choose. ``evidence_in_prompt``: a sentence with evidence was not only kept
+but is in the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such
+sentence is; of the arm's own picks so many are (``evidence_in_prompt_picked``), and of the
+evidence's characters this share (``evidence_share_in_prompt``). In an answer's row
+``prompt_tokens``, ``cut`` (lines lost) and ``prompt_cut`` (anything lost) are those of its reader's
+prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null where it
+sets none."""
 
 ALL_KEPT = "coalesce(evidence_all, evidence_share > 0.999999)"
 ALL_IN_PROMPT = "coalesce(evidence_all_in_prompt, evidence_share_in_prompt > 0.999999)"
@@ -329,8 +330,9 @@ ANSWERS: Schema = {
 }
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
-see :class:`core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a judge
-says wrong (:mod:`core.judges.rules`); null where there is no answer or no reference."""
+see :class:`midchart.core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a
+judge says wrong (:mod:`midchart.core.judges.rules`); null where there is no answer or no
+reference."""
 
 VERDICTS: Schema = {
     **_COMMON,
@@ -350,9 +352,10 @@ VERDICTS: Schema = {
 reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
 question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
 same text, which measure how a judge agrees with itself. From ``model`` on: what a judge that is a
-language model used (null for a rule); ``read_tokens`` count those it found in its cache, which
-are ``reused_tokens``. ``without_value``: of the judge ``exact``, whether it found no value in the
-reference to compare (:data:`core.judges.exact.IN_ORDER`); null for others and in older runs."""
+language model used (null for a rule); ``read_tokens`` count those it found in its cache, which are
+``reused_tokens``. ``without_value``: of the judge ``exact``, whether it found no value in the
+reference to compare (:data:`midchart.core.judges.exact.IN_ORDER`); null for others and in older
+runs."""
 
 
 COUNTS = "coalesce(repeat, 0) = 0"

@@ -22,13 +22,20 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import core_schema
 
-from core import config as settings
-from core import parsing, weights
-from core.arms import ARMS
-from core.egress import read_host
-from core.errors import DataError, InputError, MissingKey, MissingModel, SpecError, UnknownName
-from core.judges import JUDGES
-from core.options import (
+from midchart.core import config as settings
+from midchart.core import parsing, weights
+from midchart.core.arms import ARMS
+from midchart.core.egress import read_host
+from midchart.core.errors import (
+    DataError,
+    InputError,
+    MissingKey,
+    MissingModel,
+    SpecError,
+    UnknownName,
+)
+from midchart.core.judges import JUDGES
+from midchart.core.options import (
     Chosen,
     Count,
     Options,
@@ -39,12 +46,12 @@ from core.options import (
     Whole,
     read_table,
 )
-from core.parsing import user_path
-from core.protocol import PRESETS, Protocol, parse
-from core.readers import READERS
-from core.registry import Registry
-from core.runs.experiment import EXPERIMENTS, MADE, Experiment
-from core.runs.plan import (
+from midchart.core.parsing import user_path
+from midchart.core.protocol import PRESETS, Protocol, parse
+from midchart.core.readers import READERS
+from midchart.core.registry import Registry
+from midchart.core.runs.experiment import EXPERIMENTS, MADE, Experiment
+from midchart.core.runs.plan import (
     BUFFER_ALONE,
     READER,
     UNLIMITED,
@@ -515,7 +522,7 @@ def kinds() -> list[dict[str, Any]]:
 def presets() -> list[Preset]:
     """All presets, the files of ``docs/``: the paper's two, the demo, then the others by name."""
     files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
-    files.pop("claims", None)  # no spec: core.results.claims reads it
+    files.pop("claims", None)  # no spec: midchart.core.results.claims reads it
     titles = {name: f"docs/{name}.toml" for name in files} | FIRST
     order = dict.fromkeys((*FIRST, *files))
     return [Preset(n, titles[n], files[n].read_text(encoding="utf-8")) for n in order if n in files]

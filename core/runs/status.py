@@ -17,15 +17,22 @@ from typing import Annotated, Any, overload
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from core.config import runs_folder
-from core.errors import DataError, InputError, MidchartError
-from core.parsing import read_document
-from core.runs.directory import RESTORE, RunDirectory, find_run, run_ids, waiting, write_json
-from core.runs.experiment import EXPERIMENTS
-from core.runs.schemas import EVENT, IMPORTED
-from core.storage.files import writing
-from core.storage.lock import is_locked
-from core.storage.rows import RowStore, damage_warnings, literal
+from midchart.core.config import runs_folder
+from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.parsing import read_document
+from midchart.core.runs.directory import (
+    RESTORE,
+    RunDirectory,
+    find_run,
+    run_ids,
+    waiting,
+    write_json,
+)
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.schemas import EVENT, IMPORTED
+from midchart.core.storage.files import writing
+from midchart.core.storage.lock import is_locked
+from midchart.core.storage.rows import RowStore, damage_warnings, literal
 
 AT_WORK = ("running", "cancelling")
 ACTIVE = (*AT_WORK, "queued")
@@ -204,11 +211,11 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
 
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
-    ``name``, ``tags`` and ``archived``: :mod:`core.runs.status`; ``group``: the spec's. ``place``
-    in the queue, from 1; ``slot`` of a running worker; ``rate``: its items a second, smoothed over
-    about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether this
-    installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
-    "other", or "absent".
+    ``name``, ``tags`` and ``archived``: :mod:`midchart.core.runs.status`; ``group``: the spec's.
+    ``place`` in the queue, from 1; ``slot`` of a running worker; ``rate``: its items a second,
+    smoothed over about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether
+    this installation's cohort of an imported run's name is the "same" (then ``data`` is that one),
+    an "other", or "absent".
     """
     if run is not None:
         return _status(find_run(run))
@@ -286,9 +293,10 @@ SUMMED = ("planned", "done", "failed")
 def listed(rows: Iterable[Row]) -> list[Row]:
     """The entries of a list of runs, in the order of each one's first row.
 
-    ``rows``: of :func:`core.runs.status.status`. An entry has the fields of a status and ``runs``,
-    its ids, oldest first. The entry of a group of several runs sums their counts on one cohort;
-    ``run`` is the id of the oldest, ``tags`` are those of all, and it is archived where all are.
+    ``rows``: of :func:`midchart.core.runs.status.status`. An entry has the fields of a status and
+    ``runs``, its ids, oldest first. The entry of a group of several runs sums their counts on one
+    cohort; ``run`` is the id of the oldest, ``tags`` are those of all, and it is archived where all
+    are.
     """
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:

@@ -1,4 +1,4 @@
-"""The process that does a run: ``python -m core.runs.worker RUN [--lock-fd N]``.
+"""The process that does a run: ``python -m midchart.core.runs.worker RUN [--lock-fd N]``.
 
 It holds the run's lock while it lives. Standard output and error go to the run's log, which never
 holds text of a record: an error is named by its type and place.
@@ -12,14 +12,21 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from core.errors import InputError, MidchartError
-from core.identity import resolve
-from core.provenance import machine, now, versions
-from core.runs.cluster import named_cluster, work_on
-from core.runs.directory import DIGESTS, RunDirectory, find_run, row_digests, take_lock, write_json
-from core.runs.experiment import EXPERIMENTS
-from core.runs.job import Job, Stopped, reason_of
-from core.runs.planner import (
+from midchart.core.errors import InputError, MidchartError
+from midchart.core.identity import resolve
+from midchart.core.provenance import machine, now, versions
+from midchart.core.runs.cluster import named_cluster, work_on
+from midchart.core.runs.directory import (
+    DIGESTS,
+    RunDirectory,
+    find_run,
+    row_digests,
+    take_lock,
+    write_json,
+)
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.job import Job, Stopped, reason_of
+from midchart.core.runs.planner import (
     audit_destinations,
     chosen,
     destinations,
@@ -27,10 +34,10 @@ from core.runs.planner import (
     permit,
     preflight,
 )
-from core.runs.process import GPU, tick, wanted
-from core.storage.files import protect_new_files
-from core.storage.lock import Lock
-from core.storage.rows import LineWriter, damage_warnings
+from midchart.core.runs.process import GPU, tick, wanted
+from midchart.core.storage.files import protect_new_files
+from midchart.core.storage.lock import Lock
+from midchart.core.storage.rows import LineWriter, damage_warnings
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""
@@ -114,7 +121,9 @@ def do_run(folder: RunDirectory) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Do a run; exit status 0 done or cancelled, 1 failed, 2 already running."""
-    parser = argparse.ArgumentParser(prog="python -m core.runs.worker", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m midchart.core.runs.worker", description=__doc__
+    )
     parser.add_argument("run")
     parser.add_argument("--lock-fd", type=int, default=None)
     call = parser.parse_args(arguments)

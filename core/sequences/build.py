@@ -24,10 +24,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DataError
-from core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
-from core.storage.lock import exclusive
-from core.storage.rows import literal, quoted
+from midchart.core.errors import DataError
+from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
+from midchart.core.storage.lock import exclusive
+from midchart.core.storage.rows import literal, quoted
 
 
 def connect(

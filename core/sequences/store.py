@@ -155,7 +155,7 @@ class Labels:
 
     ``patient``: id, int64. ``row``: the patient's index in the event store, int64. ``time``:
     prediction time, int64 µs. ``value``: int32 as the file has it. ``positive``: uint8.
-    ``split``: int8, an index into :data:`core.sequences.store.SPLITS`, -1 for none.
+    ``split``: int8, an index into :data:`midchart.core.sequences.store.SPLITS`, -1 for none.
     """
 
     task: str

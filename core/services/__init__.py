@@ -1,3 +1,3 @@
-"""Services behind :mod:`core.api`: cohorts, questions, components, training, exports."""
+"""Services behind :mod:`midchart.core.api`: cohorts, questions, components, training, exports."""
 
 from __future__ import annotations

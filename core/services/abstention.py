@@ -1,8 +1,8 @@
 """How often each local reader is wrong without the evidence and abstains with it, as measured.
 
 ``core/readers/shipped/abstention.csv`` holds the table ``abstention`` of runs of
-``docs/abstention.toml``; ``python -m core.services.abstention "NAME=RUN" …`` writes it, NAME being
-what a page calls the data of a run.
+``docs/abstention.toml``; ``python -m midchart.core.services.abstention "NAME=RUN" …`` writes it,
+NAME being what a page calls the data of a run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from core import config as settings
-from core.errors import InputError
-from core.loaders.files import write_atomic
-from core.results.report import report
-from core.services.components import members
+from midchart.core import config as settings
+from midchart.core.errors import InputError
+from midchart.core.loaders.files import write_atomic
+from midchart.core.results.report import report
+from midchart.core.services.components import members
 
 FILE = settings.ROOT / "core" / "readers" / "shipped" / "abstention.csv"
 _CONTEXTS = {"oracle fill=True": "present", "oracle evidence=False fill=True": "absent"}
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         name, _, run = argument.rpartition("=")
         runs[name] = run
     if not runs or not all(runs):
-        print('usage: python -m core.services.abstention "NAME=RUN" …', file=sys.stderr)
+        print('usage: python -m midchart.core.services.abstention "NAME=RUN" …', file=sys.stderr)
         return 2
     write_error_rates(runs)
     return 0

@@ -18,27 +18,27 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from core import config as settings
-from core.errors import DataError, InputError, SpecError
-from core.options import Chosen, Options, Several, Text, read_table
-from core.parsing import read_document, read_json, read_toml, user_path
-from core.provenance import now
-from core.results.report import report
-from core.results.tables import ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME
-from core.runs.directory import DIGESTS, find_run, run_ids, write_json
-from core.runs.planner import plan
-from core.runs.process import resume, start, wait
-from core.runs.spec import read_spec
-from core.runs.status import status
-from core.services.cohorts import prepare_demo
-from core.storage.files import writing
+from midchart.core import config as settings
+from midchart.core.errors import DataError, InputError, SpecError
+from midchart.core.options import Chosen, Options, Several, Text, read_table
+from midchart.core.parsing import read_document, read_json, read_toml, user_path
+from midchart.core.provenance import now
+from midchart.core.results.report import report
+from midchart.core.results.tables import ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME
+from midchart.core.runs.directory import DIGESTS, find_run, run_ids, write_json
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import resume, start, wait
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.status import status
+from midchart.core.services.cohorts import prepare_demo
+from midchart.core.storage.files import writing
 
 SUITE = Path(__file__).with_suffix(".toml")
 FORMAT = "midchart benchmark 1"
 _SAME = ("spec", "protocol", "versions", "weights")
 """Parts of ``spec.json`` that are equal where two runs of a cohort are the same work."""
 LARGEST_RESULT = 1 << 20
-_REMEDY = "write it again with python -m core benchmark"
+_REMEDY = "write it again with midchart benchmark"
 _Row = dict[str, Any]
 _Progress = Callable[[int, int, int], None]
 
@@ -102,8 +102,9 @@ def benchmark(
     """Run what the suite still lacks for the arms and readers of a TOML file; gives the result's
     file, by default ``data/benchmarks/NAME.json``.
 
-    ``progress``: a part's title → what :func:`core.runs.process.wait` calls. Raises InputErrors
-    before the first run where an arm or reader is wrong or text would go where it may not.
+    ``progress``: a part's title → what :func:`midchart.core.runs.process.wait` calls. Raises
+    InputErrors before the first run where an arm or reader is wrong or text would go where it may
+    not.
     """
     chosen = _read(user_path(spec))
     slug = re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-")[:64] or "benchmark"

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from core import config as settings
-from core.errors import DataError, InputError, UnknownName
-from core.loaders.kept_questions import QUESTIONS_FILE
-from core.loaders.manifest import unconfirmed
-from core.loaders.open import cohort_folder, files_state, open_cohort
-from core.parsing import user_path
-from core.storage.files import writing
-from core.types import Cohort, Manifest
+from midchart.core import config as settings
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.loaders.kept_questions import QUESTIONS_FILE
+from midchart.core.loaders.manifest import unconfirmed
+from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
+from midchart.core.parsing import user_path
+from midchart.core.storage.files import writing
+from midchart.core.types import Cohort, Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,11 @@ def prepare_demo(
     size = (patients or usual_patients, events_per_patient or usual_events)
     with writing(folder):
         if kind in ("ehrshot", "meds"):
-            from core.synthetic.laboratory import make_laboratory
+            from midchart.core.synthetic.laboratory import make_laboratory
 
             return make_laboratory(folder, kind, *size, seed, progress)
-        from core.synthetic.cohort import make_clinical
-        from core.synthetic.letters import LETTERS, MIXED
+        from midchart.core.synthetic.cohort import make_clinical
+        from midchart.core.synthetic.letters import LETTERS, MIXED
 
         style = LETTERS if kind == "letters" else MIXED
         counts = make_clinical(folder, *size, seed, progress, style)
@@ -148,14 +148,31 @@ def prepare_demo(
     return counts
 
 
+def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """Make the demo cohorts and open the included runs, each where it is not there yet.
+
+    Returns what was made, by name; raises InputError where the data folder cannot be written.
+    """
+    from midchart.core.services.runs import open_examples
+
+    counts: dict[str, Any] = {}
+    for kind in ("clinical", "letters", "ehrshot"):
+        folder = settings.cohorts_folder() / DEMOS[kind][0]
+        if not (folder / "midchart.toml").is_file():
+            counts[folder.name] = prepare_demo(folder, progress=progress, kind=kind)
+    if not settings.runs_folder().is_dir():
+        counts["runs"] = open_examples()
+    return counts
+
+
 def unread(data: str | Path) -> str:
     """The command that reads a cohort's events in, where that takes minutes and is still to do;
     empty where nothing is to do."""
-    from core.loaders.labelled import StoredRecords
+    from midchart.core.loaders.labelled import StoredRecords
 
     records = open_data(data).records
     if isinstance(records, StoredRecords) and not records.data.small():
-        return f"python -m core check {records.data.files.root}"
+        return f"midchart check {records.data.files.root}"
     return ""
 
 
@@ -168,7 +185,7 @@ def unconfirmed_permissions(data: str | Path) -> list[str]:
 
 def settle_columns(data: str | Path, readings: Mapping[str, str]) -> None:
     """Say how columns of a cohort's tables are read (:func:`core.loaders.open.settle_columns`)."""
-    from core.loaders import open
+    from midchart.core.loaders import open
 
     open.settle_columns(open_data(data).path, readings)
 
@@ -178,6 +195,6 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
 
     The reason goes to the audit file first. Raises InputErrors, each one line.
     """
-    from core.loaders import open
+    from midchart.core.loaders import open
 
     return open.set_data_use(open_data(data).path, field, value, reason)

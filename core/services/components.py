@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from core import config as settings
-from core import weights
-from core.arms import ARMS
-from core.attention import ATTENTIONS
-from core.errors import DataError, MidchartError, UnknownName
-from core.gate.checkpoint import CARD, Gate, Split, load_gate
-from core.judges import JUDGES
-from core.loaders import LOADERS
-from core.readers import READERS
-from core.registry import Registry
+from midchart.core import config as settings
+from midchart.core import weights
+from midchart.core.arms import ARMS
+from midchart.core.attention import ATTENTIONS
+from midchart.core.errors import DataError, MidchartError, UnknownName
+from midchart.core.gate.checkpoint import CARD, Gate, Split, load_gate
+from midchart.core.judges import JUDGES
+from midchart.core.loaders import LOADERS
+from midchart.core.readers import READERS
+from midchart.core.registry import Registry
 
 _IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
 
@@ -50,8 +50,9 @@ class MemberCard:
 
 
 def folders() -> dict[str, str]:
-    """Paths of cohorts, runs, cache and models."""
+    """Paths of the program (which holds app.py), cohorts, runs, cache and models."""
     return {
+        "program": str(settings.ROOT),
         "cohorts": str(settings.cohorts_folder()),
         "runs": str(settings.runs_folder()),
         "cache": str(settings.cache_folder()),

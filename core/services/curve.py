@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import InputError
-from core.experiments.curve.rows import (
+from midchart.core.errors import InputError
+from midchart.core.experiments.curve.rows import (
     MEANS,
     POSITIONS,
     SCORES,
@@ -20,7 +20,7 @@ from core.experiments.curve.rows import (
     observe,
     points,
 )
-from core.experiments.curve.tables import (
+from midchart.core.experiments.curve.tables import (
     bin_rows,
     compute_curve,
     curve_columns,
@@ -28,19 +28,24 @@ from core.experiments.curve.tables import (
     verdict,
     with_plain,
 )
-from core.loaders.check import position_in_words, resolve_position
-from core.loaders.gold import evidence_locations, gold_under
-from core.protocol import Protocol
-from core.results.tables import location_table
-from core.runs.directory import find_run
-from core.services.cohorts import open_data
-from core.services.summary import known_summary
-from core.stats.positions import BINS, bins_of
-from core.training_experiments.forecast.evaluation import Attended, HeldOut, attended, held_out
-from core.types import Cohort
+from midchart.core.loaders.check import position_in_words, resolve_position
+from midchart.core.loaders.gold import evidence_locations, gold_under
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import location_table
+from midchart.core.runs.directory import find_run
+from midchart.core.services.cohorts import open_data
+from midchart.core.services.summary import known_summary
+from midchart.core.stats.positions import BINS, bins_of
+from midchart.core.training_experiments.forecast.evaluation import (
+    Attended,
+    HeldOut,
+    attended,
+    held_out,
+)
+from midchart.core.types import Cohort
 
 _AUTO = "auto"
-"""The position that the protocol goes by (:func:`core.loaders.check.resolve_position`)."""
+"""The position that the protocol goes by (:func:`midchart.core.loaders.check.resolve_position`)."""
 _CACHED = 2
 """Cohorts whose responses are cached as columns."""
 _cache: list[tuple[Protocol, Observed, dict[str, Any]]] = []
@@ -49,7 +54,7 @@ _lock = threading.RLock()
 
 def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict[str, Any]]:
     """A cohort's responses as columns, made once while the cohort is open; and which position the
-    protocol goes by (:func:`core.loaders.check.resolve_position`)."""
+    protocol goes by (:func:`midchart.core.loaders.check.resolve_position`)."""
     asked = protocol or Protocol()
     with _lock:
         for known, observed, why in _cache:
@@ -109,9 +114,10 @@ def curve(
 
     ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
     every value of the stratum. ``least_score`` leaves out questions located with a lower score
-    (:class:`core.experiments.curve.rows.Choice`). Gives ``curve``, ``summary``, ``verdict`` and
-    ``failures``, rows as in the run's report. ``resamples`` None takes the protocol's. Raises
-    UnknownName for a choice there is not, InputError where the cohort has no responses.
+    (:class:`midchart.core.experiments.curve.rows.Choice`). Gives ``curve``, ``summary``,
+    ``verdict`` and ``failures``, rows as in the run's report. ``resamples`` None takes the
+    protocol's. Raises UnknownName for a choice there is not, InputError where the cohort has no
+    responses.
     """
     _checked_bins(bins)
     observed, why = _observed(cohort, protocol)
@@ -142,7 +148,7 @@ def curve_locations(
 ) -> list[dict[str, Any]]:
     """How the evidence of the questions of a curve was located, and how often locating it by its
     text is wrong where the cohort gives exact spans
-    (:func:`core.results.tables.location_table`)."""
+    (:func:`midchart.core.results.tables.location_table`)."""
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
     if protocol is None and (summary := known_summary(cohort)) is not None:
@@ -209,7 +215,7 @@ def _checked_bins(bins: int) -> None:
 
 def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
     """The held-out sequences of a run's task, by number; as
-    :func:`core.training_experiments.forecast.evaluation.held_out`."""
+    :func:`midchart.core.training_experiments.forecast.evaluation.held_out`."""
     folder = find_run(run)
     return held_out(folder, folder.plan(), task, seed)
 
@@ -217,8 +223,8 @@ def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
 def attention_map(run: str, task: str, index: int, seed: int) -> Attended:
     """What the models of a seed gave the events of one held-out sequence.
 
-    As :func:`core.training_experiments.forecast.evaluation.attended`, on the cohort that the run
-    was made of.
+    As :func:`midchart.core.training_experiments.forecast.evaluation.attended`, on the cohort that
+    the run was made of.
     """
     folder = find_run(run)
     plan = folder.plan()

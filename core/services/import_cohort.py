@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from core import config as settings
-from core.egress import audit
-from core.errors import DataError, InputError, MidchartError, UnknownName
-from core.loaders.check import check_cohort
-from core.loaders.files import LoadLog
-from core.loaders.manifest import (
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.files import LoadLog
+from midchart.core.loaders.manifest import (
     FIELDS,
     FILE,
     column_settings,
@@ -31,17 +31,17 @@ from core.loaders.manifest import (
     write_column_settings,
     write_manifest,
 )
-from core.loaders.open import close_cohorts, find_loader, open_cohort
-from core.parsing import user_path
-from core.runs.directory import find_run, run_ids
-from core.runs.status import state_of
-from core.services.cohorts import cohorts
-from core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
-from core.services.summary import reading_progress
-from core.storage.archives import UntrustedFile, UntrustedZip, relative_path
-from core.storage.files import sync_folder
-from core.storage.lock import Lock, exclusive, is_locked
-from core.types import Manifest
+from midchart.core.loaders.open import close_cohorts, find_loader, open_cohort
+from midchart.core.parsing import user_path
+from midchart.core.runs.directory import find_run, run_ids
+from midchart.core.runs.status import state_of
+from midchart.core.services.cohorts import cohorts
+from midchart.core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
+from midchart.core.services.summary import reading_progress
+from midchart.core.storage.archives import UntrustedFile, UntrustedZip, relative_path
+from midchart.core.storage.files import sync_folder
+from midchart.core.storage.lock import Lock, exclusive, is_locked
+from midchart.core.types import Manifest
 
 _LARGEST_FILE = 4 << 30
 """Bytes of one file."""
@@ -117,7 +117,7 @@ class _Copy:
                     self.progress(self.bytes, max(self.total, self.bytes))
 
     def add_zip(self, name: str, source: IO[bytes] | Path) -> None:
-        """Unpack a zip; raises DataError for what :mod:`core.storage.archives` refuses."""
+        """Unpack a zip; raises DataError for what :mod:`midchart.core.storage.archives` refuses."""
         with UntrustedZip(source, name) as archive:
             self.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
             for member in archive.names:
@@ -171,8 +171,9 @@ def import_cohort(
     ``training_allowed`` and ``external_services_allowed`` (default: neither), which need a
     ``reason`` for the audit log. ``progress`` is called with bytes copied and in all, ``reading``
     with records read and in all. Nothing is left behind where the files are refused. The summary of
-    a large cohort is made in a separate process (:func:`core.services.summary.reading_progress`).
-    Raises InputError, DataError, each one line.
+    a large cohort is made in a separate process
+    (:func:`midchart.core.services.summary.reading_progress`). Raises InputError, DataError, each
+    one line.
     """
     name = cohort_name(name)
     tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}

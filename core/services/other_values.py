@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import log1p
 
-from core.judges.values import Day, Quantity, quantity_places, take_dates
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.text import event_text, one_line, sentences
-from core.types import Event, Record, Sentence, Span
+from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.text import event_text, one_line, sentences
+from midchart.core.types import Event, Record, Sentence, Span
 
 RULE = (
     "The item of a number is the words before it, weighted by their rarity in this record. A "

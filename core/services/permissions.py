@@ -1,7 +1,7 @@
-"""The role that each function of :mod:`core.api` needs, checked at every call.
+"""The role that each function of :mod:`midchart.core.api` needs, checked at every call.
 
-Pages reach the engine through :mod:`core.api` alone, so no page, button or request passes this
-check by. Without sign-in the account acts, which has every role.
+Pages reach the engine through :mod:`midchart.core.api` alone, so no page, button or request passes
+this check by. Without sign-in the account acts, which has every role.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from core.identity import ROLES, person, require
+from midchart.core.identity import ROLES, person, require
 
 ANYBODY = ""
 FUNCTIONS = {

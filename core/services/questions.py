@@ -8,18 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.arms import ARMS
-from core.errors import InputError, UnknownName
-from core.judges import JUDGES
-from core.loaders.gold import gold_under
-from core.loaders.kept_questions import typed_instruction
-from core.parsing import valid_unicode
-from core.protocol import Protocol
-from core.readers import READERS
-from core.services.cohorts import open_data
-from core.text import count_tokens, sentences
-from core.text.prompt import body, build_prompt, context_lines, frame_of, limited, limits
-from core.types import (
+from midchart.core.arms import ARMS
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.gold import gold_under
+from midchart.core.loaders.kept_questions import typed_instruction
+from midchart.core.parsing import valid_unicode
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.services.cohorts import open_data
+from midchart.core.text import count_tokens, sentences
+from midchart.core.text.prompt import body, build_prompt, context_lines, frame_of, limited, limits
+from midchart.core.types import (
     Answer,
     Cohort,
     Explanation,
@@ -34,7 +34,7 @@ from core.types import (
 )
 
 if TYPE_CHECKING:
-    from core.arms.scores import ScoreTable
+    from midchart.core.arms.scores import ScoreTable
 
 
 def instruction_for(cohort: Cohort, instruction_id: str) -> Instruction:
@@ -57,7 +57,7 @@ def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
     """An arm by name; the oracle gets the cohort's located evidence, a gated arm the default gate
     and the arm ``certain`` the cohort's calibration, made on first use."""
     if not {"gate", "calibration"}.isdisjoint(inspect.signature(ARMS.get(name)).parameters):
-        from core.runs.gate_checkpoints import arm_options
+        from midchart.core.runs.gate_checkpoints import arm_options
 
         return ARMS.build(name, protocol, **arm_options(name, protocol, {}, cohort))
     if name != "oracle":
@@ -96,7 +96,7 @@ def scores(
 
     An arm that is not installed, or cannot score this question, has the reason in ``problem``.
     """
-    from core.arms.scores import score_table
+    from midchart.core.arms.scores import score_table
 
     builders = [(name, partial(build_arm, cohort, name, protocol)) for name in arms]
     return score_table(record, instruction, builders, protocol)
@@ -117,7 +117,7 @@ def ask(
     instruction: Instruction, selection: Selection, reader: str, protocol: Protocol
 ) -> tuple[Prompt, Answer]:
     """The prompt for a selection, and the reader's answer."""
-    from core.readers.twice import as_protocol_reads
+    from midchart.core.readers.twice import as_protocol_reads
 
     built = as_protocol_reads(READERS.build(reader, protocol), protocol)
     prompt = build_prompt(
@@ -141,7 +141,7 @@ def judge(
 
 def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
     """Ids of the sentences that hold the gold evidence, under a protocol's unit."""
-    from core.text.evidence import gold_sentence_ids
+    from midchart.core.text.evidence import gold_sentence_ids
 
     return gold_sentence_ids(sentences(record, protocol), gold.spans)
 

@@ -10,21 +10,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from core import config as settings
-from core.egress import audit
-from core.errors import DataError, InputError, UnknownName
-from core.experiments.replication.comparison import ARMS, readers_of, replication, step_specs
-from core.parsing import read_json, user_path
-from core.results.export import MANIFEST, export_run, html_of, read_manifest
-from core.results.importing import import_run
-from core.results.reviews import reviews_folder
-from core.runs.directory import RunDirectory, find_run, take_lock
-from core.runs.process import enqueue
-from core.runs.spec import DEMO, read_toml
-from core.runs.status import damaged_runs
-from core.services.cohorts import open_data
-from core.services.components import members, only_quotes
-from core.storage.files import replacing, sync_folder, use_ordinary_mode, writing
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.experiments.replication.comparison import (
+    ARMS,
+    readers_of,
+    replication,
+    step_specs,
+)
+from midchart.core.parsing import read_json, user_path
+from midchart.core.results.export import MANIFEST, export_run, html_of, read_manifest
+from midchart.core.results.importing import import_run
+from midchart.core.results.reviews import reviews_folder
+from midchart.core.runs.directory import RunDirectory, find_run, take_lock
+from midchart.core.runs.process import enqueue
+from midchart.core.runs.spec import DEMO, read_toml
+from midchart.core.runs.status import damaged_runs
+from midchart.core.services.cohorts import open_data
+from midchart.core.services.components import members, only_quotes
+from midchart.core.storage.files import replacing, sync_folder, use_ordinary_mode, writing
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
 
@@ -65,7 +70,7 @@ def replicate(data: str | Path, reader: str, changes: Mapping[str, Any] | None =
     """Queue the runs of a replication that this installation has not made on the cohort, or with
     ``changes`` all of them; gives their ids. Imported and included runs do not count as made.
 
-    Raises as :func:`replication_specs` and :func:`core.runs.process.enqueue` do.
+    Raises as :func:`replication_specs` and :func:`midchart.core.runs.process.enqueue` do.
     """
     specs = replication_specs(data, reader, changes)
     first = next(iter(specs.values()))
@@ -97,7 +102,7 @@ def export_html(run: str, file: str | Path) -> Path:
 
 def export_bytes(run: str, with_text: bool = False) -> bytes:
     """A finished run's zip, for a page's download; raises as
-    :func:`core.results.export.export_run` does."""
+    :func:`midchart.core.results.export.export_run` does."""
     with tempfile.TemporaryDirectory(prefix="midchart-") as place:
         file = Path(place) / f"{run}.zip"
         export_run(run, file, with_text)

@@ -2,7 +2,7 @@
 
 Counts, the places of the evidence and what could not be read. Its key changes with the cohort's
 files and with the program's code. A small cohort is read at once, a large one in a separate
-process (``python -m core.services.summary COHORT``), whose progress is in a file.
+process (``python -m midchart.core.services.summary COHORT``), whose progress is in a file.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import config as settings
-from core.errors import DataError, MidchartError
-from core.loaders.check import Counts, check_cohort, count_records, resolve_position
-from core.loaders.files import write_atomic
-from core.loaders.gold import LazyGold, evidence_locations
-from core.loaders.labelled import StoredRecords
-from core.loaders.open import opened
-from core.protocol import Protocol
-from core.provenance import code_digest
-from core.results.tables import location_table
-from core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
-from core.storage.files import protect_new_files
-from core.storage.lock import Lock, is_locked
-from core.text.evidence import Place, place_of
-from core.types import Account, Cohort, Gold, Record, Skip, Span
+from midchart.core import config as settings
+from midchart.core.errors import DataError, MidchartError
+from midchart.core.loaders.check import Counts, check_cohort, count_records, resolve_position
+from midchart.core.loaders.files import write_atomic
+from midchart.core.loaders.gold import LazyGold, evidence_locations
+from midchart.core.loaders.labelled import StoredRecords
+from midchart.core.loaders.open import opened
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import code_digest
+from midchart.core.results.tables import location_table
+from midchart.core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
+from midchart.core.storage.files import protect_new_files
+from midchart.core.storage.lock import Lock, is_locked
+from midchart.core.text.evidence import Place, place_of
+from midchart.core.types import Account, Cohort, Gold, Record, Skip, Span
 
 FOLDER = "summaries"
 AT_ONCE = 16_000_000
@@ -48,8 +48,8 @@ POSITIONS = Place._fields
 class _Summary:
     """``counts`` of :func:`core.loaders.check.count_records`; ``places`` of each piece of evidence
     of the answers with several; ``position``: the default protocol's, with its reason; by position
-    the table ``locations`` (:func:`core.results.tables.location_table`) of the questions that a
-    model answered."""
+    the table ``locations`` (:func:`midchart.core.results.tables.location_table`) of the questions
+    that a model answered."""
 
     counts: Counts
     places: Mapping[str, tuple[Place, ...]]
@@ -84,7 +84,7 @@ def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress |
     """None once a cohort's summary is known, else how far the process is that makes it.
 
     The process is started once; ``again`` starts another one after a failure. Coded events have no
-    summary. Raises as :func:`core.services.cohorts.open_data`.
+    summary. Raises as :func:`midchart.core.services.cohorts.open_data`.
     """
     cohort, _ = opened(find_cohort(data))
     if isinstance(cohort.records, StoredRecords) or known_summary(cohort) is not None:
@@ -129,7 +129,7 @@ def _progress(cohort: Cohort, key: str, again: bool) -> ReadingProgress:
     if child is not None and not again:
         return ReadingProgress(done, planned, report.get("problem") or "the process has ended")
     _children[key] = subprocess.Popen(
-        [sys.executable, "-m", "core.services.summary", cohort.path],
+        [sys.executable, "-m", "midchart.core.services.summary", cohort.path],
         cwd=settings.ROOT,
         env=settings.worker_environment(""),
         stdin=subprocess.DEVNULL,

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from core import config as settings
-from core import weights
-from core.errors import InputError
-from core.gate.checkpoint import VALIDATED, Epoch, PlusStep, Split
-from core.gate.cohort_training import (
+from midchart.core import config as settings
+from midchart.core import weights
+from midchart.core.errors import InputError
+from midchart.core.gate.checkpoint import VALIDATED, Epoch, PlusStep, Split
+from midchart.core.gate.cohort_training import (
     PLUS_FIELDS,
     PROTOCOL_FIELDS,
     folds_of,
@@ -19,14 +19,14 @@ from core.gate.cohort_training import (
     train_gate,
     train_plus_gate,
 )
-from core.parsing import user_path
-from core.protocol import Protocol, parse
-from core.provenance import digest
-from core.services.cohorts import cohort_key, open_data
-from core.small_reader.recipe import Recipe, Step, keep_memory
-from core.storage.files import writing
-from core.training import TimeLeft
-from core.types import Cohort
+from midchart.core.parsing import user_path
+from midchart.core.protocol import Protocol, parse
+from midchart.core.provenance import digest
+from midchart.core.services.cohorts import cohort_key, open_data
+from midchart.core.small_reader.recipe import Recipe, Step, keep_memory
+from midchart.core.storage.files import writing
+from midchart.core.training import TimeLeft
+from midchart.core.types import Cohort
 
 _REPORTED = (
     ("pairs", "unread_records", "curve", "test_auroc", "recipe"),
@@ -116,7 +116,7 @@ def make_calibration(
     ``out`` is the file to write; it holds numbers and hashes of records, no text. Raises InputError
     where no question has located evidence, or where the file cannot be written.
     """
-    from core.arms.certain import calibrate, split_coverage
+    from midchart.core.arms.certain import calibrate, split_coverage
 
     cohort = open_data(data)
     path = user_path(out)
@@ -154,12 +154,12 @@ def train_reader(
     before the one that came with the program. The state is saved next to it; ``resume`` continues
     from there. ``steps``, ``seed``, ``threads`` change the recipe. ``progress`` is called with the
     latest steps, how many there are to be, and an estimate of the seconds left. The process keeps
-    the memory it took, for good (:func:`core.small_reader.recipe.keep_memory`). Returns the folder,
-    the weights' SHA-256 and where the training ended. Raises InputError where a checkpoint exists
-    and ``resume`` is not set, and what the trainer raises.
+    the memory it took, for good (:func:`midchart.core.small_reader.recipe.keep_memory`). Returns
+    the folder, the weights' SHA-256 and where the training ended. Raises InputError where a
+    checkpoint exists and ``resume`` is not set, and what the trainer raises.
     """
     keep_memory()
-    from core.small_reader.training import SAVE_EVERY, ReaderTrainer, ship
+    from midchart.core.small_reader.training import SAVE_EVERY, ReaderTrainer, ship
 
     folder = settings.models_folder() / weights.SMALL if out is None else user_path(out)
     state = folder / CHECKPOINT
@@ -192,8 +192,8 @@ def evaluate_reader(patients: int = 20, seed: int = 9_003) -> list[dict[str, Any
 
     The cohorts 9001 and 9002 were used to choose what the reader declines; this one was not used.
     """
-    from core.readers.small import Small
-    from core.small_reader.evaluation import evaluate
+    from midchart.core.readers.small import Small
+    from midchart.core.small_reader.evaluation import evaluate
 
     protocol = parse("corrected")
     return [asdict(row) for row in evaluate(Small(protocol), patients, seed, protocol)]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import InputError, UnknownName
-from core.format import inert
-from core.identity import person
-from core.judges.rules import is_refusal
-from core.loaders.gold import gold_under
-from core.loaders.kept_questions import (
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.format import inert
+from midchart.core.identity import person
+from midchart.core.judges.rules import is_refusal
+from midchart.core.loaders.gold import gold_under
+from midchart.core.loaders.kept_questions import (
     LONGEST_ANSWER,
     LONGEST_NAME,
     LONGEST_QUESTION,
@@ -30,23 +30,23 @@ from core.loaders.kept_questions import (
     checked_questions,
     kept_questions,
 )
-from core.loaders.kept_questions import question_sets as sets_in
-from core.loaders.open import cohort_folder
-from core.protocol import Protocol
-from core.provenance import now
-from core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
-from core.results.reviews import reviewer_name, take_code
-from core.runs.directory import find_run
-from core.runs.plan import Plan
-from core.runs.status import status
-from core.services.cohorts import open_data
-from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
-from core.storage.jsonl import add_line
-from core.storage.rows import RowStore, literal
-from core.text import event_text, sentences
-from core.text.evidence import gold_sentence_ids
-from core.text.prompt import NOT_DOCUMENTED
-from core.types import Cohort, Span
+from midchart.core.loaders.kept_questions import question_sets as sets_in
+from midchart.core.loaders.open import cohort_folder
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import now
+from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
+from midchart.core.results.reviews import reviewer_name, take_code
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.status import status
+from midchart.core.services.cohorts import open_data
+from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
+from midchart.core.storage.jsonl import add_line
+from midchart.core.storage.rows import RowStore, literal
+from midchart.core.text import event_text, sentences
+from midchart.core.text.evidence import gold_sentence_ids
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Cohort, Span
 
 
 def _folder_of(data: str | Path) -> Path:
@@ -257,7 +257,8 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
     """Save a question set with a cohort; gives its id.
 
     ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
-    long name or one that is there, and as :func:`core.loaders.kept_questions.checked_questions`.
+    long name or one that is there, and as
+    :func:`midchart.core.loaders.kept_questions.checked_questions`.
     """
     folder, title = _folder_of(data), " ".join(name.split())
     if not 1 <= len(title) <= LONGEST_NAME:

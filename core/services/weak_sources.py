@@ -1,9 +1,10 @@
 """Whether the source of a quoted answer contains what was asked, by the scores of its prompt.
 
 A source is *weak* where it is a heading, or hardly nearer to the question than the other lines of
-the prompt: its :func:`core.readers.abstaining.prominence` is below :data:`LEAST`.
-``python -m core.services.weak_sources COHORT …`` prints how often right and wrong sources are
-marked; with ``--part train --part validation --below .75 1 1.25 1.5`` the figures that chose it.
+the prompt: its :func:`midchart.core.readers.abstaining.prominence` is below :data:`LEAST`.
+``python -m midchart.core.services.weak_sources COHORT …`` prints how often right and wrong sources
+are marked; with ``--part train --part validation --below .75 1 1.25 1.5`` the figures that chose
+it.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from core.errors import InputError
-from core.format import interval, percent
-from core.gate.cohort_training import split_of
-from core.loaders.gold import gold_under
-from core.protocol import PRESETS, Protocol
-from core.readers.abstaining import Abstaining, is_heading, prominence
-from core.readers.extractive import bare
-from core.services.cohorts import open_data
-from core.services.questions import ask, gold_ids, select
-from core.stats.intervals import clustered_wilson
-from core.stats.paired import reported_interval
-from core.types import Answer, Prompt
+from midchart.core.errors import InputError
+from midchart.core.format import interval, percent
+from midchart.core.gate.cohort_training import split_of
+from midchart.core.loaders.gold import gold_under
+from midchart.core.protocol import PRESETS, Protocol
+from midchart.core.readers.abstaining import Abstaining, is_heading, prominence
+from midchart.core.readers.extractive import bare
+from midchart.core.services.cohorts import open_data
+from midchart.core.services.questions import ask, gold_ids, select
+from midchart.core.stats.intervals import clustered_wilson
+from midchart.core.stats.paired import reported_interval
+from midchart.core.types import Answer, Prompt
 
 ARM, READER = "bm25", "extractive"
 """The arm and reader whose answers the error rates are of."""
@@ -125,7 +126,9 @@ def _share(counts: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the error rates on cohorts; returns the exit status."""
-    parser = ArgumentParser(prog="python -m core.services.weak_sources", description=__doc__)
+    parser = ArgumentParser(
+        prog="python -m midchart.core.services.weak_sources", description=__doc__
+    )
     parser.add_argument("cohorts", nargs="+", metavar="COHORT")
     parser.add_argument("--part", action="append", choices=("train", "validation", "test"))
     parser.add_argument("--below", nargs="+", type=float, default=[LEAST], metavar="SD")

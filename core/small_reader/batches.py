@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.storage.files import replacing
-from core.synthetic.training_examples import TrainingExample
+from midchart.core.storage.files import replacing
+from midchart.core.synthetic.training_examples import TrainingExample
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 BRACKET = "]"
@@ -161,7 +161,7 @@ def ids(tokenizer: Any, text: str) -> _Ids:
 
 
 def answer_ids(tokenizer: Any, written: str) -> _Ids:
-    """The target output (:func:`core.text.prompt.written`) and the end token."""
+    """The target output (:func:`midchart.core.text.prompt.written`) and the end token."""
     return np.append(ids(tokenizer, written), tokenizer.token_to_id(END))
 
 

@@ -17,20 +17,20 @@ from pathlib import Path
 
 import numpy as np
 
-from core.arms import ARMS
-from core.judges.rules import is_refusal
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.readers.small import Small, answerable
-from core.stats.intervals import wilson_interval
-from core.synthetic.cohort import instruction_id, make_clinical, make_one
-from core.synthetic.medicine import analytes
-from core.synthetic.training_examples import ExamplePlan, make_example
-from core.synthetic.training_wordings import READINGS
-from core.text import words
-from core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
-from core.text.prompt import without_date as text_of
-from core.types import ContextLine, Gold, Instruction, Prompt, Selection, Span
+from midchart.core.arms import ARMS
+from midchart.core.judges.rules import is_refusal
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.readers.small import Small, answerable
+from midchart.core.stats.intervals import wilson_interval
+from midchart.core.synthetic.cohort import instruction_id, make_clinical, make_one
+from midchart.core.synthetic.medicine import analytes
+from midchart.core.synthetic.training_examples import ExamplePlan, make_example
+from midchart.core.synthetic.training_wordings import READINGS
+from midchart.core.text import words
+from midchart.core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
+from midchart.core.text.prompt import without_date as text_of
+from midchart.core.types import ContextLine, Gold, Instruction, Prompt, Selection, Span
 
 _EVALUATION_SEED = 9_001
 """Examples of this seed are in no training (a recipe's seed is smaller)."""

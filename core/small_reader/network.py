@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AttentionInterface
 
-from core.errors import InputError
-from core.small_reader.recipe import Shape
-from core.training.trainer import forked_rng
+from midchart.core.errors import InputError
+from midchart.core.small_reader.recipe import Shape
+from midchart.core.training.trainer import forked_rng
 
 _ROTARY_BASE = 1_000_000.0
 """As Qwen2.5's: with slow rotations most of a head's dimensions can compare over a long record."""

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from core.small_reader.batches import (
+from midchart.core.small_reader.batches import (
     BRACKET,
     END,
     PAD,
@@ -34,13 +34,18 @@ from core.small_reader.batches import (
     save_tokenizer,
     train_tokenizer,
 )
-from core.small_reader.network import NAME, VocabularyStatistics, make_network
-from core.small_reader.recipe import Recipe, Shape, Step
-from core.storage.files import replacing
-from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example, require
-from core.synthetic.training_wordings import READINGS, name_words
-from core.training import Progress, require_finite
-from core.training.trainer import Trainer
+from midchart.core.small_reader.network import NAME, VocabularyStatistics, make_network
+from midchart.core.small_reader.recipe import Recipe, Shape, Step
+from midchart.core.storage.files import replacing
+from midchart.core.synthetic.training_examples import (
+    ExamplePlan,
+    TrainingExample,
+    make_example,
+    require,
+)
+from midchart.core.synthetic.training_wordings import READINGS, name_words
+from midchart.core.training import Progress, require_finite
+from midchart.core.training.trainer import Trainer
 
 _BETAS = (0.9, 0.98)
 """Of AdamW, with a shorter memory than usual for a training of thousands of steps."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import ratio
+from midchart.core.stats.intervals import ratio
 
 Floats = NDArray[np.float64]
 

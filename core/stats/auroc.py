@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import (
+from midchart.core.stats.intervals import (
     BLOCK,
     Interval,
     checked_level,
@@ -28,7 +28,7 @@ from core.stats.intervals import (
     t_shrinkage,
     wilson_of_share,
 )
-from core.stats.paired import reported_interval
+from midchart.core.stats.paired import reported_interval
 
 Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -223,7 +223,7 @@ def clustered_auroc(
 ) -> Interval:
     """AUROC of pooled rows, ties counted half, with its interval over clusters.
 
-    The interval is :mod:`core.stats.paired`'s, of resampled clusters with the floor of
+    The interval is :mod:`midchart.core.stats.paired`'s, of resampled clusters with the floor of
     :func:`auroc_floor`, NaN for fewer than 5 clusters; without ``widened`` plain percentiles.
 
     ``scores`` float [n], finite; ``labels`` [n], positive above one half; ``clusters`` [n], any

@@ -1,7 +1,8 @@
 """Simulated coverage of reported intervals for 2 to 40 patients, four questions each.
 
-``python -m core.stats.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients' shares
-are beta-distributed with an intraclass correlation of .3; agreement is of one card a patient.
+``python -m midchart.core.stats.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients'
+shares are beta-distributed with an intraclass correlation of .3; agreement is of one card a
+patient.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from core.stats.agreement import ac1_of, kappa_of
-from core.stats.intervals import cluster_totals, clustered_intervals
-from core.stats.paired import agreement_floors, paired_floor, reported_interval, share_floor
+from midchart.core.stats.agreement import ac1_of, kappa_of
+from midchart.core.stats.intervals import cluster_totals, clustered_intervals
+from midchart.core.stats.paired import (
+    agreement_floors,
+    paired_floor,
+    reported_interval,
+    share_floor,
+)
 
 Floats = NDArray[np.float64]
 PATIENTS = (2, 4, 5, 10, 22, 40)

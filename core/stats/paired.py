@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import (
+from midchart.core.stats.intervals import (
     ROUNDING,
     Interval,
     checked_level,
@@ -317,7 +317,7 @@ def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Inte
 
     ``right`` and ``sizes`` float [clusters]: rows right and rows of each cluster; clusters without
     a row are left out. Raises ValueError where no cluster has a row, or for NaN.
-    Source: :func:`core.stats.intervals.clustered_wilson`.
+    Source: :func:`midchart.core.stats.intervals.clustered_wilson`.
     """
     c, n = (np.asarray(of, dtype=np.float64) for of in (right, sizes))
     if np.isnan(n).any():
@@ -350,10 +350,10 @@ def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
 
     ``cells`` float [clusters, 4]: both right, only the first, only the second, neither; clusters
     without a pair are left out. The counts of pairs are scaled to their effective number
-    (:func:`core.stats.intervals.effective_size`). A lone cluster gives [−1, 1]. Raises ValueError
-    where no cluster has a pair or clusters have less than one.
-    Source: Newcombe, Statist Med 17 (1998) 2635–2650; effective size as in
-    :func:`core.stats.intervals.clustered_wilson`.
+    (:func:`midchart.core.stats.intervals.effective_size`). A lone cluster gives [−1, 1]. Raises
+    ValueError where no cluster has a pair or clusters have less than one. Source: Newcombe, Statist
+    Med 17 (1998) 2635–2650; effective size as in
+    :func:`midchart.core.stats.intervals.clustered_wilson`.
     """
     table = np.asarray(cells, dtype=np.float64)
     if np.isnan(table).any():

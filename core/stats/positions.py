@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import Interval, checked_level, cluster_totals
-from core.types import MIDDLE
+from midchart.core.stats.intervals import Interval, checked_level, cluster_totals
+from midchart.core.types import MIDDLE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import (
+from midchart.core.stats.intervals import (
     Interval,
     checked_level,
     checked_resamples,
@@ -21,7 +21,7 @@ from core.stats.intervals import (
     clustered_intervals,
     ratio,
 )
-from core.stats.paired import (
+from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
     paired_floor,
     reported_interval,
@@ -59,7 +59,7 @@ class WithinContrast:
 
         The permutations' critical difference and the power's normal quantile times the standard
         error, and no less than McNemar's test of as many independent rows would show
-        (:func:`core.stats.paired.smallest_difference`), as a difference adds a spread
+        (:func:`midchart.core.stats.paired.smallest_difference`), as a difference adds a spread
         where the rows at hand have none. None for fewer than 5 clusters, for permutations too few
         to reach ``alpha``, and where it exceeds 1.
         """
@@ -86,7 +86,7 @@ def within_contrast(
     ``values`` float [rows, columns], nan where missing; ``clusters`` [rows], labels that sort
     (patients); ``inside`` bool [columns]. A row counts with its mean inside less its mean
     outside, where it has a value on both sides; None where no row has. The interval is
-    :mod:`core.stats.paired`'s, of resampled clusters; where all values are in [0, 1] it
+    :mod:`midchart.core.stats.paired`'s, of resampled clusters; where all values are in [0, 1] it
     holds Newcombe's paired one at the effective number of rows. For p the columns of a cluster are
     permuted, the same way in all its rows, as these share what is at each position; p is
     (b + 1)/(m + 1) with b of m permutations at least as far from 0, never 0.

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from core.errors import DataError
-from core.parsing import valid_unicode
+from midchart.core.errors import DataError
+from midchart.core.parsing import valid_unicode
 
 MOST_RATIO = 1_000
 """How many times its packed size a file may have; deflate reaches 1,032."""

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import InputError
+from midchart.core.errors import InputError
 
 _PRIVATE_UMASK = 0o077
 _ordinary_umask: list[int] = []

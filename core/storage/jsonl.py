@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import lock_descriptor
 
-from core.errors import DataError, WorkFailed
-from core.parsing import check_document, read_json
-from core.storage.files import sync_folder
+from midchart.core.errors import DataError, WorkFailed
+from midchart.core.parsing import check_document, read_json
+from midchart.core.storage.files import sync_folder
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

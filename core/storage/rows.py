@@ -31,12 +31,12 @@ from typing import Annotated, Any, Literal, Optional, TypeVar
 
 import duckdb
 
-from core.errors import DataError, UnknownName, WorkFailed
-from core.format import count as spelled
-from core.parsing import valid_unicode
-from core.storage.files import FileState, file_state, sync_folder
-from core.storage.jsonl import encode, read_lines
-from core.storage.lru import LRU
+from midchart.core.errors import DataError, UnknownName, WorkFailed
+from midchart.core.format import count as spelled
+from midchart.core.parsing import valid_unicode
+from midchart.core.storage.files import FileState, file_state, sync_folder
+from midchart.core.storage.jsonl import encode, read_lines
+from midchart.core.storage.lru import LRU
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -614,7 +614,7 @@ class RowStore:
     def reopen(self) -> None:
         """Ready every table for appending: back to JSONL, without failed rows and damaged lines.
 
-        Damaged lines are moved to another file (:mod:`core.storage.rows`).
+        Damaged lines are moved to another file (:mod:`midchart.core.storage.rows`).
         """
         if not self.folder.exists():
             self.folder.mkdir()

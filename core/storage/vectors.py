@@ -19,7 +19,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from core.storage.lock import exclusive
+from midchart.core.storage.lock import exclusive
 
 LOG = logging.getLogger("midchart.vectors")
 

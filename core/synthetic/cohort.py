@@ -19,8 +19,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from core.errors import InputError
-from core.synthetic.common import (
+from midchart.core.errors import InputError
+from midchart.core.synthetic.common import (
     TAG,
     chance,
     data_use,
@@ -30,13 +30,13 @@ from core.synthetic.common import (
     worded,
     write_texts,
 )
-from core.synthetic.events import build_events, make_encounters
-from core.synthetic.letters import NOTES, Dress
-from core.synthetic.notes import Writer
-from core.synthetic.patient import Encounter, Fact, Item, Patient, make_patient
-from core.synthetic.questions import Asked, ask, decile_of
-from core.synthetic.trajectory import draw_base
-from core.text import count_tokens
+from midchart.core.synthetic.events import build_events, make_encounters
+from midchart.core.synthetic.letters import NOTES, Dress
+from midchart.core.synthetic.notes import Writer
+from midchart.core.synthetic.patient import Encounter, Fact, Item, Patient, make_patient
+from midchart.core.synthetic.questions import Asked, ask, decile_of
+from midchart.core.synthetic.trajectory import draw_base
+from midchart.core.text import count_tokens
 
 _INSTRUCTION_COLUMNS = (
     "filename", "question", "evidence", "clinician_response", "instruction_id", "person_id",

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 
 import numpy as np
 
-from core.synthetic.medicine import PERSON_SLOTS
-from core.synthetic.reference import DATA, read_yaml, slot_names
+from midchart.core.synthetic.medicine import PERSON_SLOTS
+from midchart.core.synthetic.reference import DATA, read_yaml, slot_names
 
 T = TypeVar("T")
 TAG = "midchart.toml"

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled
-from core.synthetic.medicine import (
+from midchart.core.synthetic.common import chance, pick, shuffled
+from midchart.core.synthetic.medicine import (
     analytes,
     diseases,
     drugs,
@@ -22,8 +22,17 @@ from core.synthetic.medicine import (
     panels,
     written,
 )
-from core.synthetic.patient import Course, Encounter, Item, Note, Patient, Step, class_of, marketed
-from core.synthetic.trajectory import active, creatinine, delivered, measure, true_egfr
+from midchart.core.synthetic.patient import (
+    Course,
+    Encounter,
+    Item,
+    Note,
+    Patient,
+    Step,
+    class_of,
+    marketed,
+)
+from midchart.core.synthetic.trajectory import active, creatinine, delivered, measure, true_egfr
 
 _NOTE_CODES = {
     "Progress Note": "LOINC/11506-3", "H&P": "LOINC/34117-2", "Discharge Summary": "LOINC/18842-5",

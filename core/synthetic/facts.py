@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
-from core.synthetic.medicine import (
+from midchart.core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
+from midchart.core.synthetic.medicine import (
     PERSON_SLOTS,
     AnalyteKey,
     Reason,
@@ -25,8 +25,8 @@ from core.synthetic.medicine import (
     dose,
     drugs,
 )
-from core.synthetic.notes import Writer
-from core.synthetic.patient import (
+from midchart.core.synthetic.notes import Writer
+from midchart.core.synthetic.patient import (
     DOMAINS,
     Course,
     Domain,
@@ -37,8 +37,8 @@ from core.synthetic.patient import (
     Statement,
     Step,
 )
-from core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
-from core.synthetic.trajectory import active
+from midchart.core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
+from midchart.core.synthetic.trajectory import active
 
 _Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
 """Where a sentence belongs in a note."""

@@ -33,9 +33,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
-from core.synthetic.reference import Key, table_row, tsv_table
+from midchart.core.errors import InputError
+from midchart.core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
+from midchart.core.synthetic.reference import Key, table_row, tsv_table
 
 _SPLITS = ("train", "tuning", "held_out")
 _UNLIKELY = 0.12

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, worded, wordings
-from core.synthetic.medicine import local
-from core.synthetic.notes import day, section, signature
-from core.synthetic.patient import Block, Encounter, Fact, Item, Note, Patient
+from midchart.core.synthetic.common import chance, pick, worded, wordings
+from midchart.core.synthetic.medicine import local
+from midchart.core.synthetic.notes import day, section, signature
+from midchart.core.synthetic.patient import Block, Encounter, Fact, Item, Note, Patient
 
 LONG = 100
 """Characters that a long question has more than."""

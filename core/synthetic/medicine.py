@@ -10,8 +10,8 @@ from dataclasses import field
 from functools import cache
 from typing import Annotated, Literal
 
-from core.errors import DataError
-from core.synthetic.reference import (
+from midchart.core.errors import DataError
+from midchart.core.synthetic.reference import (
     DATA,
     Key,
     read_tsv,
@@ -95,7 +95,7 @@ class DrugGroup:
     class, unless ``several``. In full effect it lowers hemoglobin A1c and systolic pressure by
     ``a1c_drop`` (points) and ``sbp_drop`` (mmHg) and LDL by the share ``ldl_drop``, and raises
     potassium by ``k_rise`` (mmol/L); what else a class does is in
-    :mod:`core.synthetic.trajectory`."""
+    :mod:`midchart.core.synthetic.trajectory`."""
 
     key: str
     meaning: str

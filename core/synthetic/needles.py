@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from core.synthetic.common import pick
-from core.synthetic.reference import slot_names, table_row, yaml_table
+from midchart.core.synthetic.common import pick
+from midchart.core.synthetic.reference import slot_names, table_row, yaml_table
 
 Wording = Annotated[str, slot_names("name", "value", "unit", "day")]
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
-from core.synthetic.medicine import (
+from midchart.core.synthetic.common import capitalised, chance, pick, shuffled, worded, wordings
+from midchart.core.synthetic.medicine import (
     READING_SLOTS,
     analyte_keys,
     analytes,
@@ -25,9 +25,18 @@ from core.synthetic.medicine import (
     drugs,
     spoken,
 )
-from core.synthetic.patient import Block, Course, Encounter, Item, Note, Patient, Piece, Step
-from core.synthetic.reference import table_row, yaml_table
-from core.synthetic.trajectory import active
+from midchart.core.synthetic.patient import (
+    Block,
+    Course,
+    Encounter,
+    Item,
+    Note,
+    Patient,
+    Piece,
+    Step,
+)
+from midchart.core.synthetic.reference import table_row, yaml_table
+from midchart.core.synthetic.trajectory import active
 
 SPOKEN = {
     "Cardiovascular Disease": "cardiology",

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from core.synthetic.common import chance, pick, shuffled
-from core.synthetic.medicine import (
+from midchart.core.synthetic.common import chance, pick, shuffled
+from midchart.core.synthetic.medicine import (
     Disease,
     DiseaseKey,
     EpisodeKind,
@@ -24,7 +24,7 @@ from core.synthetic.medicine import (
     episodes,
     risks,
 )
-from core.synthetic.reference import table_row, yaml_table
+from midchart.core.synthetic.reference import table_row, yaml_table
 
 Domain = Literal["medication", "diagnosis", "laboratory", "social"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.errors import WorkFailed
-from core.synthetic.common import chance, pick, shuffled
-from core.synthetic.events import extra_call, note_slot, number
-from core.synthetic.facts import (
+from midchart.core.errors import WorkFailed
+from midchart.core.synthetic.common import chance, pick, shuffled
+from midchart.core.synthetic.events import extra_call, note_slot, number
+from midchart.core.synthetic.facts import (
     InDecile,
     Scene,
     Series,
@@ -25,7 +25,7 @@ from core.synthetic.facts import (
     series,
     singles,
 )
-from core.synthetic.letters import (
+from midchart.core.synthetic.letters import (
     NOTES,
     Dress,
     among_notes,
@@ -33,9 +33,9 @@ from core.synthetic.letters import (
     lengthen_question,
     only_letters,
 )
-from core.synthetic.medicine import analyte_keys, analytes, diseases, spoken
-from core.synthetic.notes import Writer, day, render, write_notes
-from core.synthetic.patient import (
+from midchart.core.synthetic.medicine import analyte_keys, analytes, diseases, spoken
+from midchart.core.synthetic.notes import Writer, day, render, write_notes
+from midchart.core.synthetic.patient import (
     DOMAINS,
     TASK_TYPES,
     Block,
@@ -46,8 +46,8 @@ from core.synthetic.patient import (
     Patient,
     Piece,
 )
-from core.synthetic.trajectory import active
-from core.text import one_line
+from midchart.core.synthetic.trajectory import active
+from midchart.core.text import one_line
 
 _SECTIONS = {
     "pmh_text": ("pmh", "hpi", "head", "course"), "results_text": ("results", "hpi", "course"),

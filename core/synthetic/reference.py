@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import yaml
 
-from core.errors import DataError, UnknownName
+from midchart.core.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, ValidationError

@@ -17,12 +17,12 @@ from typing import Literal
 
 import numpy as np
 
-from core.errors import InputError, WorkFailed
-from core.protocol import Protocol
-from core.synthetic.common import chance, pick, shuffled
-from core.synthetic.facts import series, singles
-from core.synthetic.needles import needle_kinds
-from core.synthetic.training_wordings import (
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.protocol import Protocol
+from midchart.core.synthetic.common import chance, pick, shuffled
+from midchart.core.synthetic.facts import series, singles
+from midchart.core.synthetic.needles import needle_kinds
+from midchart.core.synthetic.training_wordings import (
     DRAWN,
     READINGS,
     Days,
@@ -33,9 +33,9 @@ from core.synthetic.training_wordings import (
     topics,
     vary_question,
 )
-from core.text import sentences
-from core.text.prompt import HEAD, MIDDLE, NOT_DOCUMENTED, TAIL, without_date, written
-from core.types import Cohort
+from midchart.core.text import sentences
+from midchart.core.text.prompt import HEAD, MIDDLE, NOT_DOCUMENTED, TAIL, without_date, written
+from midchart.core.types import Cohort
 
 _Place = Literal["uniform", "edges"]
 
@@ -70,7 +70,7 @@ class ExamplePlan:
 @dataclass(frozen=True, slots=True)
 class ExampleQuestion:
     """A question; its answer is the text of the answering line without its date, or
-    :data:`core.text.prompt.NOT_DOCUMENTED`.
+    :data:`midchart.core.text.prompt.NOT_DOCUMENTED`.
 
     ``line`` is the index of the answering line, None where the record has none; ``distractors``
     are lines on the same thing that do not answer it.
@@ -106,7 +106,7 @@ class TrainingExample:
         return written(None if line is None else self.lines[line])
 
     def prompt(self, number: int) -> str:
-        """The prompt of a question, as :func:`core.text.prompt.build_prompt` writes it."""
+        """The prompt of a question, as :func:`midchart.core.text.prompt.build_prompt` writes it."""
         return self.opening + self.ending(self.asked[number].question)
 
 

@@ -1,8 +1,8 @@
 """Wordings of training examples: tables of names, text noise, facts and filler lines.
 
 Most names are invented from syllables, so they must be copied and cannot be memorised; none is a
-name of the evaluated cohorts (:func:`core.synthetic.training_examples.require`). Text is augmented:
-words are dropped, inflected or reordered.
+name of the evaluated cohorts (:func:`midchart.core.synthetic.training_examples.require`). Text is
+augmented: words are dropped, inflected or reordered.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
-from core.synthetic.common import capitalised, chance, pick, shuffled
-from core.synthetic.reference import SLOT, slot_names, table_row, yaml_table
+from midchart.core.synthetic.common import capitalised, chance, pick, shuffled
+from midchart.core.synthetic.reference import SLOT, slot_names, table_row, yaml_table
 
 _PERSON = ("He", "he", "His", "his", "him", "Name", "man")
 _ValueWording = Annotated[

@@ -13,9 +13,9 @@ from datetime import datetime
 
 import numpy as np
 
-from core.errors import UnknownName
-from core.synthetic.medicine import analytes, drug_groups, drugs, group_effects
-from core.synthetic.patient import Patient
+from midchart.core.errors import UnknownName
+from midchart.core.synthetic.medicine import analytes, drug_groups, drugs, group_effects
+from midchart.core.synthetic.patient import Patient
 
 
 def draw_base(rng: np.random.Generator, p: Patient) -> None:

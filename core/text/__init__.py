@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.text.splitting import cells, pieces
-from core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.text.splitting import cells, pieces
+from midchart.core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 
 _NAMES = (
     r"s|bos|eos|pad|unk|mask|eot|eom|eod|think(?:ing)?|tools?|tool_(?:call|response)s?"
@@ -154,7 +154,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]:
-    """Cut a note into its sentences (:func:`core.text.splitting.split`).
+    """Cut a note into its sentences (:func:`midchart.core.text.splitting.split`).
 
     ``longest`` is about the length of the longest piece, in tokens: a sentence up to half as long
     again stays whole, a longer one is cut at the last good place within that length. Returns

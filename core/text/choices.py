@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from core.text.prompt import LETTERS
+from midchart.core.text.prompt import LETTERS
 
 # Formats around an answer: reasoning, turns of a chat, markup.
 

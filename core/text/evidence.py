@@ -5,7 +5,7 @@ n − 1; *time* is the share of the span between the first and the last dated ev
 *token* is the share of the record's tokens before the evidence's first character, the one with a
 meaning in records of few long notes (docs/methods.md, Units and positions).
 
-Two scores say how well an event matches a snippet (:attr:`core.protocol.Protocol.locate`):
+Two scores say how well an event matches a snippet (:attr:`midchart.core.protocol.Protocol.locate`):
 "window", how much of it is close together in the event, and the paper's. The plain versions are in
 ``tests/reference/evidence.py``; the ones here leave out events by upper bounds and give the same
 result.
@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.protocol import Protocol
-from core.storage.lru import LRU
-from core.text import content_words, count_tokens, cut_note, event_text, words
-from core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
+from midchart.core.protocol import Protocol
+from midchart.core.storage.lru import LRU
+from midchart.core.text import content_words, count_tokens, cut_note, event_text, words
+from midchart.core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
 
 _SHARE_WEIGHT, _RATIO_WEIGHT = 0.6, 0.4
 _SNIPPET_HEAD, _TEXT_HEAD = 200, 500
@@ -305,9 +305,9 @@ def span_in(text: str, snippet: str, exact_case: bool = False) -> tuple[int, int
     """Characters of ``text`` that say ``snippet``.
 
     The first verbatim occurrence (:func:`quotes`), if there is one. Otherwise the run of
-    neighbouring sentences (:func:`core.text.cut_note`) that holds most of the snippet's distinct
-    lower-cased words, the shortest and then the earliest among equals; a run of two or more may
-    not have more tokens than 1.5 times the snippet's.
+    neighbouring sentences (:func:`midchart.core.text.cut_note`) that holds most of the snippet's
+    distinct lower-cased words, the shortest and then the earliest among equals; a run of two or
+    more may not have more tokens than 1.5 times the snippet's.
     """
     verbatim = quotes(text, snippet, exact_case)
     if verbatim:
@@ -366,14 +366,14 @@ def place_of(record: Record, span: Span) -> Place:
 def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = None) -> Located:
     """The event and characters that each snippet of evidence comes from.
 
-    An event (:func:`core.text.event_text`) needs a score of ``protocol.locate_threshold`` at
-    least; of equal ones the earliest is taken, among events and among snippets. The score
+    An event (:func:`midchart.core.text.event_text`) needs a score of ``protocol.locate_threshold``
+    at least; of equal ones the earliest is taken, among events and among snippets. The score
     "window": the largest share of the snippet's distinct terms (:func:`terms`; a number counts as
     three) among neighbouring terms of the event, 1.5 times as many as the snippet has; times .95
-    where the event does not quote the snippet, white space folded, case ignored. The score
-    "paper": 0.6 · share + 0.4 · ratio; share is how many of the snippet's distinct ``\\w+``
-    words are words of the event, ratio is ``difflib.SequenceMatcher(None, snippet[:200],
-    text[:500]).ratio()`` (docs/methods.md, Units and positions).
+    where the event does not quote the snippet, white space folded, case ignored. The score "paper":
+    0.6 · share + 0.4 · ratio; share is how many of the snippet's distinct ``\\w+`` words are words
+    of the event, ratio is ``difflib.SequenceMatcher(None, snippet[:200], text[:500]).ratio()``
+    (docs/methods.md, Units and positions).
     """
     rule = protocol or Protocol()
     index = _index(record)

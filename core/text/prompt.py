@@ -7,8 +7,8 @@ look like a part of the prompt. The published faults (build first, cut on the ri
 record's context) are switches of the protocol and record what they cut (docs/methods.md, Stage 2:
 reading).
 
-Options of a multiple-choice question are listed after it; :mod:`core.text.choices` says which one
-an answer chooses.
+Options of a multiple-choice question are listed after it; :mod:`midchart.core.text.choices` says
+which one an answer chooses.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from datetime import time as clock
 
-from core.errors import InputError
-from core.protocol import Protocol
-from core.text import count_tokens, neutralise, one_line
-from core.types import ContextLine, Prompt, Selection, Sentence, Span
+from midchart.core.errors import InputError
+from midchart.core.protocol import Protocol
+from midchart.core.text import count_tokens, neutralise, one_line
+from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST = len(LETTERS)
@@ -254,7 +254,8 @@ def _asked_first(frame: Frame, asked: str) -> Frame:
 def limited(question: str, selection: Selection, protocol: Protocol) -> Prompt:
     """What the protocol's own limits and the arm's window leave of a selection, whoever reads it.
 
-    Tokens are those of :func:`core.text.count_tokens`; a reader's own window is not known here.
+    Tokens are those of :func:`midchart.core.text.count_tokens`; a reader's own window is not known
+    here.
     """
     return build_prompt(question, selection, protocol, sys.maxsize, count_tokens)
 

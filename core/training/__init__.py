@@ -1,7 +1,8 @@
 """The training kit: one loop with checkpoints, seeds, cancellation and progress for every model.
 
-A model's own module subclasses :class:`core.training.trainer.Trainer` and says what one part of its
-training (an epoch, or some steps) does. This file holds what callers need, and loads no torch.
+A model's own module subclasses :class:`midchart.core.training.trainer.Trainer` and says what one
+part of its training (an epoch, or some steps) does. This file holds what callers need, and loads no
+torch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from core.errors import WorkFailed
+from midchart.core.errors import WorkFailed
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -28,10 +28,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from core import config as settings
-from core.errors import DataError, WorkFailed
-from core.storage.files import replacing
-from core.training import Aborted, Progress
+from midchart.core import config as settings
+from midchart.core.errors import DataError, WorkFailed
+from midchart.core.storage.files import replacing
+from midchart.core.training import Aborted, Progress
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -164,7 +164,7 @@ class Trainer(ABC, Generic[N, E]):
 
     entry: what a part is recorded as: a dataclass of numbers, the first of which counts the epochs
     or steps done. total: how many there are to be. optimizer: one of torch's, or any
-    :class:`core.training.trainer.Optimizer`; None where :meth:`state` holds its state.
+    :class:`midchart.core.training.trainer.Optimizer`; None where :meth:`state` holds its state.
     """
 
     entry: type[E]

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import keys, navigation, sign_in, state, tour
-from pages.ui.runs import panel
-from pages.ui.shared import empty, figures, pickers
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import keys, navigation, sign_in, state, tour
+from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared import empty, figures, pickers
+from midchart.pages.ui.shared.marks import plain
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 STYLE = _ASSETS / "page.css"

@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui import navigation, state
-from pages.ui.data.cohort import short_tag
-from pages.ui.runs import panel, picker, presets
-from pages.ui.shared import formats, results, tables
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.data.cohort import short_tag
+from midchart.pages.ui.runs import panel, picker, presets
+from midchart.pages.ui.shared import formats, results, tables
+from midchart.pages.ui.shared.marks import plain
 
 ARROW = ":material/arrow_forward:"
 EVIDENCE = {

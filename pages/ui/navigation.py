@@ -2,7 +2,7 @@
 
 Streamlit also serves the folder ``pages/`` by itself until ``st.navigation`` is first called in the
 process. A deep link on a cold server therefore runs a page without ``app.py``;
-:func:`pages.ui.guard.page` detects it by :func:`declared`.
+:func:`midchart.pages.ui.guard.page` detects it by :func:`declared`.
 """
 
 from __future__ import annotations

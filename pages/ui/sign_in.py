@@ -28,8 +28,8 @@ from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-from core import api
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui.shared.marks import plain
 
 HOURS = 12
 """Hours after which a person signs in again; Streamlit's cookie alone would do for 30 days."""

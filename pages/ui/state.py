@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui.shared.cache import cached
+from midchart.core import api
+from midchart.pages.ui.shared.cache import cached
 
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files do not change."""
@@ -59,7 +59,7 @@ def _check_key(path: str, validate: bool = False) -> tuple[Any, ...]:
 
 @cached(_check_key, spinner="Reading the cohort")
 def check(path: str, validate: bool = False) -> dict[str, Any]:
-    """The result of ``python -m core check`` on the cohort at ``path``."""
+    """The result of ``midchart check`` on the cohort at ``path``."""
     return api.check(path, validate=validate)
 
 
@@ -157,7 +157,7 @@ def methods(run: dict[str, Any]) -> str:
 
 @cached(run_key, spinner="Reading the answers")
 def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
-    """A judge's verdicts (:func:`core.api.outcomes`)."""
+    """A judge's verdicts (:func:`midchart.core.api.outcomes`)."""
     return pd.DataFrame(api.outcomes(run["run"], reader, judge))
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from pages.ui import navigation, state
+from midchart.pages.ui import navigation, state
 
 Go = Callable[..., None]
-"""Opens a page by its short name with choices made (:func:`pages.ui.guard.go`)."""
+"""Opens a page by its short name with choices made (:func:`midchart.pages.ui.guard.go`)."""
 STEP = "tour_step"
 COHORT = "demo"
 

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Page, sync_playwright
 
-from core import api
+from midchart.core import api
 from tests.browser.conftest import DRAWN, IDLE, launch, serve
 from tests.support.run_helpers import workspace_at
 

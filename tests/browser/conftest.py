@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserType, Page, expect, sync_playwright
 
-from core import api
+from midchart.core import api
 from tests.support import app_data, patient_cohort
 from tests.support.run_helpers import until, workspace_at
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-from core import api
+from midchart.core import api
 from tests.browser.conftest import IDLE, ROOT, launch, serve
 from tests.support.run_helpers import workspace_at
 

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
-from core import api
+from midchart.core import api
 from tests.browser.conftest import Watch, serve, watched
 from tests.browser.test_pages import PLACES, check_page
 from tests.support.run_helpers import workspace_at

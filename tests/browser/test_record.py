@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 from playwright.sync_api import Page, expect
 
-from core import api
+from midchart.core import api
 from tests.browser.conftest import WIDER, Server, Watch
 from tests.support.patient_cohort import FIRST
 

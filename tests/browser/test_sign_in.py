@@ -15,9 +15,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from core import api
-from core.storage.jsonl import read_lines
-from pages.ui.headers import HEADERS
+from midchart.core import api
+from midchart.core.storage.jsonl import read_lines
+from midchart.pages.ui.headers import HEADERS
 from tests.browser.conftest import PATIENCE_S, serve
 from tests.support import app_data
 from tests.support.oidc_provider import provider, secrets_toml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from core import api
+from midchart.core import api
 from tests.browser.conftest import serve, watched
 from tests.browser.test_pages import no_trouble
 from tests.support.forecasts import write_cohort

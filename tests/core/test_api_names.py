@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core import api
+from midchart.core import api
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,21 +18,21 @@ def test_every_name_can_be_imported():
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(AttributeError, match=r"'core\.api' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match=r"'midchart\.core\.api' has no attribute 'nothing'"):
         _ = api.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.slow
 def test_a_command_loads_what_it_uses_and_no_more():
-    code = "import sys; from core import api; api.select; print(*sys.modules)"
+    code = "import sys; from midchart.core import api; api.select; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
-    assert "core.services.questions" in loaded
+    assert "midchart.core.services.questions" in loaded
     assert not loaded & {
-        "core.services.curve",
-        "core.stats",
-        "core.results.report",
-        "core.synthetic",
+        "midchart.core.services.curve",
+        "midchart.core.stats",
+        "midchart.core.results.report",
+        "midchart.core.synthetic",
     }

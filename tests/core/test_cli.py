@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import main
-from core.loaders.open import open_cohort
-from core.synthetic.cohort import make_clinical
+from midchart.core.cli import main
+from midchart.core.loaders.open import open_cohort
+from midchart.core.synthetic.cohort import make_clinical
 from tests.support.run_helpers import shared_vectors
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.storage import files
-from core.storage.jsonl import add_line
-from core.storage.lock import Lock, exclusive
+from midchart.core.storage import files
+from midchart.core.storage.jsonl import add_line
+from midchart.core.storage.lock import Lock, exclusive
 
 ROOT = Path(__file__).parents[2]
 SPEC = """name = "modes"
@@ -25,7 +25,7 @@ judges = ["exact"]
 COMMANDS = """
 import os, sys
 from pathlib import Path
-from core.cli import main
+from midchart.core.cli import main
 place = Path(sys.argv[1])
 data = place / "data"
 def core(*arguments):

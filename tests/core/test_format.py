@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from core.cli import cell
-from core.format import decimals, interval, p_number, p_value, percent, points, signed
+from midchart.core.cli import cell
+from midchart.core.format import decimals, interval, p_number, p_value, percent, points, signed
 
 NAN = float("nan")
 

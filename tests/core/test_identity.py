@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from core import api
-from core import config as settings
-from core.egress import audit
-from core.errors import NotPermitted
-from core.identity import ROLES, Person, acting_as, person, resolve
-from core.runs.directory import find_run
-from core.services.permissions import ANYBODY, FUNCTIONS, role_needed
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import NotPermitted
+from midchart.core.identity import ROLES, Person, acting_as, person, resolve
+from midchart.core.runs.directory import find_run
+from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 VERA, RUTH, RUBEN, RITA, OLGA = (

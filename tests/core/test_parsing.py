@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import DataError, InputError, MidchartError, SpecError, one_line
-from core.loaders.check import check_cohort
-from core.loaders.open import open_cohort
-from core.parsing import DEEPEST, read_json, read_toml, user_path
-from core.runs.spec import read_spec
+from midchart.core.errors import DataError, InputError, MidchartError, SpecError, one_line
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.open import open_cohort
+from midchart.core.parsing import DEEPEST, read_json, read_toml, user_path
+from midchart.core.runs.spec import read_spec
 
 MOST_S = 5.0
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.cli import main
+from midchart.core.cli import main
 
 REFUSED = "Midchart runs on Linux and macOS; on Windows, run it in WSL"
 
@@ -19,7 +19,7 @@ class Windows:
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.errors.os", Windows)
+    monkeypatch.setattr("midchart.core.errors.os", Windows)
 
 
 @pytest.mark.usefixtures("windows")
@@ -36,5 +36,5 @@ def test_the_app_refuses_windows() -> None:
 
 @pytest.mark.slow
 def test_the_command_line_starts_without_posix_modules() -> None:
-    code = "import sys; sys.modules |= {'fcntl': None, 'pwd': None}; import core.cli"
+    code = "import sys; sys.modules |= {'fcntl': None, 'pwd': None}; import midchart.core.cli"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from core.errors import InputError
-from core.protocol import BEFORE, LATER, PRESETS, Protocol, parse
+from midchart.core.errors import InputError
+from midchart.core.protocol import BEFORE, LATER, PRESETS, Protocol, parse
 
 
 def test_the_default_is_corrected():

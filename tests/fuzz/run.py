@@ -71,7 +71,7 @@ def case(
     target: str, seed: int, number: int, folder: Path, keep: bool = False
 ) -> tuple[str, float, int]:
     """The promise that a call broke, or ""; seconds of processor time; peak memory in bytes."""
-    from core import config as settings
+    from midchart.core import config as settings
     from tests.fuzz.call import Fault, where
     from tests.fuzz.targets import ON_A_RUN, TARGETS, seed_run
 

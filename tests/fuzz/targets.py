@@ -16,9 +16,9 @@ from typing import Any
 
 import duckdb
 
-from core import api
-from core import config as settings
-from core.runs.spec import read_spec
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.runs.spec import read_spec
 from tests.fuzz import seeds
 from tests.fuzz.call import Fault, check_report, command, safely
 from tests.fuzz.mutate import (

@@ -10,8 +10,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from pages.ui.patient import background
+from midchart.core import api
+from midchart.pages.ui.patient import background
 from tests.support import app_data, patient_cohort
 from tests.support.pages import CACHED, page_at, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core import api
-from pages.ui import state
-from pages.ui.data import cohort as cohort_view
-from pages.ui.runs import panel as runs
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.data import cohort as cohort_view
+from midchart.pages.ui.runs import panel as runs
 from tests.support import app_data, patient_cohort
 from tests.support.pages import (
     PAGES,
@@ -217,8 +217,8 @@ def test_a_decile_edge_belongs_to_the_upper_decile():
 @pytest.mark.parametrize("page", ["home", "data"])
 def test_where_sign_in_is_set_up_no_page_is_seen_without_it(run, monkeypatch, page):
     secrets = {"redirect_uri": "http://localhost/oauth2callback"}
-    monkeypatch.setattr("pages.ui.sign_in.get_secrets_auth_section", lambda: secrets)
-    monkeypatch.setattr("pages.ui.sign_in._state", {"required": False})
+    monkeypatch.setattr("midchart.pages.ui.sign_in.get_secrets_auth_section", lambda: secrets)
+    monkeypatch.setattr("midchart.pages.ui.sign_in._state", {"required": False})
     app = open_page(page)
     assert [one.label for one in app.button] == ["Sign in"]
     assert "requires sign-in" in page_text(app) and "demo" not in page_text(app)

@@ -8,11 +8,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from core.judges.rules import FAILURE_KINDS
-from pages.ui import state
-from pages.ui.arms import comparison, questions
-from pages.ui.shared import chart, results
+from midchart.core import api
+from midchart.core.judges.rules import FAILURE_KINDS
+from midchart.pages.ui import state
+from midchart.pages.ui.arms import comparison, questions
+from midchart.pages.ui.shared import chart, results
 from tests.support.pages import click, clickable, frame_with, open_page, page_text
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from core.results.comparison import conclusion
-from pages.ui.arms import charts as charts_arms
-from pages.ui.arms import text as arms_text
-from pages.ui.shared import chart, formats, results
+from midchart.core.results.comparison import conclusion
+from midchart.pages.ui.arms import charts as charts_arms
+from midchart.pages.ui.arms import text as arms_text
+from midchart.pages.ui.shared import chart, formats, results
 
 
 def pair(label: str, difference: float, p: float, **more: object) -> dict[str, object]:

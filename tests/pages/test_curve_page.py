@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import streamlit as st
 
-from core import api
-from core.errors import InputError
-from pages.ui import state
-from pages.ui.curve import charts, data, needles, observed
-from pages.ui.curve import text as curve_text
-from pages.ui.shared import tables
-from pages.ui.shared.pickers import token
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.pages.ui import state
+from midchart.pages.ui.curve import charts, data, needles, observed
+from midchart.pages.ui.curve import text as curve_text
+from midchart.pages.ui.shared import tables
+from midchart.pages.ui.shared.pickers import token
 from tests.support import curve_report
 from tests.support.pages import (
     click,
@@ -247,7 +247,7 @@ def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(home, monke
     monkeypatch.setattr(api, "preflight", lambda _, on: {"problems": [], "estimate": None})
     app = open_page("curve", view="Needles")
     assert "No needle run yet" in page_text(app)
-    assert "python -m core run docs/needles.toml" in [code.value for code in app.code]
+    assert "midchart run docs/needles.toml" in [code.value for code in app.code]
     app.button(key="start_needles").click().run()
     (spec,) = started
     assert spec == needles.spec("small")
@@ -320,7 +320,7 @@ def test_moved_notes_are_named_as_such_with_their_null_and_detectable_difference
     assert list(frame["detectable"]) == ["7.0 points"] * 2
     assert "4.0" in frame["no effect, points"][0]
     app.segmented_control(key="needle_moved").set_value("note").run()
-    assert "python -m core run docs/real_position.toml" in [code.value for code in app.code]
+    assert "midchart run docs/real_position.toml" in [code.value for code in app.code]
 
 
 def test_needles_offer_the_depth_by_tokens_events_and_time_of_the_record(home, monkeypatch):

@@ -8,7 +8,7 @@ import re
 import plotly.graph_objects as go
 import pytest
 
-from pages.ui.shared import chart, figures, tables
+from midchart.pages.ui.shared import chart, figures, tables
 
 CAPTION = "Accuracy <b>by</b> arm. n = 120. " + "Run 20261123-203839-86a36d. " * 12
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core import api
-from core.errors import InputError
-from core.training_experiments.forecast.evaluation import (
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.core.training_experiments.forecast.evaluation import (
     Attended,
     HeldOut,
     ModelWeights,
     SequenceEvent,
 )
-from pages.ui.forecast import attention
+from midchart.pages.ui.forecast import attention
 from tests.support import forecast_report
 from tests.support.pages import open_page, plain_text
 from tests.support.reports import show_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core import api
-from core.loaders import labelled
-from core.synthetic.laboratory import make_laboratory
+from midchart.core import api
+from midchart.core.loaders import labelled
+from midchart.core.synthetic.laboratory import make_laboratory
 from tests.support import app_data
 from tests.support.pages import frame_with, open_page, page_text
 
@@ -46,5 +46,5 @@ def test_events_that_take_minutes_are_not_read_by_a_page(lab, monkeypatch):
     monkeypatch.setattr(labelled, "SMALL", 10)
     monkeypatch.setattr(api, "check", None)
     app = open_page("data")
-    command = f"python -m core check {lab / 'data' / 'cohorts' / 'lab'}"
+    command = f"midchart check {lab / 'data' / 'cohorts' / 'lab'}"
     assert command in [code.value for code in app.code]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from core import api
-from core.synthetic.laboratory import make_laboratory
-from pages.ui.forecast import text, view
-from pages.ui.shared import chart, results
+from midchart.core import api
+from midchart.core.synthetic.laboratory import make_laboratory
+from midchart.pages.ui.forecast import text, view
+from midchart.pages.ui.shared import chart, results
 from tests.support import forecast_report
 from tests.support.pages import click, clickable, open_page, plain_text
 from tests.support.reports import show_run
@@ -32,7 +32,7 @@ def run(home, monkeypatch):
 def test_without_labels_it_says_how_to_make_some(home):
     app = open_page("forecast")
     assert "No forecast run yet" in plain_text(app) and "has labels to forecast" in plain_text(app)
-    assert "python -m core demo --laboratory ehrshot" in [code.value for code in app.code]
+    assert "midchart demo --laboratory ehrshot" in [code.value for code in app.code]
     assert not [b for b in app.button if b.key == "start_forecast"]
 
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import streamlit as st
 
-from core import api
-from core.gate.checkpoint import save_gate
-from pages.ui import state
-from pages.ui.gate import text, view
-from pages.ui.shared import variants
+from midchart.core import api
+from midchart.core.gate.checkpoint import save_gate
+from midchart.pages.ui import state
+from midchart.pages.ui.gate import text, view
+from midchart.pages.ui.shared import variants
 from tests.support import gate_report
 from tests.support.gates import random_gate
 from tests.support.pages import open_page, page_text
@@ -41,7 +41,7 @@ def allow_training(home: Path) -> None:
 def test_without_a_run_it_says_what_will_be_here_and_how_to_begin(home):
     app = open_page("gate")
     assert "No gate run yet" in page_text(app)
-    assert "python -m core run docs/gate.toml" in app.code[0].value
+    assert "midchart run docs/gate.toml" in app.code[0].value
     assert app.button(key="start_gate").disabled
     assert "does not allow training" in page_text(app)
 

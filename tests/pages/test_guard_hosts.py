@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pages.ui.guard import LOOPBACK_HOSTS, allowed_host
+from midchart.pages.ui.guard import LOOPBACK_HOSTS, allowed_host
 
 CONFIG = Path(__file__).parents[2] / ".streamlit" / "config.toml"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pages.ui.headers import HEADERS, SecurityHeaders
+from midchart.pages.ui.headers import HEADERS, SecurityHeaders
 from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api
+from midchart.core import api
 from tests.support.pages import open_page, page_html, page_text, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages.ui.home_view import headline
+from midchart.pages.ui.home_view import headline
 
 
 def recall(label: str, hits: int, n: int) -> dict[str, object]:

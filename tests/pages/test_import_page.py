@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.loaders.open import content_digest, open_cohort
-from pages.ui.data import import_form
+from midchart.core import api
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.pages.ui.data import import_form
 from tests.support.pages import page_at, page_text
 
 pytestmark = pytest.mark.slow

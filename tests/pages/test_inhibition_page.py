@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core import api
-from core.errors import InputError
-from pages.ui.inhibition import view
-from pages.ui.shared import chart
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.pages.ui.inhibition import view
+from midchart.pages.ui.shared import chart
 from tests.support.inhibition_rows import make_rows
 from tests.support.pages import open_page, plain_text
 from tests.support.reports import run_report, run_status, show_run
@@ -32,7 +32,7 @@ def shown(monkeypatch, tables, state: str = "done") -> None:
 
 
 def test_with_nothing_here_it_offers_the_run_that_is_shipped_and_both_sizes(empty, monkeypatch):
-    command = "python -m core run lab.toml"
+    command = "midchart run lab.toml"
     offered = {"run": RUN, "made": "2026-01-02T03:04", "command": command, "folder": ""}
     asked, begun = [], []
     monkeypatch.setattr(api, "shipped_runs", lambda kind="": [offered])
@@ -50,7 +50,7 @@ def test_with_nothing_here_it_offers_the_run_that_is_shipped_and_both_sizes(empt
     app.button(key=f"open_{RUN}").click().run()
     assert asked == [RUN] and "cannot be" in plain_text(app)
     app.segmented_control(key="size").set_value("Full comparison").run()
-    assert app.code[1].value == "python -m core run docs/inhibition.toml"
+    assert app.code[1].value == "midchart run docs/inhibition.toml"
     app.button(key="start_inhibition").click().run()
     assert begun == [view.spec("Full comparison")] and "data" not in begun[0]
 

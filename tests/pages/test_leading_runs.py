@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from core import api
-from core.results.report import UNFINISHED
-from core.runs.directory import find_run
-from pages.ui import state
+from midchart.core import api
+from midchart.core.results.report import UNFINISHED
+from midchart.core.runs.directory import find_run
+from midchart.pages.ui import state
 from tests.support.app_data import make_cohort, make_run
 from tests.support.pages import open_page, page_text, shared_workspace
 

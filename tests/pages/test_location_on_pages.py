@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core import api
+from midchart.core import api
 from tests.support import app_data, patient_cohort
 from tests.support.pages import page_at, page_html, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at

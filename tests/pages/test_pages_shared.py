@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from pages.ui.shared import chart, marks, results
-from pages.ui.shared.marks import MARKDOWN, looks_marked, plain
-from pages.ui.shared.tables import configuration
+from midchart.core import api
+from midchart.pages.ui.shared import chart, marks, results
+from midchart.pages.ui.shared.marks import MARKDOWN, looks_marked, plain
+from midchart.pages.ui.shared.tables import configuration
 from tests.support import app_data
 
 pytestmark = pytest.mark.slow
@@ -46,8 +46,8 @@ def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
     def script():
         import streamlit as st
 
-        from pages.ui import guard
-        from pages.ui.shared import pickers
+        from midchart.pages.ui import guard
+        from midchart.pages.ui.shared import pickers
 
         title, runs, views = st.session_state["page"]
         guard._arrive(title)
@@ -92,7 +92,7 @@ def test_where_one_of_several_runs_ends_the_page_is_drawn_again(monkeypatch):
     def script():
         import streamlit as st
 
-        from pages.ui.runs import panel
+        from midchart.pages.ui.runs import panel
 
         st.session_state["drawn"] = st.session_state.get("drawn", 0) + 1
         panel.status_line()
@@ -110,7 +110,7 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
     def script():
         import streamlit as st
 
-        from pages.ui import guard, state
+        from midchart.pages.ui import guard, state
 
         guard._arrive(st.session_state["page"])
         state.pick_cohort(forecasts=st.session_state["page"] == "Data & models")
@@ -142,7 +142,7 @@ def test_a_missing_number_is_shown_as_a_dash():
     def script():
         import pandas as pd
 
-        from pages.ui.shared import tables
+        from midchart.pages.ui.shared import tables
 
         tables.table(pd.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from core import api, identity
-from core.errors import WorkFailed
-from pages.ui.patient import background, cached
-from pages.ui.patient.model import Choice
+from midchart.core import api, identity
+from midchart.core.errors import WorkFailed
+from midchart.pages.ui.patient import background, cached
+from midchart.pages.ui.patient.model import Choice
 from tests.support.pages import page_at, page_html, plain_text
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from core import api
-from pages.ui.patient import dropped, model
-from pages.ui.patient.controls import token
+from midchart.core import api
+from midchart.pages.ui.patient import dropped, model
+from midchart.pages.ui.patient.controls import token
 from tests.support.pages import page_at, plain_text
 
 pytestmark = pytest.mark.slow

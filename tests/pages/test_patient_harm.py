@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from pages.ui.patient import harm, model, opening, screen
+from midchart.core import api
+from midchart.pages.ui.patient import harm, model, opening, screen
 from tests.pages.test_patient_marks import PIECES, PROTOCOL, RECORD, prompted, view_of
 from tests.support.pages import page_at, page_html, page_text
 from tests.support.run_helpers import (

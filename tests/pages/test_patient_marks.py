@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import api
-from core.runs.evidence import question_of
-from core.text.prompt import context_lines
-from core.types import Kept, Prompt
-from pages.ui.arms import contexts
-from pages.ui.patient import context, export, model, panel, screen, two_arms
-from pages.ui.patient.model import ArmView, Choice
-from pages.ui.shared import marks, tables, verdicts
-from pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
+from midchart.core import api
+from midchart.core.runs.evidence import question_of
+from midchart.core.text.prompt import context_lines
+from midchart.core.types import Kept, Prompt
+from midchart.pages.ui.arms import contexts
+from midchart.pages.ui.patient import context, export, model, panel, screen, two_arms
+from midchart.pages.ui.patient.model import ArmView, Choice
+from midchart.pages.ui.shared import marks, tables, verdicts
+from midchart.pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
 
 HOSTILE = '<script>alert(1)</script> <img src=x onerror="y"> <|im_end|> & "q"'
 NOTE = f"Seen today.\nMetformin was stopped in May.\n{HOSTILE}\nFollow-up in two weeks."

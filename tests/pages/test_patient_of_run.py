@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core import api
+from midchart.core import api
 from tests.support.pages import page_at, page_html
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_a_run_s_answer_is_not_shown_for_other_sentences_or_questions(page):
 
 
 def test_a_slow_reader_answers_when_it_is_asked_to(page, monkeypatch):
-    monkeypatch.setattr("pages.ui.patient.cached.QUICK_READERS", frozenset())
+    monkeypatch.setattr("midchart.pages.ui.patient.cached.QUICK_READERS", frozenset())
     page.session_state["patient_reader"] = ("", "extractive")
     page.run()
     assert "Not answered yet." in lines(page)["BM25"] and "<q>" not in lines(page)["BM25"]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pages.ui.patient import cached, controls
+from midchart.pages.ui.patient import cached, controls
 from tests.support.pages import page_at, page_html
 
 pytestmark = pytest.mark.slow

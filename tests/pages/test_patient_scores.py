@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hyp
 
-from core import api
-from core.types import Sentence
-from pages.ui.patient import cached, contributions, explanation, score_arrays, score_charts
-from pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
-from pages.ui.shared import marks
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.types import Sentence
+from midchart.pages.ui.patient import cached, contributions, explanation, score_arrays, score_charts
+from midchart.pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
+from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.marks import plain
 from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
 

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from core import api
-from core.text.prompt import context_lines
-from core.types import Kept, Sentence
-from pages.ui.patient import model, timeline
-from pages.ui.patient.model import ArmView
-from pages.ui.patient.timeline import ORDER, TIME
-from pages.ui.shared import chart
+from midchart.core import api
+from midchart.core.text.prompt import context_lines
+from midchart.core.types import Kept, Sentence
+from midchart.pages.ui.patient import model, timeline
+from midchart.pages.ui.patient.model import ArmView
+from midchart.pages.ui.patient.timeline import ORDER, TIME
+from midchart.pages.ui.shared import chart
 
 DAY = datetime(2012, 3, 1)
 KINDS = ("measurement", "measurement", "drug_exposure", "visit", "note", "condition", "specimen")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.protocol import parse
-from core.text import count_tokens
-from core.text.prompt import build_prompt
-from core.types import ContextLine, Kept, Selection, Sentence, Span
-from pages.ui.patient.context import budget_words, context_html
-from pages.ui.patient.model import ArmView, kept_ids, size_words
-from pages.ui.patient.screen import UNKNOWN
+from midchart.core.protocol import parse
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import build_prompt
+from midchart.core.types import ContextLine, Kept, Selection, Sentence, Span
+from midchart.pages.ui.patient.context import budget_words, context_html
+from midchart.pages.ui.patient.model import ArmView, kept_ids, size_words
+from midchart.pages.ui.patient.screen import UNKNOWN
 
 TEXTS = ["Dose of metformin is 500 mg", "No fever <b>today</b>", "Well in herself"]
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from pages.ui.questions import view
+from midchart.core import api
+from midchart.pages.ui.questions import view
 from tests.support.pages import click, clickable, frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
 
@@ -113,7 +113,7 @@ def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: 
     open_run.click().run()
     assert not app.exception
     text = plain_text(app)
-    assert "made by `python -m core run docs/questions.toml`" in text
+    assert "made by `midchart run docs/questions.toml`" in text
     assert "Not saved with the cohort" in text
     assert "set_remove" not in [one.key for one in app.button]
     assert len(wide(app)) == 40 and len(frame_with(app, "answered")) == 6

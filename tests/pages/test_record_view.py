@@ -12,11 +12,11 @@ import streamlit as st
 from hypothesis import given
 from hypothesis import strategies as strategy
 
-from core import api
-from core.types import Kept
-from pages.ui.patient import model, own_question, record_view
-from pages.ui.patient.model import ArmView, Choice
-from pages.ui.shared import marks
+from midchart.core import api
+from midchart.core.types import Kept
+from midchart.pages.ui.patient import model, own_question, record_view
+from midchart.pages.ui.patient.model import ArmView, Choice
+from midchart.pages.ui.shared import marks
 from tests.support.pages import page_at
 from tests.support.patient_cohort import FIRST, make
 

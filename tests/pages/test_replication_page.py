@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.ui import state
-from pages.ui.replication import view
+from midchart.pages.ui import state
+from midchart.pages.ui.replication import view
 from tests.support.pages import click, clickable
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ STEP = {
 def _page() -> None:
     import streamlit as st
 
-    from pages.ui.replication import view
+    from midchart.pages.ui.replication import view
 
     steps = [{"run": "r1", "name": "a", "title": "as published", "did": ""}]
     steps += [{"run": "r2", "name": "b", "title": "without b", "did": "x"}]

@@ -11,10 +11,10 @@ from collections import Counter
 
 import pytest
 
-from core import api
-from core import config as settings
-from core.errors import InputError, UnknownName
-from core.results.reviews import Distinct, overlap
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.results.reviews import Distinct, overlap
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import click, clickable, frame_with, open_page, page_html, page_text

@@ -8,13 +8,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from core import config as settings
-from core.runs.directory import RunDirectory, make_run, write_json
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from pages.ui import state
-from pages.ui.runs import compare, picker
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.runs.directory import RunDirectory, make_run, write_json
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.pages.ui import state
+from midchart.pages.ui.runs import compare, picker
 from tests.support import app_data
 from tests.support.openai_server import OpenAIFake
 from tests.support.pages import (
@@ -189,7 +189,7 @@ def test_a_refused_start_says_why(run, monkeypatch):
     def refuse(spec, on):
         raise api_error("no *room*")
 
-    from core.errors import InputError as api_error
+    from midchart.core.errors import InputError as api_error
 
     monkeypatch.setattr(api, "enqueue", refuse)
     app = open_page("runs", view="Compose")

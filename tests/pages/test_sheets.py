@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.format import FORMULA_STARTS, inert, write_sheet
-from core.results.report import columns_of, write_tables
-from pages.ui.shared import results, tables
+from midchart.core.format import FORMULA_STARTS, inert, write_sheet
+from midchart.core.results.report import columns_of, write_tables
+from midchart.pages.ui.shared import results, tables
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit import config
 from streamlit.runtime.secrets import Secrets
 
-from pages.ui import sign_in
+from midchart.pages.ui import sign_in
 from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]

@@ -196,7 +196,7 @@ def copied_tree(folder: Path) -> Path:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    tree = folder / "tree"
+    tree = folder / "midchart"
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,12 @@ def failures(tree: Path, files: Sequence[str], *options: str, compiled: bool) ->
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *marked, *options, *files],
         cwd=tree, capture_output=True, text=True, check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": no_bytecode},
+        env=os.environ
+        | {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": no_bytecode,
+            "PYTHONPATH": str(tree.parent),
+        },
     )  # fmt: skip
     if done.returncode not in (0, 1) or re.search(r"^ERROR ", done.stdout, re.M):
         raise RuntimeError(f"pytest ended with {done.returncode}\n{done.stdout}{done.stderr}")

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import WorkFailed
-from core.loaders.labelled import labelled
-from core.loaders.open import open_cohort
-from core.training_experiments.forecast import examples as examples_module
-from core.training_experiments.forecast import experiment
-from core.training_experiments.forecast.examples import Examples, Part
-from core.training_experiments.forecast.training import ForecastTrainer
+from midchart.core.errors import WorkFailed
+from midchart.core.loaders.labelled import labelled
+from midchart.core.loaders.open import open_cohort
+from midchart.core.training_experiments.forecast import examples as examples_module
+from midchart.core.training_experiments.forecast import experiment
+from midchart.core.training_experiments.forecast.examples import Examples, Part
+from midchart.core.training_experiments.forecast.training import ForecastTrainer
 from tests.support.run_helpers import finished_run, workspace_at
 
 PARTS = {"train": (3, 6, 9, 12, 15), "val": (1, 4, 7, 10, 13), "test": (2, 5, 8, 11, 14)}

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.gate import cohort_training, training
-from core.gate.checkpoint import GateConfig, PlusRecipe, Recipe
-from core.gate.examples import Pairs, hashing_of
-from core.protocol import Protocol
-from core.types import Cohort
+from midchart.core.gate import cohort_training, training
+from midchart.core.gate.checkpoint import GateConfig, PlusRecipe, Recipe
+from midchart.core.gate.examples import Pairs, hashing_of
+from midchart.core.protocol import Protocol
+from midchart.core.types import Cohort
 from tests.support import marked_cohort
 from tests.support.marked_cohort import CUTOFF_DAY, answer, day_in, patient_in
 from tests.support.run_helpers import set_workspace

@@ -15,14 +15,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import WorkFailed
-from core.loaders.open import open_cohort
-from core.small_reader import training
-from core.small_reader.recipe import Recipe, Shape
-from core.small_reader.training import ReaderTrainer
-from core.synthetic.cohort import make_clinical
-from core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
-from core.types import Cohort
+from midchart.core.errors import WorkFailed
+from midchart.core.loaders.open import open_cohort
+from midchart.core.small_reader import training
+from midchart.core.small_reader.recipe import Recipe, Shape
+from midchart.core.small_reader.training import ReaderTrainer
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.synthetic.training_examples import ExamplePlan, TrainingExample, make_example
+from midchart.core.types import Cohort
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from core.text import words
+from midchart.core.text import words
 
 
 def scores(texts: Sequence[str], question: str) -> NDArray[np.float64]:

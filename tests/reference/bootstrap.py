@@ -1,14 +1,14 @@
 """The clustered bootstrap as one would write it down: draw clusters, walk their rows, take means.
 
 Slow and plain on purpose. It shares the draws with
-``core.stats.intervals.clustered_bootstrap``, so the two must agree resample by resample.
+``midchart.core.stats.intervals.clustered_bootstrap``, so the two must agree resample by resample.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from core.stats.intervals import BLOCK, draw_clusters
+from midchart.core.stats.intervals import BLOCK, draw_clusters
 
 
 def clustered_bootstrap(values, clusters, bins, resamples, rng, bin_count=10):

@@ -1,16 +1,16 @@
 """The curve as one would write it down: walk the rows for each bin, each resample, each shuffle.
 
 Slow and plain on purpose; for clusters with one place of evidence and the same models. It shares
-the draws with ``core.experiments.curve``, so the two must agree.
+the draws with ``midchart.core.experiments.curve``, so the two must agree.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from core.stats.intervals import BLOCK, draw_clusters
-from core.stats.positions import AT_ONCE, assemble, hashed
-from core.text.evidence import decile_of, is_middle
+from midchart.core.stats.intervals import BLOCK, draw_clusters
+from midchart.core.stats.positions import AT_ONCE, assemble, hashed
+from midchart.core.text.evidence import decile_of, is_middle
 
 
 def mean(values):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.weights import MINILM, locate
+from midchart.core.weights import MINILM, locate
 
 
 @cache

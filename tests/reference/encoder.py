@@ -1,7 +1,7 @@
 """The encoder the plain way: every row of every layer, explicit maps, nothing dropped before.
 
-It takes the weights of an :class:`core.training_experiments.forecast.training.Encoder` and no code
-of it; without dropout.
+It takes the weights of an :class:`midchart.core.training_experiments.forecast.training.Encoder` and
+no code of it; without dropout.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ import math
 import re
 from difflib import SequenceMatcher
 
-from core.protocol import Protocol
-from core.text import count_tokens, cut_note, event_text, words
-from core.types import Record
+from midchart.core.protocol import Protocol
+from midchart.core.text import count_tokens, cut_note, event_text, words
+from midchart.core.types import Record
 
 
 def paper_score(snippet: str, text: str) -> float:

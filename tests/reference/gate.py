@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from core.gate.examples import Pairs
-from core.gate.ngrams import Hashing, gram_ids
-from core.gate.training import GateModel
+from midchart.core.gate.examples import Pairs
+from midchart.core.gate.ngrams import Hashing, gram_ids
+from midchart.core.gate.training import GateModel
 
 
 def bag(hashing: Hashing, text: str) -> tuple[Tensor, Tensor]:

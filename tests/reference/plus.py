@@ -1,4 +1,4 @@
-"""QCCS plus the plain way: sentence by sentence and word by word, as core.gate.plus
+"""QCCS plus the plain way: sentence by sentence and word by word, as midchart.core.gate.plus
 says."""
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.gate.ngrams import hasher
-from core.gate.plus import GATE_SCALE, HASHING, PlusWeights
-from core.text import words
+from midchart.core.gate.ngrams import hasher
+from midchart.core.gate.plus import GATE_SCALE, HASHING, PlusWeights
+from midchart.core.text import words
 from tests.reference import bm25
 
 

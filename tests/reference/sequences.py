@@ -1,6 +1,6 @@
 """Label sequences as one would write them down: for each label, walk the patient's events.
 
-Slow and plain on purpose; ``core.sequences.store.last_events`` must give the same arrays.
+Slow and plain on purpose; ``midchart.core.sequences.store.last_events`` must give the same arrays.
 """
 
 from __future__ import annotations

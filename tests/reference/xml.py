@@ -1,7 +1,7 @@
 """The plain reading of one MedAlign record: a whole tree, one strptime a time, one idea a line.
 
-The fast path (``core.loaders.medalign.read_record``) streams; both give the same Record. The
-tree comes from defusedxml, whose parser also tells the line on which an element begins.
+The fast path (``midchart.core.loaders.medalign.read_record``) streams; both give the same Record.
+The tree comes from defusedxml, whose parser also tells the line on which an element begins.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import DefusedXMLParser
 
-from core.loaders.medalign import parse_code
-from core.loaders.records import Entry, digest_of
-from core.types import Event, Record
+from midchart.core.loaders.medalign import parse_code
+from midchart.core.loaders.records import Entry, digest_of
+from midchart.core.types import Event, Record
 
 FORMATS = [
     *(f"%Y-%m-%d{t}%H:%M{s}" for t in " T" for s in ("", ":%S", ":%S.%f", "%z", ":%S%z")),

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Shape
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import AttentionModule, Shape
 
 NAMES = (
     "softmax", "differential", "gated_differential", "gated_softmax",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
-from core.types import Event, Record
+from midchart.core.types import Event, Record
 
 START = datetime(2015, 1, 1)
 

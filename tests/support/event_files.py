@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from core.sequences.build import RawTable, build_store
+from midchart.core.sequences.build import RawTable, build_store
 
 HEADER = "patient_id,start,end,code,value,unit,visit_id,omop_table\n"
 EVENTS = (

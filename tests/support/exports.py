@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from core.results.export import export_run
+from midchart.core.results.export import export_run
 from tests.support.run_helpers import finished_run, members_place, spec, write_cohort
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from core.types import Answer, Usage, Verdict
+from midchart.core.types import Answer, Usage, Verdict
 from tests.support.run_members import EchoReader, WordJudge, registered
 
 SOUND_READER, SOUND_JUDGE = EchoReader.name, WordJudge.name

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from core.loaders.check import check_cohort
-from core.text import event_text
-from core.types import Cohort
+from midchart.core.loaders.check import check_cohort
+from midchart.core.text import event_text
+from midchart.core.types import Cohort
 
 Json = Any
 

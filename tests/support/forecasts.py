@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.training_experiments.forecast.examples import Examples, Part, learn_vocabulary
+from midchart.core.training_experiments.forecast.examples import Examples, Part, learn_vocabulary
 
 LENGTH = 12
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from core.gate.checkpoint import Gate, GateConfig, Recipe
-from core.gate.cohort_training import train_gate
-from core.gate.examples import hashing_of
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.synthetic.cohort import make_clinical
-from core.types import Cohort
+from midchart.core.gate.checkpoint import Gate, GateConfig, Recipe
+from midchart.core.gate.cohort_training import train_gate
+from midchart.core.gate.examples import hashing_of
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.types import Cohort
 
 PATIENTS, EVENTS, SEED = 12, 60, 42
 SALTED = dataclasses.replace(Protocol(), hash="salted")

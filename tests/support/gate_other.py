@@ -12,12 +12,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from core.arms import ARMS
-from core.gate.checkpoint import Gate, load_gate
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.training_experiments.gate.evaluation import Evaluation
-from core.types import Cohort
+from midchart.core.arms import ARMS
+from midchart.core.gate.checkpoint import Gate, load_gate
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.training_experiments.gate.evaluation import Evaluation
+from midchart.core.types import Cohort
 from tests.support import gate_cohort
 
 SALTS = range(1, 9)

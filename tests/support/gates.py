@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core import config as settings
-from core.gate.checkpoint import CARD, Gate, GateConfig, Split, expected_shapes, save_gate
-from core.gate.examples import hashing_of
-from core.gate.plus import FEATURES, HASHING, STEM, Plus, PlusWeights, save_plus
-from core.protocol import Protocol
+from midchart.core import config as settings
+from midchart.core.gate.checkpoint import CARD, Gate, GateConfig, Split, expected_shapes, save_gate
+from midchart.core.gate.examples import hashing_of
+from midchart.core.gate.plus import FEATURES, HASHING, STEM, Plus, PlusWeights, save_plus
+from midchart.core.protocol import Protocol
 
 SPLIT = Split(("p1", "p2"), ("p3",), ("p4",))
 

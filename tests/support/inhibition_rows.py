@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from core.protocol import Protocol
-from core.runs.schemas import blank
-from core.training_experiments.inhibition.experiment import InhibitionRun
-from core.training_experiments.inhibition.spec import PARTS
-from core.training_experiments.inhibition.tables import MODELS, tables
+from midchart.core.protocol import Protocol
+from midchart.core.runs.schemas import blank
+from midchart.core.training_experiments.inhibition.experiment import InhibitionRun
+from midchart.core.training_experiments.inhibition.spec import PARTS
+from midchart.core.training_experiments.inhibition.tables import MODELS, tables
 
 SPEC: dict[str, Any] = {
     "variants": ["softmax", "differential"],

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from string import ascii_lowercase
 
-from core.loaders.open import open_cohort
-from core.types import Cohort
+from midchart.core.loaders.open import open_cohort
+from midchart.core.types import Cohort
 
 DAYS = 8
 CUTOFF_DAY = 6

@@ -11,8 +11,8 @@ import re
 import time
 from zlib import crc32
 
-from core.text import count_tokens, words
-from core.types import Answer
+from midchart.core.text import count_tokens, words
+from midchart.core.types import Answer
 from tests.support.run_members import registered
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

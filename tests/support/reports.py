@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core import api
+from midchart.core import api
 
 
 def show_run(

@@ -12,12 +12,12 @@ from types import ModuleType
 
 import pytest
 
-from core.results.items import rows
-from core.runs.directory import RunDirectory, make_run, take_lock
-from core.runs.planner import plan
-from core.runs.process import status
-from core.runs.spec import read_spec
-from core.runs.worker import do_run
+from midchart.core.results.items import rows
+from midchart.core.runs.directory import RunDirectory, make_run, take_lock
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import status
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.worker import do_run
 from tests.support import run_members
 
 ROOT = Path(__file__).parents[2]

@@ -10,10 +10,10 @@ import os
 import time
 from pathlib import Path
 
-from core.judges import JUDGES
-from core.readers import READERS
-from core.text import count_tokens, words
-from core.types import Answer, Verdict
+from midchart.core.judges import JUDGES
+from midchart.core.readers import READERS
+from midchart.core.text import count_tokens, words
+from midchart.core.types import Answer, Verdict
 
 
 class EchoReader:

@@ -20,14 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core.cli import table
-from core.loaders.open import content_digest, open_cohort
-from core.runs.cluster import batches
-from core.runs.experiment import EXPERIMENTS
-from core.runs.planner import plan
-from core.runs.schemas import ANSWERS
-from core.runs.spec import read_spec
-from core.storage.rows import RowStore
+from midchart.core.cli import table
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.runs.cluster import batches
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.planner import plan
+from midchart.core.runs.schemas import ANSWERS
+from midchart.core.runs.spec import read_spec
+from midchart.core.storage.rows import RowStore
 from tests.support.run_helpers import write_cohort
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import safe_open
 
-from core.small_reader.training import HASHED
+from midchart.core.small_reader.training import HASHED
 
 
 def made_with(folder: Path) -> dict[str, Any]:

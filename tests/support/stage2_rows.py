@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from core.protocol import Protocol
-from core.runs.plan import ArmConfig, ComponentSpec, Plan
-from core.runs.schemas import ANSWERS, VERDICTS, blank
-from core.storage.rows import RowStore
+from midchart.core.protocol import Protocol
+from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.schemas import ANSWERS, VERDICTS, blank
+from midchart.core.storage.rows import RowStore
 
 ARMS = (
     ArmConfig("bm25", 20, 5, None, {}, "bm25"),

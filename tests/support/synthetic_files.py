@@ -8,7 +8,7 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from core.types import Event
+from midchart.core.types import Event
 
 
 def digest(folder: Path) -> str:

@@ -6,7 +6,7 @@ with three budgets, beside random and recency. Each is done by the run's own wor
 Ray of this machine with so many places. The rate is that of the run's own stopwatch from its first
 row on, so starting Ray (told apart, ``start_s``) is not in it. Run in an empty place:
 
-    MIDCHART_DATA=/tmp/throughput python -m core demo --out /tmp/throughput/cohorts/demo
+    MIDCHART_DATA=/tmp/throughput midchart demo --out /tmp/throughput/cohorts/demo
     MIDCHART_DATA=/tmp/throughput python -m tests.support.throughput
 """
 
@@ -17,9 +17,9 @@ import json
 import os
 from pathlib import Path
 
-from core import config as settings
-from core.cli import table
-from core.runs.process import start, status, wait
+from midchart.core import config as settings
+from midchart.core.cli import table
+from midchart.core.runs.process import start, status, wait
 from tests.support.openai_server import OpenAIFake
 
 DELAY_S = 0.25

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.protocol import Protocol
-from core.text import count_tokens
-from core.text.prompt import body
-from core.types import Answer, Prompt
+from midchart.core.protocol import Protocol
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import body
+from midchart.core.types import Answer, Prompt
 
 
 class Writer:

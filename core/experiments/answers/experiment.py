@@ -14,25 +14,30 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from core.errors import SpecError
-from core.experiments.answers.tables import stage2
-from core.experiments.documents import LazyValues, composed, evidence_notes, moved
-from core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
-from core.experiments.selection import SelectionOptions, stage1_tables, stage1_warnings, stages
-from core.loaders.kept_questions import asked_of_all, checked_questions
-from core.options import Several, Text
-from core.results.reviews import review_tables, reviews_of, with_reviews
-from core.runs.answering import Answering
-from core.runs.directory import RunDirectory
-from core.runs.evidence import Question, question_of, score_semantic
-from core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
-from core.runs.job import Job
-from core.runs.plan import Plan, Spec
-from core.runs.planner import by_patient, chosen, own_patients
-from core.runs.schemas import ANSWERS, VERDICTS
-from core.storage.rows import RowStore, Schema
-from core.synthetic.needles import seeded
-from core.types import Cohort, Event, Gold, Instruction, Record
+from midchart.core.errors import SpecError
+from midchart.core.experiments.answers.tables import stage2
+from midchart.core.experiments.documents import LazyValues, composed, evidence_notes, moved
+from midchart.core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
+from midchart.core.experiments.selection import (
+    SelectionOptions,
+    stage1_tables,
+    stage1_warnings,
+    stages,
+)
+from midchart.core.loaders.kept_questions import asked_of_all, checked_questions
+from midchart.core.options import Several, Text
+from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
+from midchart.core.runs.answering import Answering
+from midchart.core.runs.directory import RunDirectory
+from midchart.core.runs.evidence import Question, question_of, score_semantic
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
+from midchart.core.runs.job import Job
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.runs.planner import by_patient, chosen, own_patients
+from midchart.core.runs.schemas import ANSWERS, VERDICTS
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.synthetic.needles import seeded
+from midchart.core.types import Cohort, Event, Gold, Instruction, Record
 
 TASK = ("task", "repeats", "others")
 """Fields of LongHealth's tasks."""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.format import finite
-from core.judges.claude_service import JudgeBudget
-from core.judges.model_options import judge_log
-from core.results.comparison import detectable, multiplicity, omnibus, paired, readers
-from core.results.primary import verdict_source, with_primary
-from core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
-from core.results.tables import (
+from midchart.core.format import finite
+from midchart.core.judges.claude_service import JudgeBudget
+from midchart.core.judges.model_options import judge_log
+from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
+from midchart.core.results.primary import verdict_source, with_primary
+from midchart.core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
+from midchart.core.results.tables import (
     ALL_BANDS,
     ALL_IN_PROMPT_NAME,
     ALL_PIECES,
@@ -44,14 +44,14 @@ from core.results.tables import (
     swept_by_k,
     tally,
 )
-from core.runs.directory import RunDirectory, find_run
-from core.runs.experiment import Table
-from core.runs.plan import Plan
-from core.runs.schemas import COUNTS, UNLOCATED
-from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
-from core.stats.intervals import Interval, cluster_totals, square_and_add
-from core.stats.paired import agreement_floors, reported_interval, share_floor
-from core.storage.rows import Ask, RowStore, literal, query
+from midchart.core.runs.directory import RunDirectory, find_run
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.schemas import COUNTS, UNLOCATED
+from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
+from midchart.core.stats.intervals import Interval, cluster_totals, square_and_add
+from midchart.core.stats.paired import agreement_floors, reported_interval, share_floor
+from midchart.core.storage.rows import Ask, RowStore, literal, query
 
 LOCATED = f"band <> '{UNLOCATED}'"
 STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
@@ -76,7 +76,7 @@ def accuracy(plan: Plan, bands: dict[Cell, Counts], names: Sequence[str] = ALL_B
     """One row each arm entry × reader × judge × band of ``names``; accuracy is null where n is 0.
 
     ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as
-    in :func:`core.results.tables.share`.
+    in :func:`midchart.core.results.tables.share`.
     """
     rows: Table = []
     for (columns, cell), band in product(cells(plan), names):
@@ -252,9 +252,10 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
 def hit_effect(rows: Table) -> Table:
     """Accuracy given hit minus given miss, with an interval by patient.
 
-    Of the rows of :func:`hit_miss`; the interval is :func:`core.stats.intervals.square_and_add` of
-    theirs, null where one side has fewer than 5 patients. Questions with a hit are other questions
-    than those without, so the difference is no effect of the hit alone.
+    Of the rows of :func:`hit_miss`; the interval is
+    :func:`midchart.core.stats.intervals.square_and_add` of theirs, null where one side has fewer
+    than 5 patients. Questions with a hit are other questions than those without, so the difference
+    is no effect of the hit alone.
     """
     table: Table = []
     for hit, miss in zip(rows[::2], rows[1::2], strict=True):
@@ -293,7 +294,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
     """Accuracy where a published fault struck and where not.
 
     Two rows an arm entry × reader × judge for each fault that struck at all; ``continuations``
-    are answers that carry the record on instead of answering (:mod:`core.judges.rules`).
+    are answers that carry the record on instead of answering (:mod:`midchart.core.judges.rules`).
     """
     rows: Table = []
     continuation = "failure_kind = 'continuation'"
@@ -390,11 +391,11 @@ def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
 
 # Agreement of judges with each other, with people, and with themselves. The unit is the card: the
 # same words in answer to the same question are judged once and count once, whichever arms gave
-# them, as in core.results.reviews. Where a judge's verdicts on copies of the same words differ, the
-# card has the verdict of most of them, and none where they tie; "cannot judge", unparsed and failed
-# verdicts do not count. Raw agreement, Cohen's kappa, Gwet's AC1 and positive agreement are
-# reported together, each with an interval by resampling patients, none for fewer than 5
-# (core.stats.paired).
+# them, as in midchart.core.results.reviews. Where a judge's verdicts on copies of the same words
+# differ, the card has the verdict of most of them, and none where they tie; "cannot judge",
+# unparsed and failed verdicts do not count. Raw agreement, Cohen's kappa, Gwet's AC1 and positive
+# agreement are reported together, each with an interval by resampling patients, none for fewer than
+# 5 (midchart.core.stats.paired).
 
 
 CELLS = ("both_yes", "only_first", "only_second", "neither")

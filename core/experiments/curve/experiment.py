@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from core.errors import SpecError
-from core.experiments.curve.rows import (
+from midchart.core.errors import SpecError
+from midchart.core.experiments.curve.rows import (
     NOT_STATED,
     POSITIONS,
     SCORES,
@@ -24,7 +24,7 @@ from core.experiments.curve.rows import (
     no_responses,
     observe,
 )
-from core.experiments.curve.tables import (
+from midchart.core.experiments.curve.tables import (
     BIN_COLUMNS,
     SUMMARY,
     bin_rows,
@@ -35,19 +35,19 @@ from core.experiments.curve.tables import (
     verdict,
     with_plain,
 )
-from core.loaders.gold import evidence_locations
-from core.options import Chosen, Known, Options, Several
-from core.protocol import Protocol
-from core.provenance import digest, now
-from core.results.tables import location_table, nested, pick
-from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row, outcome
-from core.runs.plan import Plan, Spec
-from core.runs.planner import chosen
-from core.runs.schemas import blank
-from core.stats.positions import BINS
-from core.storage.rows import RowStore, Schema
-from core.types import Cohort, Instruction
+from midchart.core.loaders.gold import evidence_locations
+from midchart.core.options import Chosen, Known, Options, Several
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest, now
+from midchart.core.results.tables import location_table, nested, pick
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
+from midchart.core.runs.job import Job, Row, outcome
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.runs.planner import chosen
+from midchart.core.runs.schemas import blank
+from midchart.core.stats.positions import BINS
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.types import Cohort, Instruction
 
 NAMES = ("stratum", "value", "score", "position", "bins")
 CURVES: Schema = {

@@ -1,6 +1,7 @@
 """Simulated power and false-positive rate of a curve's tests: the tables of ``docs/power.md``.
 
-``python -m core.experiments.curve.power`` prints them in some minutes, the same on every machine.
+``python -m midchart.core.experiments.curve.power`` prints them in some minutes, the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.experiments.curve.tables import ALPHA, Curve, study
-from core.stats.intervals import wilson_interval
-from core.stats.positions import Responses, assemble, is_middle_of
+from midchart.core.experiments.curve.tables import ALPHA, Curve, study
+from midchart.core.stats.intervals import wilson_interval
+from midchart.core.stats.positions import Responses, assemble, is_middle_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -218,7 +219,7 @@ def chance_cells(likeness: float, datasets: int, rng: np.random.Generator) -> li
 def main() -> None:
     """Print the tables; progress goes to standard error."""
     parser = argparse.ArgumentParser(
-        prog="python -m core.experiments.curve.power", description=__doc__
+        prog="python -m midchart.core.experiments.curve.power", description=__doc__
     )
     parser.add_argument("--datasets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=42)

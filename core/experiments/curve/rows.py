@@ -13,16 +13,16 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DataError, InputError, UnknownName
-from core.judges.exact import Exact, reference_polarity
-from core.judges.rules import reference_of
-from core.judges.values import quantities, take_dates
-from core.loaders.gold import gold_under
-from core.protocol import Protocol
-from core.stats.positions import Responses, assemble, hashed
-from core.text import words
-from core.text.evidence import Place, place_of
-from core.types import Answer, Cohort, Gold, Instruction, Response
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.judges.exact import Exact, reference_polarity
+from midchart.core.judges.rules import reference_of
+from midchart.core.judges.values import quantities, take_dates
+from midchart.core.loaders.gold import gold_under
+from midchart.core.protocol import Protocol
+from midchart.core.stats.positions import Responses, assemble, hashed
+from midchart.core.text import words
+from midchart.core.text.evidence import Place, place_of
+from midchart.core.types import Answer, Cohort, Gold, Instruction, Response
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,15 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiments.curve.rows import MEANS, Choice, Observed, Selected, select
-from core.format import count, finite, p_value, percent, points
-from core.results.tables import ends, pick, read_published
-from core.runs.experiment import Table
-from core.stats.intervals import clustered_intervals, ratio, square_and_add, wilson_of_share
-from core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
-from core.stats.paired import holm_adjust, reported_interval, share_floor
-from core.stats.positions import (
+from midchart.core.errors import InputError
+from midchart.core.experiments.curve.rows import MEANS, Choice, Observed, Selected, select
+from midchart.core.format import count, finite, p_value, percent, points
+from midchart.core.results.tables import ends, pick, read_published
+from midchart.core.runs.experiment import Table
+from midchart.core.stats.intervals import (
+    clustered_intervals,
+    ratio,
+    square_and_add,
+    wilson_of_share,
+)
+from midchart.core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
+from midchart.core.stats.paired import holm_adjust, reported_interval, share_floor
+from midchart.core.stats.positions import (
     Cells,
     LogisticFit,
     Responses,
@@ -37,7 +42,7 @@ from core.stats.positions import (
     is_within,
     permutation_totals,
 )
-from core.storage.rows import Schema
+from midchart.core.storage.rows import Schema
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -144,9 +149,8 @@ def study(
     """The curve of responses, with ``resamples`` draws each for intervals and null.
 
     The intervals' draws are those of ``default_rng(seed)``, the null's of a separate stream.
-    ``widened``: intervals by :mod:`core.stats.paired`, none for fewer than 5 clusters; else plain
-    percentiles (the paper's), none for one cluster.
-    Raises ValueError for no responses.
+    ``widened``: intervals by :mod:`midchart.core.stats.paired`, none for fewer than 5 clusters;
+    else plain percentiles (the paper's), none for one cluster. Raises ValueError for no responses.
     """
     if not responses.rows:
         raise ValueError("a curve takes at least one answer")

@@ -18,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import DataError, SpecError
-from core.experiments.documents import LazyValues, composed, evidence_notes, moved
-from core.protocol import Protocol
-from core.synthetic.needles import Needle, make_needles, seeded
-from core.text import count_tokens, cut_event, event_text, sentences, words
-from core.text.evidence import place_of
-from core.text.prompt import day, line_text
-from core.types import Cohort, Event, Gold, Instruction, Record, Span
+from midchart.core.errors import DataError, SpecError
+from midchart.core.experiments.documents import LazyValues, composed, evidence_notes, moved
+from midchart.core.protocol import Protocol
+from midchart.core.synthetic.needles import Needle, make_needles, seeded
+from midchart.core.text import count_tokens, cut_event, event_text, sentences, words
+from midchart.core.text.evidence import place_of
+from midchart.core.text.prompt import day, line_text
+from midchart.core.types import Cohort, Event, Gold, Instruction, Record, Span
 
 # A record cut to a length, and a needle inserted at a depth with its distractors. The cut is the
 # latest stretch of whole events that holds 90 to 100 % of the length; its beginning is left out
 # and, where a long note would not let whole events make up the length, some of its end. A shorter
-# record is refused, never padded. Lengths are tokens of core.text.count_tokens of the lines of a
-# prompt, dates included; needle and distractors come on top of it.
+# record is refused, never padded. Lengths are tokens of midchart.core.text.count_tokens of the
+# lines of a prompt, dates included; needle and distractors come on top of it.
 
 
 LEAST = 0.9
@@ -226,7 +226,8 @@ class Site:
 @dataclass(frozen=True)
 class NeedleCohort(Cohort):
     """``cuts``: a row each source record and length, as JSON values; ``columns``: the columns of an
-    instruction's rows that name its site (:data:`core.experiments.needles.tables.SITE`)."""
+    instruction's rows that name its site
+    (:data:`midchart.core.experiments.needles.tables.SITE`)."""
 
     cuts: tuple[dict[str, Any], ...] = ()
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

@@ -11,24 +11,24 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, Field, model_validator
 
-from core.errors import SpecError
-from core.experiments.needles.cohort import NeedleCohort, moved_cohort, needle_cohort
-from core.experiments.needles.tables import (
+from midchart.core.errors import SpecError
+from midchart.core.experiments.needles.cohort import NeedleCohort, moved_cohort, needle_cohort
+from midchart.core.experiments.needles.tables import (
     NEEDLE_ANSWERS,
     NEEDLE_VERDICTS,
     needle_question,
     needle_tables,
 )
-from core.options import Different, Options
-from core.results.reviews import review_tables, reviews_of, with_reviews
-from core.runs.answering import Answering
-from core.runs.directory import RunDirectory
-from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job
-from core.runs.plan import Plan, Spec
-from core.runs.planner import by_patient, chosen, own_patients
-from core.storage.rows import RowStore, Schema
-from core.types import Cohort, Instruction
+from midchart.core.options import Different, Options
+from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
+from midchart.core.runs.answering import Answering
+from midchart.core.runs.directory import RunDirectory
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
+from midchart.core.runs.job import Job
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.runs.planner import by_patient, chosen, own_patients
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.types import Cohort, Instruction
 
 T = TypeVar("T", bound=int)
 Ascending = Annotated[Different[T], AfterValidator(lambda values: tuple(sorted(values)))]

@@ -15,28 +15,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiments.needles.cohort import NeedleCohort
-from core.format import count, finite, interval, p_value, percent, signed
-from core.protocol import Protocol
-from core.results.comparison import ALPHA, POWER, adjust_holm
-from core.results.primary import verdict_source, with_primary
-from core.results.reviews import reviews_of
-from core.results.tables import cells, ends, failures, generator, human_verdicts
-from core.runs.directory import find_run
-from core.runs.evidence import Question, question_of
-from core.runs.experiment import Table
-from core.runs.job import Row
-from core.runs.plan import Plan
-from core.runs.schemas import ALL_IN_PROMPT, ANSWERS, VERDICTS
-from core.stats.intervals import clustered_bootstrap, wilson_interval
-from core.stats.paired import FEWEST_CLUSTERS, share_interval
-from core.stats.positions import bins_of
-from core.stats.within import WithinContrast, within_contrast
-from core.storage.rows import RowStore, Schema, literal, snapshot
-from core.synthetic.needles import needle_kinds
-from core.text.evidence import is_middle
-from core.types import Instruction
+from midchart.core.errors import InputError
+from midchart.core.experiments.needles.cohort import NeedleCohort
+from midchart.core.format import count, finite, interval, p_value, percent, signed
+from midchart.core.protocol import Protocol
+from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
+from midchart.core.results.primary import verdict_source, with_primary
+from midchart.core.results.reviews import reviews_of
+from midchart.core.results.tables import cells, ends, failures, generator, human_verdicts
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.evidence import Question, question_of
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.job import Row
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ANSWERS, VERDICTS
+from midchart.core.stats.intervals import clustered_bootstrap, wilson_interval
+from midchart.core.stats.paired import FEWEST_CLUSTERS, share_interval
+from midchart.core.stats.positions import bins_of
+from midchart.core.stats.within import WithinContrast, within_contrast
+from midchart.core.storage.rows import RowStore, Schema, literal, snapshot
+from midchart.core.synthetic.needles import needle_kinds
+from midchart.core.text.evidence import is_middle
+from midchart.core.types import Instruction
 
 SITE: Schema = {
     **dict.fromkeys(("needle", "fact"), "VARCHAR"),
@@ -78,9 +78,9 @@ def needle_rows(
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``judges``: their labels (:func:`core.results.primary.with_primary`); ``reviews``: verdicts of
-    people, as in :func:`core.results.tables.facts`. ``correct`` is null
-    where nothing was judged (unparsed or failed).
+    ``judges``: their labels (:func:`midchart.core.results.primary.with_primary`); ``reviews``:
+    verdicts of people, as in :func:`midchart.core.results.tables.facts`. ``correct`` is null where
+    nothing was judged (unparsed or failed).
     """
     answers = store.source("answers")
     verdicts = verdict_source(store, judges)
@@ -112,10 +112,10 @@ def needle_items(run: str, **cell: str | int) -> list[Row]:
     """The items of a needle run in a cell of its tables, a row a verdict, no text.
 
     ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Each row
-    has these, ``instruction`` (for :func:`core.results.items.item`), ``needle``, ``answer_key``,
-    ``outcome``, ``correct``, ``evidence_all_in_prompt`` and ``evidence_in_prompt`` (all and any of
-    its pieces), ``reached``. Raises UnknownName for an unknown run, InputError for a run of another
-    kind or another column.
+    has these, ``instruction`` (for :func:`midchart.core.results.items.item`), ``needle``,
+    ``answer_key``, ``outcome``, ``correct``, ``evidence_all_in_prompt`` and ``evidence_in_prompt``
+    (all and any of its pieces), ``reached``. Raises UnknownName for an unknown run, InputError for
+    a run of another kind or another column.
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -270,7 +270,7 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
 
     ``ci_low`` and ``ci_high`` resample patients and follow ``protocol.intervals``: widened ones are
     null for fewer than 5 patients with a judged item there
-    (:func:`core.stats.paired.reported_interval`).
+    (:func:`midchart.core.stats.paired.reported_interval`).
     """
     table: Table = []
     for cell, cell_rows in _by_cell(rows, plan):

@@ -16,8 +16,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-from core.experiments.replication.comparison import ARMS, replication
-from core.experiments.replication.paper import (
+from midchart.core.experiments.replication.comparison import ARMS, replication
+from midchart.core.experiments.replication.paper import (
     KINDS,
     TABLES,
     Figures,
@@ -28,14 +28,14 @@ from core.experiments.replication.paper import (
     paper_rows,
     read_data,
 )
-from core.results.comparison import paired
-from core.results.report import counted_store, origin, report
-from core.results.reviews import reviews_of, with_reviews
-from core.results.tables import facts
-from core.runs.directory import find_run
-from core.runs.plan import Plan
-from core.stats.intervals import Interval, square_and_add
-from core.synthetic.reference import table_row
+from midchart.core.results.comparison import paired
+from midchart.core.results.report import counted_store, origin, report
+from midchart.core.results.reviews import reviews_of, with_reviews
+from midchart.core.results.tables import facts
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.plan import Plan
+from midchart.core.stats.intervals import Interval, square_and_add
+from midchart.core.synthetic.reference import table_row
 
 ALPHA = 0.05
 PROTOCOLS = ("published", "corrected")
@@ -185,10 +185,10 @@ def paper_claims(
 ) -> list[Row]:
     """The paper's main claims with the paper's effect, this installation's, and a verdict.
 
-    Arguments as of :func:`core.experiments.replication.paper.paper_comparison`. A row each:
-    ``claim``, ``states``, ``paper`` (where), ``cells`` (the paper's figures), ``claims`` (as in
-    ``claims.yaml``), ``unit`` (of the figures), the ``paper_effect`` with ``_low``, ``_high`` and
-    ``_p``, and ``in_paper``, whether it shows the claim; the effects ``published`` and
+    Arguments as of :func:`midchart.core.experiments.replication.paper.paper_comparison`. A row
+    each: ``claim``, ``states``, ``paper`` (where), ``cells`` (the paper's figures), ``claims`` (as
+    in ``claims.yaml``), ``unit`` (of the figures), the ``paper_effect`` with ``_low``, ``_high``
+    and ``_p``, and ``in_paper``, whether it shows the claim; the effects ``published`` and
     ``corrected`` with ``_low``, ``_high``, ``_p``, ``_n`` and ``_verdict``. ``direction``: the
     verdict of the runs on their text, the less favourable of both protocols. ``verdict``: that of
     runs on the paper's data by its models; "cannot be tested here" where there is none, with the

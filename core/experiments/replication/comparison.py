@@ -13,21 +13,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core.experiments.answers.tables import accuracy
-from core.experiments.replication.paper import Row, read_data
-from core.protocol import PRESETS, Protocol
-from core.results.comparison import Outcomes, differences, read_outcomes
-from core.results.primary import verdict_source, with_primary
-from core.results.report import counted_store
-from core.results.reviews import reviews_of, with_reviews
-from core.results.tables import counted, facts, pick
-from core.runs.directory import find_run
-from core.runs.plan import RULE_JUDGES
-from core.runs.planner import digest_of
-from core.runs.schemas import COUNTS
-from core.runs.status import status
-from core.storage.rows import literal, query
-from core.synthetic.reference import table_row
+from midchart.core.experiments.answers.tables import accuracy
+from midchart.core.experiments.replication.paper import Row, read_data
+from midchart.core.protocol import PRESETS, Protocol
+from midchart.core.results.comparison import Outcomes, differences, read_outcomes
+from midchart.core.results.primary import verdict_source, with_primary
+from midchart.core.results.report import counted_store
+from midchart.core.results.reviews import reviews_of, with_reviews
+from midchart.core.results.tables import counted, facts, pick
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.plan import RULE_JUDGES
+from midchart.core.runs.planner import digest_of
+from midchart.core.runs.schemas import COUNTS
+from midchart.core.runs.status import status
+from midchart.core.storage.rows import literal, query
+from midchart.core.synthetic.reference import table_row
 
 
 @table_row

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from core.results.report import report
-from core.results.tables import read_published
-from core.runs.directory import find_run
-from core.runs.status import status
-from core.stats.intervals import wilson_of_share
-from core.synthetic.reference import read_yaml, table_row
+from midchart.core.results.report import report
+from midchart.core.results.tables import read_published
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.status import status
+from midchart.core.stats.intervals import wilson_of_share
+from midchart.core.synthetic.reference import read_yaml, table_row
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -307,10 +307,10 @@ def paper_comparison(
 ) -> list[Row]:
     """The paper's rows, each with this installation's figures under either protocol.
 
-    :func:`core.experiments.replication.paper.paper_rows` with ``published`` and ``corrected``,
-    each with ``_low``, ``_high`` (by patient) and ``_n``; null where the run has no such arm, or
-    is None. ``others``: runs of a curve, gate or forecast, for the tables of these; each counts
-    for the protocol that it ran under.
+    :func:`midchart.core.experiments.replication.paper.paper_rows` with ``published`` and
+    ``corrected``, each with ``_low``, ``_high`` (by patient) and ``_n``; null where the run has no
+    such arm, or is None. ``others``: runs of a curve, gate or forecast, for the tables of these;
+    each counts for the protocol that it ran under.
     """
     columns = {"published": figures(published, judge), "corrected": figures(corrected, judge)}
     for run in others:

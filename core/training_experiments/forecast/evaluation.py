@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import DataError, InputError, UnknownName
-from core.format import finite
-from core.loaders.labelled import labelled
-from core.protocol import Protocol
-from core.results.tables import ends
-from core.runs.directory import RunDirectory
-from core.runs.plan import Plan
-from core.sequences.store import UNDATED, Sequences, last_events
-from core.stats.auroc import (
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.format import finite
+from midchart.core.loaders.labelled import labelled
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import ends
+from midchart.core.runs.directory import RunDirectory
+from midchart.core.runs.plan import Plan
+from midchart.core.sequences.store import UNDATED, Sequences, last_events
+from midchart.core.stats.auroc import (
     Placements,
     Ranking,
     auprc_floor,
@@ -30,11 +30,11 @@ from core.stats.auroc import (
     placements,
     thresholds,
 )
-from core.stats.intervals import Interval, clustered_intervals
-from core.stats.paired import reported_interval, share_interval
-from core.storage.files import replacing
-from core.training_experiments.forecast.examples import UNKNOWN, Part
-from core.types import Cohort
+from midchart.core.stats.intervals import Interval, clustered_intervals
+from midchart.core.stats.paired import reported_interval, share_interval
+from midchart.core.storage.files import replacing
+from midchart.core.training_experiments.forecast.examples import UNKNOWN, Part
+from midchart.core.types import Cohort
 
 Floats = NDArray[np.float64]
 Rows = list[dict[str, Any]]
@@ -96,7 +96,7 @@ def interval_ends(
 ) -> Ends:
     """The interval of a statistic from its resamples [resamples], as ``protocol.intervals`` says.
 
-    Widened: :func:`core.stats.paired.reported_interval`; else plain percentiles.
+    Widened: :func:`midchart.core.stats.paired.reported_interval`; else plain percentiles.
     """
     if protocol.intervals == "widened":
         return reported_interval(draws, len(np.unique(patients)), floor) or (None, None)
@@ -380,7 +380,7 @@ def _predictions(folder: RunDirectory, item: str) -> dict[str, NDArray[Any]]:
 @lru_cache(maxsize=CACHED_MODELS)
 def _model(file: Path, modified: int) -> tuple[Any, Any]:
     """A model and its vocabulary; ``modified`` distinguishes versions of the file."""
-    from core.training_experiments.forecast.training import load_model
+    from midchart.core.training_experiments.forecast.training import load_model
 
     return load_model(file.parent, file.stem)
 
@@ -395,7 +395,7 @@ def _weights(
 ) -> ModelWeights:
     import torch
 
-    from core.training.trainer import one_thread
+    from midchart.core.training.trainer import one_thread
 
     network, vocabulary = _load(folder, row["item"])
     events = int((gathered.codes != 0).sum())

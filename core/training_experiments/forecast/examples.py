@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DataError, SpecError
-from core.sequences.store import LENGTH, SPLITS, EventStore, Labels, last_events
-from core.stats.auroc import ranking_areas
+from midchart.core.errors import DataError, SpecError
+from midchart.core.sequences.store import LENGTH, SPLITS, EventStore, Labels, last_events
+from midchart.core.stats.auroc import ranking_areas
 
 PADDING, UNKNOWN = 0, 1
 FEWEST_EVENTS = 5
@@ -135,7 +135,7 @@ class Examples:
 
     @property
     def parts(self) -> tuple[tuple[str, Part], ...]:
-        """(split, part), in the order of :data:`core.sequences.SPLITS`."""
+        """(split, part), in the order of :data:`midchart.core.sequences.SPLITS`."""
         return tuple(zip(SPLITS, (self.train, self.tuning, self.held_out), strict=True))
 
 

@@ -17,34 +17,34 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import UnknownName
-from core.format import duration, finite
-from core.loaders.labelled import labelled
-from core.loaders.manifest import refuse_untrainable
-from core.provenance import digest
-from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row, TrainingJobs
-from core.runs.plan import Plan, Spec
-from core.storage.rows import RowStore, Schema
-from core.training import TimeLeft, history_rows
-from core.training_experiments.forecast import tables as forecast_tables
-from core.training_experiments.forecast.evaluation import (
+from midchart.core.errors import UnknownName
+from midchart.core.format import duration, finite
+from midchart.core.loaders.labelled import labelled
+from midchart.core.loaders.manifest import refuse_untrainable
+from midchart.core.provenance import digest
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
+from midchart.core.runs.job import Job, Row, TrainingJobs
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.training import TimeLeft, history_rows
+from midchart.core.training_experiments.forecast import tables as forecast_tables
+from midchart.core.training_experiments.forecast.evaluation import (
     calibration_rows,
     evaluation_row,
     sparsity,
     stages,
     write_predictions,
 )
-from core.training_experiments.forecast.examples import Examples, examples, fit, shuffled
-from core.training_experiments.forecast.spec import (
+from midchart.core.training_experiments.forecast.examples import Examples, examples, fit, shuffled
+from midchart.core.training_experiments.forecast.spec import (
     Epoch,
     ForecastOptions,
     Recipe,
     collapsed,
     most_of,
 )
-from core.training_experiments.forecast.tables import MODELS
-from core.types import Cohort, Instruction
+from midchart.core.training_experiments.forecast.tables import MODELS
+from midchart.core.types import Cohort, Instruction
 
 PERMITTED = "EHRSHOT's agreement permits it on your own machine: "
 
@@ -169,8 +169,8 @@ class ForecastJobs(TrainingJobs[Item]):
         checkpoint: Path,
         later: Sequence[Item],
     ) -> Row:
-        from core.training.trainer import train_distributed
-        from core.training_experiments.forecast.training import (
+        from midchart.core.training.trainer import train_distributed
+        from midchart.core.training_experiments.forecast.training import (
             EncoderConfig,
             ForecastTrainer,
             save_model,

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
-from core.attention import ATTENTIONS
-from core.errors import SpecError
-from core.options import Count, Different, Known, Options, Several, Whole
-from core.sequences.store import SPLITS
-from core.training_experiments.forecast.examples import BASELINES
+from midchart.core.attention import ATTENTIONS
+from midchart.core.errors import SpecError
+from midchart.core.options import Count, Different, Known, Options, Several, Whole
+from midchart.core.sequences.store import SPLITS
+from midchart.core.training_experiments.forecast.examples import BASELINES
 
 GateTraining = Literal["joint", "frozen"]
 GateLoss = Literal["bce", "focal"]
@@ -66,7 +66,7 @@ class VariantOptions(Options):
     @model_validator(mode="after")
     def _valid(self) -> VariantOptions:
         if self.model_fields_set - {"name"}:
-            from core.attention.base import Shape
+            from midchart.core.attention.base import Shape
 
             factory = ATTENTIONS.get(self.name)
             gate_fields = sorted({"gate", "loss"} & self.model_fields_set)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.format import (
+from midchart.core.format import (
     NOT_ESTIMABLE,
     count,
     decimals,
@@ -30,27 +30,27 @@ from core.format import (
     percent,
     signed,
 )
-from core.protocol import Protocol
-from core.results.tables import ends, nested, pick, read_published
-from core.runs.experiment import Table
-from core.runs.job import TRAINED
-from core.stats.auroc import (
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import ends, nested, pick, read_published
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.job import TRAINED
+from midchart.core.stats.auroc import (
     Placements,
     auroc_difference_floor,
     clustered_test,
     delong_test,
     placements,
 )
-from core.stats.intervals import Interval
-from core.stats.paired import holm_adjust
-from core.storage.rows import RowStore, Schema
-from core.training_experiments.forecast.evaluation import (
+from midchart.core.stats.intervals import Interval
+from midchart.core.stats.paired import holm_adjust
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.training_experiments.forecast.evaluation import (
     area_intervals,
     interval_ends,
     prediction_files,
     read_columns,
 )
-from core.training_experiments.forecast.spec import REFERENCE, collapsed
+from midchart.core.training_experiments.forecast.spec import REFERENCE, collapsed
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
 _AREAS = (

@@ -21,14 +21,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Kept, Keys, Shape
-from core.attention.code_gate import CodeGate, gate_loss
-from core.errors import DataError
-from core.stats.auroc import ranking_areas
-from core.storage.files import replacing
-from core.training import Progress, require_finite
-from core.training.trainer import (
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import AttentionModule, Kept, Keys, Shape
+from midchart.core.attention.code_gate import CodeGate, gate_loss
+from midchart.core.errors import DataError
+from midchart.core.stats.auroc import ranking_areas
+from midchart.core.storage.files import replacing
+from midchart.core.training import Progress, require_finite
+from midchart.core.training.trainer import (
     ProcessGroup,
     Trainer,
     epoch_order,
@@ -39,8 +39,8 @@ from core.training.trainer import (
     single_process,
     under,
 )
-from core.training_experiments.forecast.examples import Examples, Part, Vocabulary
-from core.training_experiments.forecast.spec import Epoch, Recipe
+from midchart.core.training_experiments.forecast.examples import Examples, Part, Vocabulary
+from midchart.core.training_experiments.forecast.spec import Epoch, Recipe
 
 # The network: one encoder, and a gate of its tokens where gated. Paper, Experiment 2: 2 layers, dim
 # 64, 4 heads, feed-forward 256, a CLS token, head 64 → 32 → 1. Norm, residual and dropout are the

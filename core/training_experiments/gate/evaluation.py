@@ -18,26 +18,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.arms.base import top_k
-from core.errors import InputError
-from core.format import finite
-from core.gate.checkpoint import GateConfig, Head, Recipe, Split
-from core.gate.cohort_training import record_of, unread_note
-from core.gate.examples import Asked, hashing_of, pairs, positives
-from core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
-from core.gate.scoring import Parts, Scorer
-from core.loaders.check import resolve_position
-from core.loaders.gold import gold_under
-from core.protocol import Protocol
-from core.results.tables import ends, nested, pick, read_published
-from core.runs.experiment import Table
-from core.runs.job import TRAINED
-from core.stats.auroc import clustered_auroc
-from core.stats.paired import share_interval
-from core.storage.rows import RowStore, Schema
-from core.text import allowed, content_words, sentences
-from core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids, is_middle
-from core.types import Cohort
+from midchart.core.arms.base import top_k
+from midchart.core.errors import InputError
+from midchart.core.format import finite
+from midchart.core.gate.checkpoint import GateConfig, Head, Recipe, Split
+from midchart.core.gate.cohort_training import record_of, unread_note
+from midchart.core.gate.examples import Asked, hashing_of, pairs, positives
+from midchart.core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
+from midchart.core.gate.scoring import Parts, Scorer
+from midchart.core.loaders.check import resolve_position
+from midchart.core.loaders.gold import gold_under
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import ends, nested, pick, read_published
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.job import TRAINED
+from midchart.core.stats.auroc import clustered_auroc
+from midchart.core.stats.paired import share_interval
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.text import allowed, content_words, sentences
+from midchart.core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids, is_middle
+from midchart.core.types import Cohort
 
 GROUPS = ("ablation", "query", "loss", "faults")
 NGRAMS = (2, 3, 4)
@@ -280,7 +280,7 @@ class Evaluation:
 
 
 # Rows and report tables. Shares are shares, not per cent. Intervals are by patient
-# (core.stats.paired).
+# (midchart.core.stats.paired).
 
 
 SCORE_BINS = 20

@@ -15,22 +15,22 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from core.errors import WorkFailed
-from core.gate.checkpoint import Epoch, Gate, Split
-from core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
-from core.gate.examples import hashing_of
-from core.gate.measures import fit_temperature
-from core.gate.scoring import Scorer
-from core.options import Chosen, Count, Known, Options
-from core.protocol import Protocol
-from core.provenance import digest
-from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row, TrainingJobs
-from core.runs.plan import Plan, Spec
-from core.storage.files import replacing
-from core.storage.rows import RowStore, Schema
-from core.training import history_rows
-from core.training_experiments.gate.evaluation import (
+from midchart.core.errors import WorkFailed
+from midchart.core.gate.checkpoint import Epoch, Gate, Split
+from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
+from midchart.core.gate.examples import hashing_of
+from midchart.core.gate.measures import fit_temperature
+from midchart.core.gate.scoring import Scorer
+from midchart.core.options import Chosen, Count, Known, Options
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
+from midchart.core.runs.job import Job, Row, TrainingJobs
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.storage.files import replacing
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.training import history_rows
+from midchart.core.training_experiments.gate.evaluation import (
     GROUPS,
     VARIANTS,
     Evaluation,
@@ -42,7 +42,7 @@ from core.training_experiments.gate.evaluation import (
     score_rows,
     variants,
 )
-from core.types import Cohort, Instruction
+from midchart.core.types import Cohort, Instruction
 
 
 class GateJobs(TrainingJobs[Variant]):
@@ -68,7 +68,7 @@ class GateJobs(TrainingJobs[Variant]):
         return {"variant": one.name, **{name: getattr(one, name) for name in names}}
 
     def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
-        from core.gate.training import GateTrainer
+        from midchart.core.gate.training import GateTrainer
 
         base, protocol = self.job.protocol, one.protocol(self.job.protocol)
         data = self._load(protocol)

@@ -13,24 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core.format import duration, finite
-from core.protocol import Protocol
-from core.provenance import digest
-from core.runs.experiment import EXPERIMENTS, Experiment, Table
-from core.runs.job import Job, Row, TrainingJobs
-from core.runs.plan import Plan, Spec
-from core.storage.rows import RowStore, Schema
-from core.training import TimeLeft, history_rows
-from core.training_experiments.inhibition import tables as inhibition_tables
-from core.training_experiments.inhibition.spec import (
+from midchart.core.format import duration, finite
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
+from midchart.core.runs.job import Job, Row, TrainingJobs
+from midchart.core.runs.plan import Plan, Spec
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.training import TimeLeft, history_rows
+from midchart.core.training_experiments.inhibition import tables as inhibition_tables
+from midchart.core.training_experiments.inhibition.spec import (
     InhibitionOptions,
     Stage,
     decoder_of,
     measures_of,
     recipe_of,
 )
-from core.training_experiments.inhibition.tables import MODELS, attended_rows
-from core.types import Cohort, Instruction
+from midchart.core.training_experiments.inhibition.tables import MODELS, attended_rows
+from midchart.core.types import Cohort, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class InhibitionJobs(TrainingJobs[Item]):
         }
 
     def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
-        from core.training_experiments.inhibition.training import (
+        from midchart.core.training_experiments.inhibition.training import (
             DecoderTrainer,
             evaluate,
             gate_quality,

@@ -13,10 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from core.attention import ATTENTIONS
-from core.errors import SpecError
-from core.options import Count, Different, Known, Options, Whole
-from core.training_experiments.inhibition.records import DATES, PLACEMENTS, VOCABULARY, Placement
+from midchart.core.attention import ATTENTIONS
+from midchart.core.errors import SpecError
+from midchart.core.options import Count, Different, Known, Options, Whole
+from midchart.core.training_experiments.inhibition.records import (
+    DATES,
+    PLACEMENTS,
+    VOCABULARY,
+    Placement,
+)
 
 Labels = Literal["true", "shuffled"]
 Positive = Annotated[float, Field(gt=0)]
@@ -234,7 +239,7 @@ class InhibitionOptions(Options):
     @model_validator(mode="after")
     def _valid(self) -> Self:
         """Construct each attention once; limit the lengths to the calendar."""
-        from core.attention.base import Shape
+        from midchart.core.attention.base import Shape
 
         for one in self.variants:
             shape = Shape(1, self.decoder.dim // self.decoder.heads)

@@ -1,6 +1,6 @@
 """Rows and report tables of kind ``inhibition``: curves, attention, contrasts with softmax.
 
-Intervals resample seeds and records (:mod:`core.stats.within`) and contain the score
+Intervals resample seeds and records (:mod:`midchart.core.stats.within`) and contain the score
 interval of the records; fewer than 3 seeds or 5 records give none. Comparisons are paired by seed
 and record: every decoder answers the same questions about the same records, and a seed gives all
 variants the same initial weights and the same training records.
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.format import interval, percent, points, signed
-from core.protocol import Protocol
-from core.results.tables import ends, nested, pick
-from core.runs.experiment import Table
-from core.runs.job import TRAINED
-from core.stats.intervals import Interval
-from core.stats.paired import paired_floor, share_floor
-from core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
-from core.storage.rows import RowStore, Schema
-from core.training_experiments.inhibition.spec import (
+from midchart.core.format import interval, percent, points, signed
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import ends, nested, pick
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.job import TRAINED
+from midchart.core.stats.intervals import Interval
+from midchart.core.stats.paired import paired_floor, share_floor
+from midchart.core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
+from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.training_experiments.inhibition.spec import (
     PARTS,
     REFERENCE,
     Cell,
@@ -33,7 +33,7 @@ from core.training_experiments.inhibition.spec import (
     controls_of,
     measures_of,
 )
-from core.types import MIDDLE
+from midchart.core.types import MIDDLE
 
 Floats = NDArray[np.float64]
 Group = tuple[str, str]
@@ -63,8 +63,8 @@ variants; ``added_parameters``: those of the variant alone (λ, norms, the gate)
 ``training_accuracy``: of the last stage. ``strength``: learned λ of each layer of a variant that
 subtracts, mean over heads. ``cells``: correct or not, record by record, of the same records for
 every model. ``attended``: mean over heads of the answering token's attention to a part
-(:data:`core.training_experiments.inhibition.spec.PARTS`), by depth (mean over records) and by
-record (mean over depths); layers are counted from 1."""
+(:data:`midchart.core.training_experiments.inhibition.spec.PARTS`), by depth (mean over records) and
+by record (mean over depths); layers are counted from 1."""
 
 
 def attended_rows(cells: Sequence[Cell]) -> Table:

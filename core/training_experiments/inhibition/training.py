@@ -20,17 +20,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from core.attention import ATTENTIONS
-from core.attention.base import AttentionModule, Keys, Shape
-from core.attention.code_gate import gate_loss
-from core.attention.differential import Differential
-from core.gate.checkpoint import GateConfig
-from core.gate.ngrams import Hashing
-from core.gate.training import GateModel, linear_layers
-from core.stats.auroc import ranking_areas
-from core.training import require_finite
-from core.training.trainer import Trainer, forked_rng, one_thread
-from core.training_experiments.inhibition.records import (
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import AttentionModule, Keys, Shape
+from midchart.core.attention.code_gate import gate_loss
+from midchart.core.attention.differential import Differential
+from midchart.core.gate.checkpoint import GateConfig
+from midchart.core.gate.ngrams import Hashing
+from midchart.core.gate.training import GateModel, linear_layers
+from midchart.core.stats.auroc import ranking_areas
+from midchart.core.training import require_finite
+from midchart.core.training.trainer import Trainer, forked_rng, one_thread
+from midchart.core.training_experiments.inhibition.records import (
     LINE,
     QUESTION,
     Batch,
@@ -42,7 +42,13 @@ from core.training_experiments.inhibition.records import (
     needle_positions,
     place,
 )
-from core.training_experiments.inhibition.spec import Cell, DecoderConfig, Measures, Recipe, Stage
+from midchart.core.training_experiments.inhibition.spec import (
+    Cell,
+    DecoderConfig,
+    Measures,
+    Recipe,
+    Stage,
+)
 
 # The decoder: Qwen2's architecture, except for the attention. RMS norms before each part, rotary
 # positions, biases on queries, keys and values only, a SwiGLU, and tied embeddings. Weights have

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui import navigation, state
-from pages.ui.arms import questions
-from pages.ui.arms.comparison import ANY, Comparison, open_questions
-from pages.ui.shared import chart, formats, results, tables
-from pages.ui.shared.chart import ForestRow
-from pages.ui.shared.formats import missing, number
-from pages.ui.shared.pickers import pick, pick_linked
+from midchart.core import api
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.arms import questions
+from midchart.pages.ui.arms.comparison import ANY, Comparison, open_questions
+from midchart.pages.ui.shared import chart, formats, results, tables
+from midchart.pages.ui.shared.chart import ForestRow
+from midchart.pages.ui.shared.formats import missing, number
+from midchart.pages.ui.shared.pickers import pick, pick_linked
 
 MEASURES = {
     "raw": "same verdict",

@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.shared import chart, formats, tables
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick_several
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.shared import chart, formats, tables
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick_several
 
-COMMAND = "python -m core benchmark SPEC.toml"
+COMMAND = "midchart benchmark SPEC.toml"
 FIGURE = ["part", "judge", "measure"]
 """Columns that name a figure of the suite."""
 DIFFERENCE = "middle − edges"

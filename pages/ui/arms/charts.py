@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from pages.ui.shared import chart, formats, results
-from pages.ui.shared.marks import safe
+from midchart.pages.ui.shared import chart, formats, results
+from midchart.pages.ui.shared.marks import safe
 
 SHIFT = 0.07
 """Distance between the lines of a chart, in categories."""

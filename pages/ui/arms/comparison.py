@@ -14,12 +14,12 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core import api
-from pages.ui import state
-from pages.ui.arms import text
-from pages.ui.runs import panel
-from pages.ui.shared import conclusion, formats, results, tables
-from pages.ui.shared.pickers import pick_component, pick_linked
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.arms import text
+from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared import conclusion, formats, results, tables
+from midchart.pages.ui.shared.pickers import pick_component, pick_linked
 
 ANY = "any"
 FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")

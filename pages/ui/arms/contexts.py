@@ -1,7 +1,7 @@
 """One question under several arms as HTML: verdicts, answer, and the context with its evidence.
 
 What is in an arm's prompt, what was cut from it and what evidence was dropped is shown by border
-and by word. Every text is escaped by :func:`pages.ui.shared.marks.safe`.
+and by word. Every text is escaped by :func:`midchart.pages.ui.shared.marks.safe`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from core import api
-from pages.ui.shared import chart, marks, results, verdicts
-from pages.ui.shared.marks import safe
+from midchart.core import api
+from midchart.pages.ui.shared import chart, marks, results, verdicts
+from midchart.pages.ui.shared.marks import safe
 
 MOST_LINES = 14
 """Lines of context shown at once; evidence is always among them."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui.arms.comparison import Behind, Comparison
-from pages.ui.shared import formats, results
+from midchart.core import api
+from midchart.pages.ui.arms.comparison import Behind, Comparison
+from midchart.pages.ui.shared import formats, results
 
 FORMATS = {
     "tokens read": st.column_config.NumberColumn(format="localized"),

@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core import api
-from pages.ui.arms import charts, text
-from pages.ui.arms.comparison import (
+from midchart.core import api
+from midchart.pages.ui.arms import charts, text
+from midchart.pages.ui.arms.comparison import (
     METHODS,
     Behind,
     Comparison,
@@ -20,9 +20,9 @@ from pages.ui.arms.comparison import (
     of_position,
     open_questions,
 )
-from pages.ui.shared import chart, formats, results
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick, pick_linked, token
+from midchart.pages.ui.shared import chart, formats, results
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick, pick_linked, token
 
 MOST_LINES = 4
 """Lines that one band chart can hold and that can still be distinguished."""

@@ -1,7 +1,7 @@
 """Single questions: outcomes of all arms, contexts, answers and verdicts side by side, failures.
 
 Questions are in the URL by a token, not by their id. All text of a record, of an answer and of a
-question goes through :mod:`pages.ui.shared.marks` or into a cell of a table.
+question goes through :mod:`midchart.pages.ui.shared.marks` or into a cell of a table.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import navigation, state
-from pages.ui.arms import charts, contexts
-from pages.ui.arms.comparison import (
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.arms import charts, contexts
+from midchart.pages.ui.arms.comparison import (
     ANY,
     COUNTED,
     EVERYONE,
@@ -28,10 +28,10 @@ from pages.ui.arms.comparison import (
     Comparison,
     open_questions,
 )
-from pages.ui.shared import chart, formats, marks, results, tables
-from pages.ui.shared.formats import missing
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick_linked, switch, token
+from midchart.pages.ui.shared import chart, formats, marks, results, tables
+from midchart.pages.ui.shared.formats import missing
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick_linked, switch, token
 
 OUTCOMES = {
     "correct": "✓ correct",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core import api
-from pages.ui.shared import formats, results
+from midchart.core import api
+from midchart.pages.ui.shared import formats, results
 
 CLAIMS = ("better", "worse")
 """The verdicts that claim a difference."""

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from pages.ui.shared import chart, formats
-from pages.ui.shared.formats import missing
+from midchart.pages.ui.shared import chart, formats
+from midchart.pages.ui.shared.formats import missing
 
 LARGE, SMALL = (-9, 104), (-18, 105)
 """The y axis of large and small curves: per cent, with room for n under 0."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from core import api
-from pages.ui.shared.cache import cached
+from midchart.core import api
+from midchart.pages.ui.shared.cache import cached
 
 CURVES = 64
 """Curves cached at once: all groups and scores of a few cohorts, a few dozen rows each."""

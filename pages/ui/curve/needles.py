@@ -11,17 +11,24 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import state
-from pages.ui.arms import questions
-from pages.ui.curve import charts, text
-from pages.ui.curve.observed import no_questions
-from pages.ui.runs import panel, picker, presets
-from pages.ui.shared import chart, conclusion, empty, formats, results, tables
-from pages.ui.shared.formats import intervals, missing, p_value, percent, shares, signed_intervals
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import new_in_url, pick, segments, token, write_url
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.arms import questions
+from midchart.pages.ui.curve import charts, text
+from midchart.pages.ui.curve.observed import no_questions
+from midchart.pages.ui.runs import panel, picker, presets
+from midchart.pages.ui.shared import chart, conclusion, empty, formats, results, tables
+from midchart.pages.ui.shared.formats import (
+    intervals,
+    missing,
+    p_value,
+    percent,
+    shares,
+    signed_intervals,
+)
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import new_in_url, pick, segments, token, write_url
 
 KIND = "needles"
 SPECS = {"fact": "needles.toml", "note": "real_position.toml"}

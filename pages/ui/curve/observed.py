@@ -10,15 +10,24 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from core.errors import InputError, MidchartError
-from pages.ui import navigation, state
-from pages.ui.curve import charts, data, text
-from pages.ui.curve.data import Choice, Tables
-from pages.ui.shared import chart, conclusion, empty, figures, formats, marks, reading, tables
-from pages.ui.shared.cache import cached
-from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import pick_linked, segments, token
+from midchart.core import api
+from midchart.core.errors import InputError, MidchartError
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.curve import charts, data, text
+from midchart.pages.ui.curve.data import Choice, Tables
+from midchart.pages.ui.shared import (
+    chart,
+    conclusion,
+    empty,
+    figures,
+    formats,
+    marks,
+    reading,
+    tables,
+)
+from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.pickers import pick_linked, segments, token
 
 ALL = ""
 """The group that is all answers."""
@@ -104,7 +113,7 @@ def no_questions() -> None:
     """The empty state where every cohort has labels to forecast and none has questions."""
     st.info(
         "No installed cohort has questions about its records. The demo cohort does; create it "
-        "with `python -m core demo`."
+        "with `midchart demo`."
     )
 
 
@@ -287,7 +296,7 @@ def _location_errors(name: str, key: str, cohort: api.Cohort, position: str) -> 
         "The curve uses the exact spans. Expect errors of this size in cohorts without spans."
         if known
         else "This cohort has no exact spans, so the location error rate is unknown. To measure "
-        "it on the demo: `python -m core check demo --locator`."
+        "it on the demo: `midchart check demo --locator`."
     )
     tables.downloads(pd.DataFrame(rows), f"{name}-location-{position}")
 

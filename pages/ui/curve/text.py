@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pages.ui.curve import charts
-from pages.ui.shared import formats
-from pages.ui.shared.formats import intervals, missing, p_number, p_value, percent, signed
+from midchart.pages.ui.curve import charts
+from midchart.pages.ui.shared import formats
+from midchart.pages.ui.shared.formats import intervals, missing, p_number, p_value, percent, signed
 
 SCORES = {
     "clinician": "Clinicians' verdict",

@@ -12,13 +12,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import navigation, sign_in, state
-from pages.ui.curve.text import POSITIONS
-from pages.ui.shared import chart, reading, tables
-from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import segments, token
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.curve.text import POSITIONS
+from midchart.pages.ui.shared import chart, reading, tables
+from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.pickers import segments, token
 
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (docs/methods.md, Units)."""

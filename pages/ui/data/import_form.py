@@ -9,11 +9,11 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import guard, navigation, state
-from pages.ui.patient import controls, timeline
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui.patient import controls, timeline
+from midchart.pages.ui.shared.marks import plain
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
 LARGEST_UPLOAD_MB = 500
@@ -28,7 +28,7 @@ FIRST_QUESTIONS = {
     "Vaccinations": "Which vaccinations has the patient had?",
     "Notes": "What is the plan for this patient?",
 }
-"""Group of entries (:data:`pages.ui.patient.timeline.KINDS`) → a question of its kind."""
+"""Group of entries (:data:`midchart.pages.ui.patient.timeline.KINDS`) → a question of its kind."""
 MOST_OFFERED = 3
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui.shared import tables
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui.shared import tables
+from midchart.pages.ui.shared.marks import plain
 
 
 def weights() -> None:

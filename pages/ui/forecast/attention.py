@@ -18,13 +18,13 @@ import streamlit as st
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import state
-from pages.ui.forecast.text import task_name
-from pages.ui.shared import chart, tables
-from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import pick, pick_several
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.forecast.text import task_name
+from midchart.pages.ui.shared import chart, tables
+from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.pickers import pick, pick_several
 
 MOST = 6
 """Variants side by side: as many as the experiment has attentions."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from core import api
-from pages.ui.shared import results
-from pages.ui.shared.chart import ForestRow
-from pages.ui.shared.formats import NONE, difference, estimate, number, p_value, percent
+from midchart.core import api
+from midchart.pages.ui.shared import results
+from midchart.pages.ui.shared.chart import ForestRow
+from midchart.pages.ui.shared.formats import NONE, difference, estimate, number, p_value, percent
 
 REFERENCE = "softmax"
 CONSTANT = "constant"

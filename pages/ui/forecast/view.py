@@ -10,16 +10,16 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import state
-from pages.ui.forecast import text
-from pages.ui.forecast.text import AREAS, CONSTANT, REFERENCE, counts_text, task_name
-from pages.ui.runs import presets
-from pages.ui.shared import chart, conclusion, empty, formats, results, tables, variants
-from pages.ui.shared.chart import ForestRow, Look
-from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import pick, pick_linked, pick_several
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.forecast import text
+from midchart.pages.ui.forecast.text import AREAS, CONSTANT, REFERENCE, counts_text, task_name
+from midchart.pages.ui.runs import presets
+from midchart.pages.ui.shared import chart, conclusion, empty, formats, results, tables, variants
+from midchart.pages.ui.shared.chart import ForestRow, Look
+from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.pickers import pick, pick_linked, pick_several
 
 KIND = "forecast"
 SPEC = "forecast.toml"
@@ -75,7 +75,7 @@ def start() -> None:
     if not cohorts:
         st.info("No installed cohort has labels to forecast. Create the laboratory cohort, or "
             "place EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
-        st.code("python -m core demo --laboratory ehrshot", language=None, wrap_lines=True)
+        st.code("midchart demo --laboratory ehrshot", language=None, wrap_lines=True)
         return
     cohort = st.selectbox("Cohort", cohorts, key="cohort", bind="query-params", width=420)
     if cohort:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pages.ui.shared import formats
+from midchart.pages.ui.shared import formats
 
 HEADS = {
     "linear": "Linear head",

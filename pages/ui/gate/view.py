@@ -8,15 +8,15 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.gate import text
-from pages.ui.gate.text import MEASURES, part_text
-from pages.ui.runs import panel, presets
-from pages.ui.shared import chart, empty, formats, results, tables, variants
-from pages.ui.shared.chart import ForestRow, Look
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick, pick_linked
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.gate import text
+from midchart.pages.ui.gate.text import MEASURES, part_text
+from midchart.pages.ui.runs import panel, presets
+from midchart.pages.ui.shared import chart, empty, formats, results, tables, variants
+from midchart.pages.ui.shared.chart import ForestRow, Look
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick, pick_linked
 
 KIND = "gate"
 SPEC = "gate.toml"
@@ -494,7 +494,7 @@ def checkpoints() -> None:
             "No gate has been trained yet. The arm trains one on the demo cohort at first use, "
             "in under a minute. To train one on another cohort:"
         )
-        st.code("python -m core train-gate DATA", language=None, wrap_lines=True)
+        st.code("midchart train-gate DATA", language=None, wrap_lines=True)
         return
     by_name = {_name(card): card for card in cards}
     name = st.selectbox(

@@ -9,12 +9,12 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui.runs import presets
-from pages.ui.shared import chart, conclusion, empty, results, tables, variants
-from pages.ui.shared.chart import ForestRow, Look
-from pages.ui.shared.formats import difference, intervals, number, percent
-from pages.ui.shared.marks import plain, safe
+from midchart.core import api
+from midchart.pages.ui.runs import presets
+from midchart.pages.ui.shared import chart, conclusion, empty, results, tables, variants
+from midchart.pages.ui.shared.chart import ForestRow, Look
+from midchart.pages.ui.shared.formats import difference, intervals, number, percent
+from midchart.pages.ui.shared.marks import plain, safe
 
 REFERENCE = "softmax"
 PLACEMENTS = {

@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.patient import cached
-from pages.ui.patient.model import Choice
-from pages.ui.sign_in import later
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient import cached
+from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.sign_in import later
 
 MOMENT_S = 0.3
 """How long a page waits for its arms before it is drawn without them."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError, UnknownName
-from pages.ui import state
-from pages.ui.patient import score_arrays, timeline
-from pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
-from pages.ui.shared.cache import cached
+from midchart.core import api
+from midchart.core.errors import MidchartError, UnknownName
+from midchart.pages.ui import state
+from midchart.pages.ui.patient import score_arrays, timeline
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
+from midchart.pages.ui.shared.cache import cached
 
 EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
 READING = frozenset(EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce"})

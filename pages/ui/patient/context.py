@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from core import api
-from pages.ui.patient.model import ArmView
-from pages.ui.shared import marks
+from midchart.core import api
+from midchart.pages.ui.patient.model import ArmView
+from midchart.pages.ui.shared import marks
 
 CSS = """
 .mc ul.mc-lines{list-style:none;margin:0;padding:0;font-size:.88rem;line-height:1.55}

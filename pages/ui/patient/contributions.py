@@ -13,17 +13,17 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.patient import cached, score_arrays
-from pages.ui.patient.explanation import visible_term
-from pages.ui.patient.model import Choice
-from pages.ui.patient.score_arrays import Matrix
-from pages.ui.patient.score_charts import Strip
-from pages.ui.patient.timeline import evidence_colour, marker
-from pages.ui.shared import chart, tables
-from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import segments
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient import cached, score_arrays
+from midchart.pages.ui.patient.explanation import visible_term
+from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.patient.score_arrays import Matrix
+from midchart.pages.ui.patient.score_charts import Strip
+from midchart.pages.ui.patient.timeline import evidence_colour, marker
+from midchart.pages.ui.shared import chart, tables
+from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.pickers import segments
 
 MOST_ROWS, MOST_EVIDENCE = 20, 8
 CELL, HEAD = 22, 100

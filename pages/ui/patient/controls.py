@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import state
-from pages.ui.patient import cached, dropped, opening
-from pages.ui.patient.dropped import DroppedEvidence
-from pages.ui.patient.model import Choice
-from pages.ui.shared import chart, reader_rates
-from pages.ui.shared.formats import listed
-from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import (
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.patient import cached, dropped, opening
+from midchart.pages.ui.patient.dropped import DroppedEvidence
+from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.shared import chart, reader_rates
+from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.pickers import (
     new_in_url,
     pick_linked,
     pick_several,

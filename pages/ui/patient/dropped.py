@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterable
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.patient.model import DROPPED, PARTLY, evidence_pieces
-from pages.ui.shared.cache import cached
-from pages.ui.sign_in import later
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient.model import DROPPED, PARTLY, evidence_pieces
+from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.sign_in import later
 
 Key = tuple[str, tuple[api.Span, ...]]
 _TURN = threading.Lock()

@@ -14,16 +14,16 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.patient import cached, model, score_arrays
-from pages.ui.patient import panel as entry_panel
-from pages.ui.patient.model import Choice
-from pages.ui.patient.score_arrays import WALK_EVIDENCE, WALK_KEPT, WALK_RANK, WALK_RECORD
-from pages.ui.patient.score_charts import Strip
-from pages.ui.shared import marks, tables
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import segments
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient import cached, model, score_arrays
+from midchart.pages.ui.patient import panel as entry_panel
+from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.patient.score_arrays import WALK_EVIDENCE, WALK_KEPT, WALK_RANK, WALK_RECORD
+from midchart.pages.ui.patient.score_charts import Strip
+from midchart.pages.ui.shared import marks, tables
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import segments
 
 SHOWN_TERMS = 10
 LEVELS = 5

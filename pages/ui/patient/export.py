@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from core import api
-from pages.ui.patient import cached, model, panel
-from pages.ui.patient.model import ArmView, Choice, Piece
-from pages.ui.shared import marks
+from midchart.core import api
+from midchart.pages.ui.patient import cached, model, panel
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.shared import marks
 
 COLUMNS = (
     *("arm", "sentence", "event", "time", "kind", "position"),

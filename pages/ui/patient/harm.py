@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from core import api
-from pages.ui.patient import cached, model
-from pages.ui.patient.model import ArmView, Piece
-from pages.ui.shared import chart, marks
-from pages.ui.shared.formats import listed
+from midchart.core import api
+from midchart.pages.ui.patient import cached, model
+from midchart.pages.ui.patient.model import ArmView, Piece
+from midchart.pages.ui.shared import chart, marks
+from midchart.pages.ui.shared.formats import listed
 
 MOST_CHARACTERS = 60
 """Characters of an answer in a sentence."""

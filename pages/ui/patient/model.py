@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
-from core import api
-from core.types import Kept
+from midchart.core import api
+from midchart.core.types import Kept
 
 KEPT, PARTLY, DROPPED, HIDDEN = "kept", "partly kept", "dropped", "not selectable"
 SHOWN, PARTLY_SHOWN, CUT = "in the prompt", "partly in the prompt", "kept, but cut"

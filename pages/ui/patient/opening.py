@@ -7,12 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.patient import cached, harm
-from pages.ui.shared import reader_rates
-from pages.ui.shared.cache import cached as cached_result
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.patient import cached, harm
+from midchart.pages.ui.shared import reader_rates
+from midchart.pages.ui.shared.cache import cached as cached_result
+from midchart.pages.ui.shared.marks import plain
 
 OPENED = "patient_opened"
 """Session key: the cohort's key, the question that the page chose, and why."""

@@ -10,11 +10,11 @@ from functools import partial
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui.patient.model import Choice
-from pages.ui.shared.marks import plain
-from pages.ui.sign_in import lacking, later
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.sign_in import lacking, later
 
 PREFIX = "own-"
 ANNOTATOR = "annotator"

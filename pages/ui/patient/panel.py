@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core import api
-from pages.ui.patient.model import (
+from midchart.core import api
+from midchart.pages.ui.patient.model import (
     ArmView,
     Piece,
     arms_showing,
@@ -13,8 +13,8 @@ from pages.ui.patient.model import (
     percent,
     position,
 )
-from pages.ui.shared import marks
-from pages.ui.shared.marks import DROPPED_EVIDENCE, Mark
+from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.marks import DROPPED_EVIDENCE, Mark
 
 
 def label_of(view: ArmView, sentence_id: str, gold: bool) -> str:

@@ -21,12 +21,12 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from core import api
-from core.errors import InputError, MidchartError
-from pages.ui.patient import cached, model, own_question, panel, timeline
-from pages.ui.patient.model import ArmView, Choice, Piece
-from pages.ui.shared import marks
-from pages.ui.shared.pickers import segments
+from midchart.core import api
+from midchart.core.errors import InputError, MidchartError
+from midchart.pages.ui.patient import cached, model, own_question, panel, timeline
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.pickers import segments
 
 KEY, SENT = "patient_record", "patient_record_sent"
 CONTEXTS, SAVED = "patient_marking_contexts", "patient_marks_saved"

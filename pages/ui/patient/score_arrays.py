@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import api
+from midchart.core import api
 
 BY_RANK, BY_SCORE = "Rank", "Score"
 SENTENCE, ORDER, TIME = "Sentence", "Event", "Date"

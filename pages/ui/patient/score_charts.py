@@ -14,11 +14,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core import api
-from pages.ui.patient import score_arrays
-from pages.ui.patient.score_arrays import SENTENCE, TIME, Columns
-from pages.ui.patient.timeline import evidence_colour, finish, marker, thinned
-from pages.ui.shared import chart
+from midchart.core import api
+from midchart.pages.ui.patient import score_arrays
+from midchart.pages.ui.patient.score_arrays import SENTENCE, TIME, Columns
+from midchart.pages.ui.patient.timeline import evidence_colour, finish, marker, thinned
+from midchart.pages.ui.shared import chart
 
 ROW, TOP, BOTTOM = 58, 8, 76
 MARKER_Y, STRIP_LOW, STRIP_HIGH = 0.26, 0.46, 0.94

@@ -13,15 +13,15 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.patient import cached, contributions, explanation, score_arrays, score_charts
-from pages.ui.patient.model import Choice, Piece, gold_ids
-from pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
-from pages.ui.patient.score_charts import Strip
-from pages.ui.shared import chart, tables
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import segments
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.patient import cached, contributions, explanation, score_arrays, score_charts
+from midchart.pages.ui.patient.model import Choice, Piece, gold_ids
+from midchart.pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
+from midchart.pages.ui.patient.score_charts import Strip
+from midchart.pages.ui.shared import chart, tables
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import segments
 
 MOST_STRIPS = 6
 MOST_LISTED = 1000

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from core import api
-from pages.ui.patient import harm, model
-from pages.ui.patient.model import ArmView, Choice, Piece
-from pages.ui.patient.panel import title, when
-from pages.ui.shared import chart, marks, verdicts
-from pages.ui.shared.formats import listed
-from pages.ui.shared.marks import safe
+from midchart.core import api
+from midchart.pages.ui.patient import harm, model
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.patient.panel import title, when
+from midchart.pages.ui.shared import chart, marks, verdicts
+from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.marks import safe
 
 MOST_PIECES = 4
 """Pieces of evidence shown at once; more are folded."""

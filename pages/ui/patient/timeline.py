@@ -14,9 +14,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core import api
-from pages.ui.patient.model import CUT, HELD, ArmView, Piece, percent
-from pages.ui.shared import chart
+from midchart.core import api
+from midchart.pages.ui.patient.model import CUT, HELD, ArmView, Piece, percent
+from midchart.pages.ui.shared import chart
 
 ORDER, TIME = "Event order", "Time"
 BINS = 240

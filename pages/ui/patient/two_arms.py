@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core import api
-from core.types import Kept
-from pages.ui.patient.context import folded
-from pages.ui.patient.model import ArmView
-from pages.ui.shared import marks
-from pages.ui.shared.marks import CUT_EVIDENCE, DROPPED_EVIDENCE
+from midchart.core import api
+from midchart.core.types import Kept
+from midchart.pages.ui.patient.context import folded
+from midchart.pages.ui.patient.model import ArmView
+from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.marks import CUT_EVIDENCE, DROPPED_EVIDENCE
 
 BOTH, ONLY_A, ONLY_B, NEITHER = "both", "only A", "only B", "neither"
 MOST_ROWS = 150

@@ -9,9 +9,9 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.patient import (
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.patient import (
     background,
     cached,
     context,
@@ -24,12 +24,12 @@ from pages.ui.patient import (
     timeline,
     two_arms,
 )
-from pages.ui.patient.model import ArmView, Choice, Piece
-from pages.ui.shared import chart, figures, marks, reader_rates, tables
-from pages.ui.shared.formats import listed
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import segments
-from pages.ui.sign_in import later
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.shared import chart, figures, marks, reader_rates, tables
+from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import segments
+from midchart.pages.ui.sign_in import later
 
 WAITING = "Not run on this long record yet: it reads the whole record once, which may take minutes."
 MOST_BUTTONS = 6

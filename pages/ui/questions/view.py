@@ -9,17 +9,17 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import guard, sign_in, state
-from pages.ui.patient import cached as patient
-from pages.ui.patient import controls
-from pages.ui.runs import panel, picker
-from pages.ui.shared import formats, reader_rates, tables
-from pages.ui.shared.cache import cached
-from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import pick, pick_linked
-from pages.ui.sign_in import lacking
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import guard, sign_in, state
+from midchart.pages.ui.patient import cached as patient
+from midchart.pages.ui.patient import controls
+from midchart.pages.ui.runs import panel, picker
+from midchart.pages.ui.shared import formats, reader_rates, tables
+from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.pickers import pick, pick_linked
+from midchart.pages.ui.sign_in import lacking
 
 EXAMPLE = "Does the patient smoke?\nWhich allergies are documented?\nWhen was warfarin stopped?"
 SLOW_ARMS = frozenset({"map_reduce", "llmlingua2", "oracle"})

@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import navigation, sign_in, state
-from pages.ui.runs import panel
-from pages.ui.shared import tables
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared import tables
+from midchart.pages.ui.shared.marks import plain
 
 FIRST_READERS = ("extractive", "small", "qwen")
 """Readers that run on this machine, in the order in which they are offered."""

@@ -13,13 +13,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui import navigation, state
-from pages.ui.shared import chart, figures, formats, tables
-from pages.ui.shared.chart import Look
-from pages.ui.shared.formats import number
-from pages.ui.shared.marks import plain, safe
-from pages.ui.shared.pickers import pick
+from midchart.core import api
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.shared import chart, figures, formats, tables
+from midchart.pages.ui.shared.chart import Look
+from midchart.pages.ui.shared.formats import number
+from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.pickers import pick
 
 COLUMNS = {
     "value": "paper",
@@ -82,7 +82,7 @@ def verdict(
     their paired comparison shows; and who read and judged. Empty where the paper has none.
 
     ``primary``: the runs' primary judge; ``compared``: the row of the comparison of the corrected
-    run with the published one (:func:`core.api.compare_runs`)."""
+    run with the published one (:func:`midchart.core.api.compare_runs`)."""
     key = ("stage2", label, "overall")
     row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
     if row is None:

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import state
-from pages.ui.arms import agreement as answer_list
-from pages.ui.shared import chart, formats, marks, tables
-from pages.ui.shared.chart import ForestRow
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick, pick_linked, token
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.arms import agreement as answer_list
+from midchart.pages.ui.shared import chart, formats, marks, tables
+from midchart.pages.ui.shared.chart import ForestRow
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick, pick_linked, token
 
 BUTTONS = (("correct", "Correct", "1"), ("incorrect", "Incorrect", "2"))
 OPENED = "review_shown"

@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.arms import questions
-from pages.ui.runs import picker
-from pages.ui.shared import chart, formats, results, tables
-from pages.ui.shared.formats import percent, signed_intervals
-from pages.ui.shared.marks import plain
-from pages.ui.shared.pickers import pick_linked, segments, token
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.arms import questions
+from midchart.pages.ui.runs import picker
+from midchart.pages.ui.shared import chart, formats, results, tables
+from midchart.pages.ui.shared.formats import percent, signed_intervals
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick_linked, segments, token
 
 INTERVALS = {"patient": "by patient", "difference": "Newcombe, questions independent"}
 AXIS = "points against the baseline"

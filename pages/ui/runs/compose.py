@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import sign_in, state
-from pages.ui.runs import presets
-from pages.ui.shared.formats import duration
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import sign_in, state
+from midchart.pages.ui.runs import presets
+from midchart.pages.ui.shared.formats import duration
+from midchart.pages.ui.shared.marks import plain
 
 WATCH = "Watch"
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
@@ -118,7 +118,7 @@ def _preflight(text: str) -> None:
         st.caption("Save this as a file and run it; `--estimate` prints the same preflight.")
         st.code(text, language="toml", wrap_lines=True)
         on = "" if place == HERE else f" --on {place}"
-        st.code(f"python -m core run SPEC.toml --queued{on}", language=None, wrap_lines=True)
+        st.code(f"midchart run SPEC.toml --queued{on}", language=None, wrap_lines=True)
 
 
 def _estimate(estimate: dict[str, Any], cluster: str) -> None:

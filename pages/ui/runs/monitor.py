@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui import navigation, sign_in, state
-from pages.ui.runs import panel, picker
-from pages.ui.shared import formats, tables
-from pages.ui.shared.formats import missing
-from pages.ui.shared.marks import plain, visible
-from pages.ui.shared.pickers import pick_linked, token
+from midchart.core import api
+from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.runs import panel, picker
+from midchart.pages.ui.shared import formats, tables
+from midchart.pages.ui.shared.formats import missing
+from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.pickers import pick_linked, token
 
 Run = dict[str, Any]
 STOPPED = ("cancelled", "crashed")

@@ -11,11 +11,11 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import sign_in, state
-from pages.ui.shared import formats, results, tables
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import sign_in, state
+from midchart.pages.ui.shared import formats, results, tables
+from midchart.pages.ui.shared.marks import plain
 
 WORDS = {
     "queued": "is queued",

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.runs import panel
-from pages.ui.shared import figures
-from pages.ui.shared.pickers import pick_linked, pick_several
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared import figures
+from midchart.pages.ui.shared.pickers import pick_linked, pick_several
 
 WIDTH = 620
 """Room for a day, a name and a status on one line."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from core.errors import MidchartError
-from pages.ui import navigation, sign_in, state
-from pages.ui.runs import panel
-from pages.ui.shared.formats import duration
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared.formats import duration
+from midchart.pages.ui.shared.marks import plain
 
 DOCS = navigation.FOLDER.parent / "docs"
 DEMO = "demo.toml"
@@ -114,7 +114,7 @@ def button(
         )
         measure(written, estimate, key)
     if file:
-        st.code(f"python -m core run docs/{file}", language=None, wrap_lines=True)
+        st.code(f"midchart run docs/{file}", language=None, wrap_lines=True)
 
 
 def measure(text: str, estimate: dict[str, Any], key: str) -> None:

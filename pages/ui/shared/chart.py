@@ -20,10 +20,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui.shared import figures, formats
-from pages.ui.shared.formats import number
-from pages.ui.shared.marks import safe
+from midchart.core import api
+from midchart.pages.ui.shared import figures, formats
+from midchart.pages.ui.shared.formats import number
+from midchart.pages.ui.shared.marks import safe
 
 SERIES = (
     ("#12436D", "#28A197", "#801650", "#F46A25"),

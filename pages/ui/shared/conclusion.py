@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.ui.shared import formats, marks
-from pages.ui.shared.marks import safe
+from midchart.pages.ui.shared import formats, marks
+from midchart.pages.ui.shared.marks import safe
 
 CSS = """
 .mc-headline{font-size:1.12rem;line-height:1.45;font-weight:600;margin:.1rem 0 .2rem;max-width:92ch}

@@ -11,9 +11,9 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from core import api
-from pages.ui.shared.marks import safe
-from pages.ui.sign_in import later
+from midchart.core import api
+from midchart.pages.ui.shared.marks import safe
+from midchart.pages.ui.sign_in import later
 
 FORMATS = {"SVG": "image/svg+xml", "PDF": "application/pdf", "PNG": "image/png"}
 WIDTH, HEIGHT = 900, 480

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from core import api
+from midchart.core import api
 
 NONE = "–"
 

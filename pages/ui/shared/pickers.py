@@ -14,9 +14,9 @@ from typing import Any
 
 import streamlit as st
 
-from core import api
-from pages.ui.shared import glossary
-from pages.ui.shared.marks import looks_marked, visible
+from midchart.core import api
+from midchart.pages.ui.shared import glossary
+from midchart.pages.ui.shared.marks import looks_marked, visible
 
 GONE = "The item in this link was not found; the first one is shown."
 SOME_GONE = "Some items in this link were not found."

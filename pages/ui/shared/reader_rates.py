@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core import api
-from pages.ui import state
-from pages.ui.shared import formats
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui import state
+from midchart.pages.ui.shared import formats
+from midchart.pages.ui.shared.marks import plain
 
 
 def installed() -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core import api
-from pages.ui.shared.marks import plain
+from midchart.core import api
+from midchart.pages.ui.shared.marks import plain
 
 
 def complete(cohort: str) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from core import api
-from pages.ui.shared import formats
-from pages.ui.shared.formats import intervals, missing, signed_intervals
+from midchart.core import api
+from midchart.pages.ui.shared import formats
+from midchart.pages.ui.shared.formats import intervals, missing, signed_intervals
 
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
 ALL_IN_PROMPT, ANY_IN_PROMPT = "all pieces in prompt", "any piece in prompt"

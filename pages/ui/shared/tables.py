@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core import api
-from pages.ui.shared import figures, glossary, marks
-from pages.ui.shared.formats import NONE
-from pages.ui.sign_in import later
+from midchart.core import api
+from midchart.pages.ui.shared import figures, glossary, marks
+from midchart.pages.ui.shared.formats import NONE
+from midchart.pages.ui.sign_in import later
 
 IN_FULL = 40
 """Rows up to which a table is shown without a scrollbar."""

@@ -9,9 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.ui.shared import chart, tables
-from pages.ui.shared.chart import ForestRow, Look
-from pages.ui.shared.marks import safe
+from midchart.pages.ui.shared import chart, tables
+from midchart.pages.ui.shared.chart import ForestRow, Look
+from midchart.pages.ui.shared.marks import safe
 
 
 def name_lines(title: str) -> tuple[str, str]:

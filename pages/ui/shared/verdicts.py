@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core import api
-from pages.ui.shared import marks
+from midchart.core import api
+from midchart.pages.ui.shared import marks
 
 CSS = """
 .mc-verdict{display:inline-block;border:1.5px solid currentColor;border-radius:4px;padding:0 .4em;

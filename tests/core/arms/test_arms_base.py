@@ -14,15 +14,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from core.arms import ARMS
-from core.arms.base import generator, top_k
-from core.arms.bm25_filtered import dropped
-from core.bm25 import BM25Index
-from core.errors import InputError, UnknownName
-from core.protocol import Protocol, parse
-from core.storage.lru import LRU
-from core.text import allowed
-from core.types import Budget, Event, Instruction, Record, Sentence, Span
+from midchart.core.arms import ARMS
+from midchart.core.arms.base import generator, top_k
+from midchart.core.arms.bm25_filtered import dropped
+from midchart.core.bm25 import BM25Index
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.protocol import Protocol, parse
+from midchart.core.storage.lru import LRU
+from midchart.core.text import allowed
+from midchart.core.types import Budget, Event, Instruction, Record, Sentence, Span
 from tests.reference import bm25 as plain_bm25
 from tests.support.charts import START, chart
 from tests.support.gates import plus_folder

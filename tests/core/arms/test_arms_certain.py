@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from core import api
-from core.arms.base import candidates
-from core.arms.certain import (
+from midchart.core import api
+from midchart.core.arms.base import candidates
+from midchart.core.arms.certain import (
     Certain,
     Threshold,
     calibrate,
     split_coverage,
     withdrawn,
 )
-from core.errors import DataError, InputError, MissingModel
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.types import Budget, Instruction
+from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.types import Budget, Instruction
 from tests.support.calibrations import calibration_file, drawn_questions
 from tests.support.charts import chart
 from tests.support.run_helpers import shared_vectors

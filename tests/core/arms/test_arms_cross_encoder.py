@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from core.arms import ARMS
-from core.bm25 import BM25Index
-from core.embedding.pairs import RELEVANCE
-from core.errors import MissingModel, SpecError
-from core.protocol import Protocol
-from core.runs.spec import parse_spec
-from core.text import words
-from core.types import Budget, Instruction
+from midchart.core.arms import ARMS
+from midchart.core.bm25 import BM25Index
+from midchart.core.embedding.pairs import RELEVANCE
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.protocol import Protocol
+from midchart.core.runs.spec import parse_spec
+from midchart.core.text import words
+from midchart.core.types import Budget, Instruction
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.charts import chart
@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
 def place(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path))
     monkeypatch.setenv("MIDCHART_MODELS", str(folder.parent))
-    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
+    monkeypatch.setattr("midchart.core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
 
 
 PLAIN = Protocol(order="relevance", unmatched="kept", ties="earliest", bm25_idf="rank_bm25")

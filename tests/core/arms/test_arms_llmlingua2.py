@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import weights
-from core.arms import ARMS
-from core.arms.llmlingua2 import MODEL, Compressor, chunk_edges
-from core.errors import InputError, MissingModel
-from core.protocol import Protocol, parse
-from core.text import count_tokens
-from core.text.prompt import body
-from core.types import Budget, Instruction, Record
+from midchart.core import weights
+from midchart.core.arms import ARMS
+from midchart.core.arms.llmlingua2 import MODEL, Compressor, chunk_edges
+from midchart.core.errors import InputError, MissingModel
+from midchart.core.protocol import Protocol, parse
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import body
+from midchart.core.types import Budget, Instruction, Record
 from tests.reference import llmlingua2 as plain
 from tests.support.charts import START, chart
 from tests.support.compressors import WORDS, xlm_roberta
@@ -156,7 +156,7 @@ def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
     by_record = compress(record, words=300)
     assert by_chunk.lines != by_record.lines
     arm = ARMS.build("llmlingua2", parse({"llmlingua_threshold": "chunk"}), words=300)
-    from core.arms.base import candidates
+    from midchart.core.arms.base import candidates
 
     words = arm._read(candidates(record, None, Protocol()))
     wanted = arm._wanted(words)

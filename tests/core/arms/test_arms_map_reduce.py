@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.arms import ARMS
-from core.arms.map_reduce import FOLD, SUMMARISE
-from core.errors import InputError, WorkFailed
-from core.protocol import Protocol, parse
-from core.text import count_tokens
-from core.text.prompt import build_prompt
-from core.types import Budget, Instruction, Record
+from midchart.core.arms import ARMS
+from midchart.core.arms.map_reduce import FOLD, SUMMARISE
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.protocol import Protocol, parse
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import build_prompt
+from midchart.core.types import Budget, Instruction, Record
 from tests.support.charts import START, chart
 from tests.support.writers import GroupWriter, Writer
 

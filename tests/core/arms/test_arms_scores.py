@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import api
-from core.errors import UnknownName
-from core.gate.cohort_training import DEFAULT_GATES
-from core.protocol import parse
-from core.runs import gate_checkpoints
-from core.runs.gate_checkpoints import arm_options
-from core.types import Instruction
+from midchart.core import api
+from midchart.core.errors import UnknownName
+from midchart.core.gate.cohort_training import DEFAULT_GATES
+from midchart.core.protocol import parse
+from midchart.core.runs import gate_checkpoints
+from midchart.core.runs.gate_checkpoints import arm_options
+from midchart.core.types import Instruction
 from tests.support.calibrations import calibration_file
 from tests.support.charts import START, chart
 from tests.support.gates import gate_folder, plus_folder

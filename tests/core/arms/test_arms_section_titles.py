@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from core.arms import ARMS
-from core.gate.cohort_training import DEFAULT_GATES
-from core.loaders.open import read_cohort
-from core.protocol import Protocol, parse
-from core.types import Budget, Instruction, Record
+from midchart.core.arms import ARMS
+from midchart.core.gate.cohort_training import DEFAULT_GATES
+from midchart.core.loaders.open import read_cohort
+from midchart.core.protocol import Protocol, parse
+from midchart.core.types import Budget, Instruction, Record
 from tests.support.samples import SAMPLES
 
 QUESTIONS = Path(__file__).with_name("ccda_questions.tsv")

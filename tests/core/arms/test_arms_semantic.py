@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from core.arms import ARMS
-from core.arms.mmr import greedy
-from core.arms.semantic import SentenceVectors
-from core.protocol import Protocol
-from core.stats.ranking import ranks, reciprocal_ranks
-from core.types import Budget, Instruction
+from midchart.core.arms import ARMS
+from midchart.core.arms.mmr import greedy
+from midchart.core.arms.semantic import SentenceVectors
+from midchart.core.protocol import Protocol
+from midchart.core.stats.ranking import ranks, reciprocal_ranks
+from midchart.core.types import Budget, Instruction
 from tests.reference import dense as plain_dense
 from tests.reference import mmr as plain_mmr
 from tests.support.charts import chart

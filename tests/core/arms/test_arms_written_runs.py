@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import InputError
-from core.readers import READERS
-from core.runs.spec import parse_spec
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.core.readers import READERS
+from midchart.core.runs.spec import parse_spec
 from tests.support.run_helpers import members_place
 from tests.support.writers import SpecWriter
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.embedding.pairs import (
+from midchart.core.embedding.pairs import (
     NLI,
     RELEVANCE,
     Entailment,
@@ -24,7 +24,7 @@ from core.embedding.pairs import (
     require,
     shared,
 )
-from core.errors import MissingModel, WorkFailed
+from midchart.core.errors import MissingModel, WorkFailed
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.rounding import bound
@@ -60,7 +60,7 @@ def place(tiny_models, tmp_path, monkeypatch):
     """The models where the program looks first, a cache of the test's own, plain numbers."""
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MIDCHART_MODELS", str(tiny_models))
-    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
+    monkeypatch.setattr("midchart.core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
     return tmp_path
 
 
@@ -194,7 +194,7 @@ def test_batching_changes_scores_only_by_rounding(tiny_models, name, precision):
 def test_scores_of_different_precisions_are_cached_separately(monkeypatch):
     exact = PairScorer(RELEVANCE)
     exact.outputs(PAIRS[:2])
-    monkeypatch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "bfloat16"))
+    monkeypatch.setattr("midchart.core.embedding.pairs.hardware", lambda: ("cpu", "bfloat16"))
     coarse = PairScorer(RELEVANCE)
     coarse.outputs(PAIRS[:2])
     assert coarse.scored == 2 and exact.id.endswith("/float32") and coarse.id.endswith("/bfloat16")

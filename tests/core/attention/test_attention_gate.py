@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.attention.code_gate import CodeGate, gate_loss
-from core.gate.checkpoint import GateConfig
+from midchart.core.attention.code_gate import CodeGate, gate_loss
+from midchart.core.gate.checkpoint import GateConfig
 from tests.reference.gate import bag
 
 QUESTION = "potassium hyperkalemia elevated potassium"

@@ -8,16 +8,16 @@ import sys
 import pytest
 import torch
 
-from core.attention import ATTENTIONS
-from core.attention.base import Shape
-from core.errors import UnknownName
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import Shape
+from midchart.core.errors import UnknownName
 from tests.support.attentions import NAMES, VARIANTS, build_module, call, gradients, inputs
 
 
 @pytest.mark.slow
 def test_the_family_is_the_papers_and_listing_it_loads_no_torch():
     code = (
-        "import sys; from core.attention import ATTENTIONS; print(*ATTENTIONS.names());"
+        "import sys; from midchart.core.attention import ATTENTIONS; print(*ATTENTIONS.names());"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

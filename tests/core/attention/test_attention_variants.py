@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attention import ATTENTIONS
-from core.attention.base import Shape, heaviest, threshold_by_sort, threshold_by_steps
-from core.attention.differential import start_of
+from midchart.core.attention import ATTENTIONS
+from midchart.core.attention.base import Shape, heaviest, threshold_by_sort, threshold_by_steps
+from midchart.core.attention.differential import start_of
 from tests.reference import attention as plain
 from tests.support.attentions import VARIANTS, build_module, call, gradients, inputs
 
@@ -234,7 +234,7 @@ def test_newton_and_sort_give_the_same_threshold_and_a_sum_of_1(row, power):
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_threshold_converges_within_15_steps_for_any_row(power, monkeypatch):
     """Rows of one height, of every scale at once, and of noise: within 15 steps of Newton."""
-    from core.attention import base
+    from midchart.core.attention import base
 
     scales = torch.arange(257.0).neg().div(16).exp2().neg()
     rows = torch.stack([torch.zeros(257), scales, torch.linspace(0, -4, 257)]).double()

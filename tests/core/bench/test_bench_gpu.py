@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core import bench
-from core.attention import ATTENTIONS
-from core.bench import networks
-from core.errors import InputError
+from midchart.core import bench
+from midchart.core.attention import ATTENTIONS
+from midchart.core.bench import networks
+from midchart.core.errors import InputError
 
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 

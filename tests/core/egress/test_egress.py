@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core import api
-from core import config as settings
-from core.cli import main
-from core.config import CLAUDE_HOST
-from core.egress import CLOSED, Gate, audit, gate_of, read_address, read_host
-from core.errors import EgressRefused, InputError, UnknownName
-from core.loaders.open import open_cohort, set_data_use
-from core.storage.jsonl import add_line, read_lines, verify_chain
-from core.types import Manifest
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.config import CLAUDE_HOST
+from midchart.core.egress import CLOSED, Gate, audit, gate_of, read_address, read_host
+from midchart.core.errors import EgressRefused, InputError, UnknownName
+from midchart.core.loaders.open import open_cohort, set_data_use
+from midchart.core.storage.jsonl import add_line, read_lines, verify_chain
+from midchart.core.types import Manifest
 from tests.support.run_helpers import write_cohort
 
 LOCAL = [
@@ -341,7 +341,7 @@ def test_appending_reads_only_the_end_of_a_long_log(tmp_path, monkeypatch, tail)
 def test_concurrent_writers_do_not_fork_the_hash_chain(tmp_path):
     path = tmp_path / "a.jsonl"
     code = (
-        "import sys; from pathlib import Path; from core.storage.jsonl import add_line\n"
+        "import sys; from pathlib import Path; from midchart.core.storage.jsonl import add_line\n"
         "for i in range(40): add_line(Path(sys.argv[1]), {'i': i}, chained=True)"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]

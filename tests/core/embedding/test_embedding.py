@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.embedding.embedder import Embedder, shared
-from core.storage.vectors import Vectors
+from midchart.core.embedding.embedder import Embedder, shared
+from midchart.core.storage.vectors import Vectors
 
 ROOT = Path(__file__).parents[3]
 TEXTS = ["Hemoglobin: 9.5 g/dL", "no fever", "Hemoglobin: 9.5 g/dL", "", "two  words", "two words"]
@@ -74,7 +74,7 @@ def test_a_second_process_encodes_nothing_loads_no_model_and_asks_no_network(tmp
         "import socket, sys\n"
         "def refuse(*a, **k): raise SystemExit('network!')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from core.embedding.embedder import shared\n"
+        "from midchart.core.embedding.embedder import shared\n"
         "from tests.core.embedding.test_embedding import TEXTS\n"
         "e = shared(); v = e.embed(TEXTS)\n"
         "print(e.encoded, 'torch' in sys.modules, v.astype('f8').sum())"
@@ -159,7 +159,7 @@ def test_a_folder_that_cannot_be_written_is_reported_and_harms_nothing(tmp_path,
 
 WRITER = """
 import sys; from pathlib import Path
-from core.storage.vectors import Vectors
+from midchart.core.storage.vectors import Vectors
 from tests.core.embedding.test_embedding import key, rows
 data, store = rows(400), Vectors(Path(sys.argv[1]), 8)
 for start in range(int(sys.argv[2]), 400, 7):

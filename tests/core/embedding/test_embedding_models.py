@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import weights
-from core.embedding.embedder import Embedder, MiniLM
-from core.errors import MissingModel, UnknownName
-from core.weights import MINILM
+from midchart.core import weights
+from midchart.core.embedding.embedder import Embedder, MiniLM
+from midchart.core.errors import MissingModel, UnknownName
+from midchart.core.weights import MINILM
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import SpecError
-from core.experiments.answers.experiment import CANNOT, task_cohort
-from core.judges import JUDGES
-from core.loaders.open import open_cohort
-from core.protocol import Protocol, parse
-from core.readers import READERS
-from core.text.choices import chosen_option, correct_option
-from core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt
-from core.types import Answer, Gold, Instruction, Selection
+from midchart.core import api
+from midchart.core.errors import SpecError
+from midchart.core.experiments.answers.experiment import CANNOT, task_cohort
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol, parse
+from midchart.core.readers import READERS
+from midchart.core.text.choices import chosen_option, correct_option
+from midchart.core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt
+from midchart.core.types import Answer, Gold, Instruction, Selection
 from tests.support.run_helpers import contents, finished_run, workspace_at
 
 LETTERS = "abcde"

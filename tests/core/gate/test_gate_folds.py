@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.arms import ARMS
-from core.errors import InputError
-from core.gate.checkpoint import fold_patients, load_gate
-from core.gate.cohort_training import folds_of
-from core.gate.examples import Asked, positives
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.runs.gate_checkpoints import seen_by
-from core.types import Budget, Instruction
+from midchart.core import api
+from midchart.core.arms import ARMS
+from midchart.core.errors import InputError
+from midchart.core.gate.checkpoint import fold_patients, load_gate
+from midchart.core.gate.cohort_training import folds_of
+from midchart.core.gate.examples import Asked, positives
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.runs.gate_checkpoints import seen_by
+from midchart.core.types import Budget, Instruction
 from tests.support import gate_cohort
 
 FOLDS = 3

@@ -10,24 +10,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from core import api
-from core import config as settings
-from core.cli import main
-from core.errors import InputError
-from core.gate import cohort_training as training
-from core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
-from core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.results.report import report
-from core.runs.directory import make_run
-from core.runs.planner import plan
-from core.runs.process import status
-from core.runs.spec import read_spec
-from core.runs.worker import do_run
-from core.services import training as services
-from core.training import Aborted
-from core.training_experiments.gate.evaluation import Evaluation
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.errors import InputError
+from midchart.core.gate import cohort_training as training
+from midchart.core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
+from midchart.core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.report import report
+from midchart.core.runs.directory import make_run
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import status
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.worker import do_run
+from midchart.core.services import training as services
+from midchart.core.training import Aborted
+from midchart.core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort
 
 

@@ -11,11 +11,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import api
-from core.errors import DataError
-from core.gate.checkpoint import PlusRecipe
-from core.gate.cohort_training import questions_with_evidence, recall, split_of, train_plus_gate
-from core.gate.plus import (
+from midchart.core import api
+from midchart.core.errors import DataError
+from midchart.core.gate.checkpoint import PlusRecipe
+from midchart.core.gate.cohort_training import (
+    questions_with_evidence,
+    recall,
+    split_of,
+    train_plus_gate,
+)
+from midchart.core.gate.plus import (
     FEATURES,
     HASHING,
     POWER,
@@ -29,7 +34,7 @@ from core.gate.plus import (
     save_plus,
     scores,
 )
-from core.gate.training import PlusModel
+from midchart.core.gate.training import PlusModel
 from tests.reference import plus as reference
 from tests.support.gates import random_plus
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.cli import main
-from core.errors import DataUseError
-from core.gate import cohort_training as gates
-from core.gate.checkpoint import CARD, load_gate
-from core.gate.cohort_training import split_pairs
-from core.gate.measures import auroc
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.training_experiments.gate.evaluation import Evaluation
+from midchart.core.cli import main
+from midchart.core.errors import DataUseError
+from midchart.core.gate import cohort_training as gates
+from midchart.core.gate.checkpoint import CARD, load_gate
+from midchart.core.gate.cohort_training import split_pairs
+from midchart.core.gate.measures import auroc
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort, gate_other
 from tests.support.run_helpers import ROOT, workspace_at
 
@@ -85,7 +85,7 @@ def test_a_salted_gate_is_at_chance_in_another_process_and_a_fixed_one_is_not(
 
 
 def _scorer(folder: Path):
-    from core.gate.scoring import Scorer
+    from midchart.core.gate.scoring import Scorer
 
     return Scorer(load_gate(folder))
 
@@ -154,7 +154,7 @@ def test_training_is_refused_where_the_manifest_forbids_it(
 def test_few_patients_are_refused_or_make_a_gate_that_can_be_saved(
     place: Path, tmp_path: Path, patients: int, capsys: pytest.CaptureFixture[str]
 ):
-    from core.synthetic.cohort import make_clinical
+    from midchart.core.synthetic.cohort import make_clinical
 
     make_clinical(tmp_path / "c", patients, 25, 1)
     call = ["train-gate", str(tmp_path / "c"), "--out", str(tmp_path / "g")]

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
-from core.errors import DataError
-from core.gate.checkpoint import LAYERS, Gate, GateConfig, load_gate, save_gate
-from core.gate.ngrams import Hashing
-from core.gate.scoring import Scorer, explain
-from core.gate.training import GateModel
-from core.protocol import Protocol
-from core.text import sentences
-from core.types import Cohort
+from midchart.core.errors import DataError
+from midchart.core.gate.checkpoint import LAYERS, Gate, GateConfig, load_gate, save_gate
+from midchart.core.gate.ngrams import Hashing
+from midchart.core.gate.scoring import Scorer, explain
+from midchart.core.gate.training import GateModel
+from midchart.core.protocol import Protocol
+from midchart.core.text import sentences
+from midchart.core.types import Cohort
 from tests.reference import gate as plain
 from tests.support import gate_cohort
 from tests.support.gates import random_gate

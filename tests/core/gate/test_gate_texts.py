@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.gate.checkpoint import Split, split_patients
-from core.gate.examples import Asked, hashing_of, pairs, positives
-from core.gate.ngrams import Hashing, bags, gram_ids, hasher, lowered
-from core.protocol import PRESETS, Protocol
+from midchart.core.errors import InputError
+from midchart.core.gate.checkpoint import Split, split_patients
+from midchart.core.gate.examples import Asked, hashing_of, pairs, positives
+from midchart.core.gate.ngrams import Hashing, bags, gram_ids, hasher, lowered
+from midchart.core.protocol import PRESETS, Protocol
 
 HASHINGS = [
     Hashing(name, n, salt=salt, characters=characters, ngrams=ngrams)

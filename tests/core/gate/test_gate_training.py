@@ -8,19 +8,19 @@ import torch
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from core.gate.checkpoint import GateConfig, Recipe
-from core.gate.examples import Pairs
-from core.gate.measures import (
+from midchart.core.gate.checkpoint import GateConfig, Recipe
+from midchart.core.gate.examples import Pairs
+from midchart.core.gate.measures import (
     auroc,
     expected_calibration_error,
     fit_temperature,
     reliability,
     score_gap,
 )
-from core.gate.training import GateModel, GateTrainer
-from core.stats.auroc import clustered_auroc
-from core.training import Aborted
-from core.training.trainer import epoch_order
+from midchart.core.gate.training import GateModel, GateTrainer
+from midchart.core.stats.auroc import clustered_auroc
+from midchart.core.training import Aborted
+from midchart.core.training.trainer import epoch_order
 from tests.reference import gate as plain
 
 WORDS = [

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import DataError, InputError, UnknownName
-from core.gate.checkpoint import save_gate
-from core.gate.cohort_training import default_gate_folder
-from core.gate.plus import save_plus
-from core.loaders.open import content_digest, open_cohort
-from core.protocol import Protocol
-from core.results.items import rows
-from core.runs import gate_checkpoints as pinned
-from core.runs import process as control
-from core.runs.directory import RunDirectory, make_run
-from core.runs.planner import plan
-from core.runs.process import resume, status
-from core.runs.spec import read_spec
-from core.runs.worker import do_run
+from midchart.core import api
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.gate.checkpoint import save_gate
+from midchart.core.gate.cohort_training import default_gate_folder
+from midchart.core.gate.plus import save_plus
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.items import rows
+from midchart.core.runs import gate_checkpoints as pinned
+from midchart.core.runs import process as control
+from midchart.core.runs.directory import RunDirectory, make_run
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import resume, status
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.worker import do_run
 from tests.support import gate_cohort
 from tests.support.gates import random_gate, random_plus
 from tests.support.run_helpers import finished_run

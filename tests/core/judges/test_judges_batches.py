@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from core.client.calls import RetryPolicy
-from core.judges import JUDGES
-from core.judges.claude_service import BatchState, tokens_at_most
-from core.judges.model_options import judge_log
-from core.protocol import Protocol
-from core.storage.jsonl import read_lines
-from core.types import Answer, Gold, Instruction
+from midchart.core.client.calls import RetryPolicy
+from midchart.core.judges import JUDGES
+from midchart.core.judges.claude_service import BatchState, tokens_at_most
+from midchart.core.judges.model_options import judge_log
+from midchart.core.protocol import Protocol
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.types import Answer, Gold, Instruction
 from tests.support.claude_server import ClaudeFake
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.run_helpers import until

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import UnknownName
-from core.judges import JUDGES
-from core.protocol import Protocol, parse
-from core.text.choices import chosen_option
-from core.types import Answer, Gold, Instruction
+from midchart.core.errors import UnknownName
+from midchart.core.judges import JUDGES
+from midchart.core.protocol import Protocol, parse
+from midchart.core.text.choices import chosen_option
+from midchart.core.types import Answer, Gold, Instruction
 
 DRUGS = ("Aspirin", "Heparin", "Insulin glargine", "Digoxin", "None of the above")
 LUNGS = ("left lung", "both lungs", "no lung is affected", "right lung and left lung")

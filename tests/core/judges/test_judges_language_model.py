@@ -15,18 +15,31 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core.client.calls import RetryPolicy
-from core.egress import Gate
-from core.errors import EgressRefused, InputError, MissingKey
-from core.judges import JUDGES
-from core.judges.claude_service import BudgetSpent, JudgeBudget, cache_chains, tokens_at_most
-from core.judges.language_model import NAMES, Reply, Request, fenced, fill, read_yes_no, template
-from core.judges.model_options import PRICES, Price, estimated_tokens, price_of
-from core.protocol import PRESETS, Protocol
-from core.results.comparison import compare_runs
-from core.runs.directory import find_run
-from core.storage.jsonl import read_lines
-from core.types import Answer, Gold, Instruction, Usage
+from midchart.core.client.calls import RetryPolicy
+from midchart.core.egress import Gate
+from midchart.core.errors import EgressRefused, InputError, MissingKey
+from midchart.core.judges import JUDGES
+from midchart.core.judges.claude_service import (
+    BudgetSpent,
+    JudgeBudget,
+    cache_chains,
+    tokens_at_most,
+)
+from midchart.core.judges.language_model import (
+    NAMES,
+    Reply,
+    Request,
+    fenced,
+    fill,
+    read_yes_no,
+    template,
+)
+from midchart.core.judges.model_options import PRICES, Price, estimated_tokens, price_of
+from midchart.core.protocol import PRESETS, Protocol
+from midchart.core.results.comparison import compare_runs
+from midchart.core.runs.directory import find_run
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.types import Answer, Gold, Instruction, Usage
 from tests.support.claude_server import ClaudeFake
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.openai_server import OpenAIFake

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import api, weights
-from core.embedding.pairs import NLI, Entailment
-from core.errors import MissingModel, SpecError
-from core.interfaces import GroupJudge
-from core.judges import JUDGES
-from core.protocol import Protocol
-from core.types import Answer, Gold, Instruction
+from midchart.core import api, weights
+from midchart.core.embedding.pairs import NLI, Entailment
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.interfaces import GroupJudge
+from midchart.core.judges import JUDGES
+from midchart.core.protocol import Protocol
+from midchart.core.types import Answer, Gold, Instruction
 from tests.support import app_data, pair_models
 from tests.support.run_helpers import finished_run
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.judges import JUDGES
-from core.judges.rules import FAILURE_KINDS, OfflineJudge, failure_kind, is_refusal
-from core.judges.values import Day, quantities, take_dates
-from core.protocol import Protocol
-from core.types import Answer, Gold, Instruction, Verdict
+from midchart.core.judges import JUDGES
+from midchart.core.judges.rules import FAILURE_KINDS, OfflineJudge, failure_kind, is_refusal
+from midchart.core.judges.values import Day, quantities, take_dates
+from midchart.core.protocol import Protocol
+from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 ASKED = Instruction("i1", "p1", "?")
 RULES = [name for name in JUDGES.names() if issubclass(JUDGES.get(name), OfflineJudge)]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import DataError
-from core.loaders.check import balance, check_cohort
-from core.loaders.open import read_cohort
-from core.protocol import Protocol
-from core.text import sentences
-from core.types import Cohort
+from midchart.core.errors import DataError
+from midchart.core.loaders.check import balance, check_cohort
+from midchart.core.loaders.open import read_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.text import sentences
+from midchart.core.types import Cohort
 from tests.support.samples import SAMPLES
 
 NAMESPACE = "urn:hl7-org:v3"

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from core.errors import DataError, UnknownName
-from core.loaders import labelled as shared
-from core.loaders.check import check_cohort
-from core.loaders.labelled import FINDINGS, labelled
-from core.loaders.open import open_cohort
-from core.sequences.store import NO_TIME, last_events
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.loaders import labelled as shared
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.labelled import FINDINGS, labelled
+from midchart.core.loaders.open import open_cohort
+from midchart.core.sequences.store import NO_TIME, last_events
 from tests.support.event_files import EVENTS, HEADER, LABELS, SPLITS, write_ehrshot, write_meds
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "meds_sample"
@@ -346,7 +346,7 @@ def test_large_event_files_are_read_on_demand(tmp_path, monkeypatch):
     monkeypatch.setattr(shared, "SMALL", 10)
     cohort = open_cohort(str(write_ehrshot(tmp_path / "c")))
     assert len(cohort.records) == 3, "known from the splits"
-    with pytest.raises(DataError, match="python -m core check"):
+    with pytest.raises(DataError, match="midchart check"):
         cohort.records["1"]
     check_cohort(cohort)
     assert len(cohort.records["1"].events) == 2

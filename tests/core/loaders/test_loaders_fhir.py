@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import DataError, InputError
-from core.loaders.check import check_cohort
-from core.loaders.fhir import Fhir, invalid_resources
-from core.loaders.fhir_events import READ, ResourceReader, html_text
-from core.loaders.fhir_values import moment
-from core.loaders.open import open_cohort
-from core.text import event_text
-from core.types import Cohort
+from midchart.core.errors import DataError, InputError
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.fhir import Fhir, invalid_resources
+from midchart.core.loaders.fhir_events import READ, ResourceReader, html_text
+from midchart.core.loaders.fhir_values import moment
+from midchart.core.loaders.open import open_cohort
+from midchart.core.text import event_text
+from midchart.core.types import Cohort
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 PATIENT = {"resourceType": "Patient", "id": "p1", "birthDate": "1950-02", "gender": "female"}

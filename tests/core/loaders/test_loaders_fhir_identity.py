@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.loaders.fhir import Fhir
-from core.types import Cohort
+from midchart.core.loaders.fhir import Fhir
+from midchart.core.types import Cohort
 from tests.support.fhir import (
     balance,
     bundle,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.errors import DataError
-from core.loaders.fhir import Fhir
+from midchart.core.errors import DataError
+from midchart.core.loaders.fhir import Fhir
 from tests.support.fhir import balance, bundle, named, of_patient, patient, reading, texts, write
 
 CASES = Path(__file__).parents[4] / "shared" / "data" / "cases"

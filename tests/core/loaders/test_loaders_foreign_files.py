@@ -12,12 +12,12 @@ import duckdb
 import pandas as pd
 import pytest
 
-from core.errors import DataError
-from core.loaders import files
-from core.loaders.check import check_cohort
-from core.loaders.fhir import Fhir
-from core.loaders.open import open_cohort
-from core.types import Cohort
+from midchart.core.errors import DataError
+from midchart.core.loaders import files
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.fhir import Fhir
+from midchart.core.loaders.open import open_cohort
+from midchart.core.types import Cohort
 from tests.support.event_files import write_ehrshot, write_meds
 
 SECRET = "code-of-another-ward"

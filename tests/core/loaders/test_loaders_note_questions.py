@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import DataError
-from core.loaders.open import open_cohort
-from core.text.choices import correct_option
+from midchart.core.errors import DataError
+from midchart.core.loaders.open import open_cohort
+from midchart.core.text.choices import correct_option
 
 ARCHEHR = """<annotations>
   <case id="5"><patient_narrative>I passed out.</patient_narrative>

@@ -13,11 +13,11 @@ import duckdb
 import pandas as pd
 import pytest
 
-from core.errors import DataError
-from core.loaders.check import check_cohort
-from core.loaders.omop import LARGEST_ZIP, Omop
-from core.loaders.open import open_cohort
-from core.text import event_text
+from midchart.core.errors import DataError
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.omop import LARGEST_ZIP, Omop
+from midchart.core.loaders.open import open_cohort
+from midchart.core.text import event_text
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "omop54"
 TABLES: dict[str, str] = {
@@ -169,7 +169,7 @@ def test_zip_that_unpacks_too_large_is_refused_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = as_zip(tmp_path, TABLES)
-    monkeypatch.setattr("core.loaders.omop.LARGEST_ZIP", 50)
+    monkeypatch.setattr("midchart.core.loaders.omop.LARGEST_ZIP", 50)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     with pytest.raises(DataError, match="uncompressed"):

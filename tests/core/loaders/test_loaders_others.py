@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import DataError
-from core.loaders import longhealth
-from core.loaders.check import check_cohort
-from core.loaders.longhealth import location_window, narrowed, opening_date
-from core.loaders.open import open_cohort
-from core.text import event_text
-from core.text.splitting import split
+from midchart.core.errors import DataError
+from midchart.core.loaders import longhealth
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.longhealth import location_window, narrowed, opening_date
+from midchart.core.loaders.open import open_cohort
+from midchart.core.text import event_text
+from midchart.core.text.splitting import split
 
 ROOT = Path(__file__).parents[3]
 

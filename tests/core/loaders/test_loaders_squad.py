@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from core.errors import DataError
-from core.loaders.check import check_cohort
-from core.loaders.open import open_cohort
-from core.text import event_text
-from core.text.prompt import NOT_DOCUMENTED
+from midchart.core.errors import DataError
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.open import open_cohort
+from midchart.core.text import event_text
+from midchart.core.text.prompt import NOT_DOCUMENTED
 
 COVIDQA = Path(__file__).parents[4] / "shared" / "data" / "covidqa_dev"
 CONTEXT = "Line one.\nThe virus spreads by droplets, and by contact. Nothing else is known."

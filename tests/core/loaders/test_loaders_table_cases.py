@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import DataError
-from core.loaders.files import LoadLog
-from core.loaders.manifest import write_column_settings
-from core.loaders.open import open_cohort
-from core.loaders.tables import read_table
-from core.types import Cohort
+from midchart.core.errors import DataError
+from midchart.core.loaders.files import LoadLog
+from midchart.core.loaders.manifest import write_column_settings
+from midchart.core.loaders.open import open_cohort
+from midchart.core.loaders.tables import read_table
+from midchart.core.types import Cohort
 
 CASES = Path(__file__).parents[4] / "shared" / "data" / "cases"
 PERSON = "person_id,gender_concept_id,year_of_birth\n1,8532,1951\n2,8507,1988\n"

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import DataError
-from core.loaders import files
-from core.loaders.files import parse_time
-from core.loaders.medalign import parse_code, read_record
-from core.text import event_text
+from midchart.core.errors import DataError
+from midchart.core.loaders import files
+from midchart.core.loaders.files import parse_time
+from midchart.core.loaders.medalign import parse_code, read_record
+from midchart.core.text import event_text
 from tests.reference.xml import read_record as read_plainly
 
 RELEASE = """<?xml version="1.0"?>
@@ -201,7 +201,8 @@ def test_the_digest_depends_only_on_content(tmp_path: Path):
     for old, new in [("Two", "Too"), ("7.00", "7.0"), ("10:00:00", "10:00:01"), ("FEMALE", "MALE")]:
         other = read_record(write(tmp_path, RELEASE.replace(old, new)), "a.xml")[0].digest
         assert other != one, old
-    code = "import sys; from pathlib import Path; from core.loaders.medalign import read_record"
+    code = "import sys; from pathlib import Path\n"
+    code += "from midchart.core.loaders.medalign import read_record"
     code += "; print(read_record(Path(sys.argv[1]), 'other name')[0].digest)"
     call = [sys.executable, "-c", code, str(write(tmp_path, RELEASE))]
     printed = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)

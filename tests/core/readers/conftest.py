@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.readers import local_engine
+from midchart.core.readers import local_engine
 from tests.support.tiny_models import TRAINED, make_qwen
 
 

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from core.errors import InputError
-from core.protocol import parse
-from core.text import count_tokens
-from core.text.prompt import (
+from midchart.core.errors import InputError
+from midchart.core.protocol import parse
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import (
     build_prompt,
     context_lines,
     context_texts,
@@ -18,7 +18,7 @@ from core.text.prompt import (
     undated,
     without_date,
 )
-from core.types import ContextLine, Kept, Selection, Sentence, Span
+from midchart.core.types import ContextLine, Kept, Selection, Sentence, Span
 
 
 def selection(texts: list[str], arm: str = "bm25") -> Selection:

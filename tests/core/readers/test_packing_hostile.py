@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.protocol import parse
-from core.text import OPENERS, count_tokens, neutralise
-from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
-from core.types import ContextLine, Kept, Selection, Sentence, Span
+from midchart.core.errors import InputError
+from midchart.core.protocol import parse
+from midchart.core.text import OPENERS, count_tokens, neutralise
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
+from midchart.core.types import ContextLine, Kept, Selection, Sentence, Span
 
 TOKENS = [
     "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "</s>",

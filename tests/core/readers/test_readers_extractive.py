@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core.arms import ARMS
-from core.embedding.embedder import Embedder
-from core.errors import InputError
-from core.judges.rules import is_refusal
-from core.protocol import Protocol, parse
-from core.readers import READERS
-from core.readers.abstaining import coverage
-from core.text.prompt import build_prompt
-from core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
+from midchart.core.arms import ARMS
+from midchart.core.embedding.embedder import Embedder
+from midchart.core.errors import InputError
+from midchart.core.judges.rules import is_refusal
+from midchart.core.protocol import Protocol, parse
+from midchart.core.readers import READERS
+from midchart.core.readers.abstaining import coverage
+from midchart.core.text.prompt import build_prompt
+from midchart.core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
 
 RECORD = Record(
     "p1",

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from core import weights
-from core.errors import MissingModel, SpecError
-from core.protocol import parse
-from core.readers import READERS, gemma, local_engine
-from core.readers.gemma import Gemma
-from core.text.prompt import NOT_DOCUMENTED, build_prompt
-from core.types import ContextLine, Prompt, Selection
+from midchart.core import weights
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.protocol import parse
+from midchart.core.readers import READERS, gemma, local_engine
+from midchart.core.readers.gemma import Gemma
+from midchart.core.text.prompt import NOT_DOCUMENTED, build_prompt
+from midchart.core.types import ContextLine, Prompt, Selection
 from tests.reference import qwen as reference
 from tests.support.tiny_models import make_gemma
 

@@ -16,11 +16,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.protocol import parse
-from core.readers import local_batches
-from core.readers.qwen import ENDS, Qwen
-from core.text.prompt import HEAD, MIDDLE, TAIL
-from core.types import Prompt
+from midchart.core.protocol import parse
+from midchart.core.readers import local_batches
+from midchart.core.readers.qwen import ENDS, Qwen
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
+from midchart.core.types import Prompt
 from tests.reference import qwen as reference
 
 prompts_of_ids = st.lists(

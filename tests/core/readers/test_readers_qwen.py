@@ -14,12 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.errors import MidchartError
-from core.protocol import parse
-from core.readers import local_batches, local_engine
-from core.readers.qwen import Qwen
-from core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
-from core.types import Kept, Prompt, Selection, Sentence, Span
+from midchart.core.errors import MidchartError
+from midchart.core.protocol import parse
+from midchart.core.readers import local_batches, local_engine
+from midchart.core.readers.qwen import Qwen
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
+from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference import qwen as reference
 from tests.support.rounding import bound
 from tests.support.tiny_models import TRAINED, make_qwen

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError, MissingModel, SpecError, UnknownName
-from core.protocol import parse
-from core.readers.qwen import Qwen
-from core.results.items import rows
-from core.results.report import report
-from core.runs.directory import find_run
-from core.runs.process import children, resume, start, status, wait
-from core.runs.spec import parse_spec
-from core.types import Prompt
+from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName
+from midchart.core.protocol import parse
+from midchart.core.readers.qwen import Qwen
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.process import children, resume, start, status, wait
+from midchart.core.runs.spec import parse_spec
+from midchart.core.types import Prompt
 from tests.support.run_helpers import spec, until, write_cohort
 
 NEW = 24

@@ -14,11 +14,11 @@ import urllib.request
 
 import pytest
 
-from core.judges import JUDGES
-from core.protocol import parse
-from core.readers import READERS
-from core.text.prompt import HEAD, MIDDLE, TAIL
-from core.types import Answer, Gold, Instruction, Prompt
+from midchart.core.judges import JUDGES
+from midchart.core.protocol import parse
+from midchart.core.readers import READERS
+from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
+from midchart.core.types import Answer, Gold, Instruction, Prompt
 from tests.support.run_helpers import until
 from tests.support.tiny_models import make_qwen
 

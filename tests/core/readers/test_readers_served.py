@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from core import config as settings
-from core.client.openai_server import cautious, counter
-from core.egress import Gate
-from core.errors import EgressRefused, InputError, MissingModel
-from core.protocol import Protocol
-from core.readers import READERS
-from core.text import count_tokens
-from core.text.prompt import build_prompt
-from core.types import Kept, Selection, Sentence, Span
+from midchart.core import config as settings
+from midchart.core.client.openai_server import cautious, counter
+from midchart.core.egress import Gate
+from midchart.core.errors import EgressRefused, InputError, MissingModel
+from midchart.core.protocol import Protocol
+from midchart.core.readers import READERS
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import build_prompt
+from midchart.core.types import Kept, Selection, Sentence, Span
 from tests.reference.served import one_by_one
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.openai_server import OpenAIFake

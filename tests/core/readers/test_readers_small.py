@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from core import weights
-from core.errors import MissingModel
-from core.judges.rules import is_refusal
-from core.protocol import Protocol
-from core.readers import small
-from core.readers.small import REFUSAL, Small, answerable
-from core.synthetic.training_examples import ExamplePlan, seeded_example
-from core.text import words
-from core.text.prompt import HEAD, NOT_DOCUMENTED, TAIL, quoted, undated, without_date
-from core.types import Answer, ContextLine, Prompt
+from midchart.core import weights
+from midchart.core.errors import MissingModel
+from midchart.core.judges.rules import is_refusal
+from midchart.core.protocol import Protocol
+from midchart.core.readers import small
+from midchart.core.readers.small import REFUSAL, Small, answerable
+from midchart.core.synthetic.training_examples import ExamplePlan, seeded_example
+from midchart.core.text import words
+from midchart.core.text.prompt import HEAD, NOT_DOCUMENTED, TAIL, quoted, undated, without_date
+from midchart.core.types import Answer, ContextLine, Prompt
 from tests.support.shipped import made_with
 
 SHIPPED = Path(weights.__file__).parent / weights.MODELS[weights.SMALL].shipped

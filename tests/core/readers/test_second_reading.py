@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.protocol import LATER, Protocol, parse
-from core.readers.gemma import FRAME
-from core.readers.twice import as_protocol_reads
-from core.text import count_tokens
-from core.text.prompt import CHATML, NOT_DOCUMENTED, build_prompt
-from core.types import Answer
+from midchart.core.protocol import LATER, Protocol, parse
+from midchart.core.readers.gemma import FRAME
+from midchart.core.readers.twice import as_protocol_reads
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import CHATML, NOT_DOCUMENTED, build_prompt
+from midchart.core.types import Answer
 from tests.core.readers.test_packing import selection
 
 TEXTS = [f"line {i} of the note" for i in range(6)]

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import UnknownName
-from core.judges import JUDGES
-from core.protocol import Protocol
-from core.results.primary import with_primary
-from core.results.report import report
-from core.results.tables import facts
-from core.runs.directory import find_run
-from core.runs.plan import ComponentSpec, default_primary
-from core.runs.spec import parse_spec
-from core.types import Answer, Gold, Instruction
+from midchart.core.errors import UnknownName
+from midchart.core.judges import JUDGES
+from midchart.core.protocol import Protocol
+from midchart.core.results.primary import with_primary
+from midchart.core.results.report import report
+from midchart.core.results.tables import facts
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.plan import ComponentSpec, default_primary
+from midchart.core.runs.spec import parse_spec
+from midchart.core.types import Answer, Gold, Instruction
 from tests.support.run_helpers import (
     finished_run,
     read_questions,

@@ -7,15 +7,15 @@ import json
 
 import pytest
 
-from core.cli import main
-from core.errors import InputError, UnknownName
-from core.results.comparison import changed_questions, compare_runs
-from core.results.items import different_only, rows
-from core.runs.directory import make_run, write_json
-from core.runs.planner import plan
-from core.runs.schemas import SELECTIONS, blank
-from core.runs.spec import read_spec
-from core.stats.paired import mcnemar_exact, newcombe_paired
+from midchart.core.cli import main
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.results.comparison import changed_questions, compare_runs
+from midchart.core.results.items import different_only, rows
+from midchart.core.runs.directory import make_run, write_json
+from midchart.core.runs.planner import plan
+from midchart.core.runs.schemas import SELECTIONS, blank
+from midchart.core.runs.spec import read_spec
+from midchart.core.stats.paired import mcnemar_exact, newcombe_paired
 from tests.support.run_helpers import write_cohort
 
 FIRST = [True] * 6 + [False] * 2

@@ -8,12 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from core.cli import main
-from core.results.comparison import compare_runs
-from core.results.export import export_run
-from core.results.importing import import_run
-from core.results.report import methods, report
-from core.runs.directory import RunDirectory, find_run
+from midchart.core.cli import main
+from midchart.core.results.comparison import compare_runs
+from midchart.core.results.export import export_run
+from midchart.core.results.importing import import_run
+from midchart.core.results.report import methods, report
+from midchart.core.runs.directory import RunDirectory, find_run
 from tests.support.run_helpers import continue_run, finished_run, spec
 
 CHANGED = "no longer match the SHA-256 digests"

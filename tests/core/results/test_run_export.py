@@ -13,17 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cli import main
-from core.egress import audit
-from core.errors import DataUseError, InputError
-from core.loaders.open import set_data_use
-from core.results import importing
-from core.results.export import MANIFEST, export_run, interval_columns, kept_columns, report_html
-from core.results.importing import import_run
-from core.results.items import rows
-from core.results.report import report
-from core.runs.process import cancel, resume, status
-from core.runs.schemas import ANSWERS, SELECTIONS, VERDICTS
+from midchart.core.cli import main
+from midchart.core.egress import audit
+from midchart.core.errors import DataUseError, InputError
+from midchart.core.loaders.open import set_data_use
+from midchart.core.results import importing
+from midchart.core.results.export import (
+    MANIFEST,
+    export_run,
+    interval_columns,
+    kept_columns,
+    report_html,
+)
+from midchart.core.results.importing import import_run
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.runs.process import cancel, resume, status
+from midchart.core.runs.schemas import ANSWERS, SELECTIONS, VERDICTS
 from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 from tests.support.run_helpers import DRUGS, finished_run
 
@@ -44,7 +50,7 @@ def test_no_text_of_a_record_leaves_by_default(place: Exported, tmp_path: Path):
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".parquet"
     )
-    from core.storage.rows import query, quoted
+    from midchart.core.storage.rows import query, quoted
 
     for table in (folder / "items").iterdir():
         table_rows = query(lambda table=table: f"SELECT * FROM read_parquet({quoted(table)})")

@@ -13,14 +13,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from core import api
-from core.errors import InputError, MidchartError, UnknownName
-from core.results.export import export_run
-from core.results.importing import import_run
-from core.results.reviews import reviews_folder
-from core.runs.directory import find_run, make_run, run_ids, take_lock
-from core.runs.planner import plan
-from core.runs.spec import read_spec
+from midchart.core import api
+from midchart.core.errors import InputError, MidchartError, UnknownName
+from midchart.core.results.export import export_run
+from midchart.core.results.importing import import_run
+from midchart.core.results.reviews import reviews_folder
+from midchart.core.runs.directory import find_run, make_run, run_ids, take_lock
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
 from tests.support.exports import nothing_left, sealed
 from tests.support.run_helpers import finished_run, members_place, spec, write_cohort
 

@@ -8,14 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from core.errors import UnknownName
-from core.experiments.answers.tables import stage2
-from core.results.comparison import adjust, difference, paired, resampled
-from core.results.tables import facts
-from core.runs.plan import ComponentSpec
-from core.runs.schemas import SEMANTIC, blank
-from core.stats.paired import mcnemar_exact, share_interval
-from core.storage.rows import RowStore
+from midchart.core.errors import UnknownName
+from midchart.core.experiments.answers.tables import stage2
+from midchart.core.results.comparison import adjust, difference, paired, resampled
+from midchart.core.results.tables import facts
+from midchart.core.runs.plan import ComponentSpec
+from midchart.core.runs.schemas import SEMANTIC, blank
+from midchart.core.stats.paired import mcnemar_exact, share_interval
+from midchart.core.storage.rows import RowStore
 from tests.support.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core import api, config
-from core.errors import DataError
+from midchart.core import api, config
+from midchart.core.errors import DataError
 from tests.support.run_helpers import finished_run, workspace_at
 
 

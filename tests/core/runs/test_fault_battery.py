@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.results.items import disagreements, rows
-from core.results.report import failed_in_words, report, report_csv
-from core.runs.process import resume, start, status, wait
-from core.runs.status import log_tail
+from midchart.core import api
+from midchart.core.results.items import disagreements, rows
+from midchart.core.results.report import failed_in_words, report, report_csv
+from midchart.core.runs.process import resume, start, status, wait
+from midchart.core.runs.status import log_tail
 from tests.support import fault_members
 from tests.support.fault_members import (
     ANSWERS_KEPT,

@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from core import api, config
-from core.errors import DataError
-from core.results.reviews import reviews_folder
-from core.runs.directory import RunDirectory, waiting
+from midchart.core import api, config
+from midchart.core.errors import DataError
+from midchart.core.results.reviews import reviews_folder
+from midchart.core.runs.directory import RunDirectory, waiting
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 COPY = "20200101-000001-aaaaaa"

@@ -10,14 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from core import cli as command
-from core.cli import meter
-from core.errors import InputError, UnknownName, WorkFailed
-from core.results.importing import RUN_ID
-from core.results.items import compared, different_only, disagreements, item, outcomes, rows
-from core.results.report import report, report_csv
-from core.runs.directory import find_run, make_run, run_ids
-from core.runs.process import cancel, resume, start, status, wait
+from midchart.core import cli as command
+from midchart.core.cli import meter
+from midchart.core.errors import InputError, UnknownName, WorkFailed
+from midchart.core.results.importing import RUN_ID
+from midchart.core.results.items import (
+    compared,
+    different_only,
+    disagreements,
+    item,
+    outcomes,
+    rows,
+)
+from midchart.core.results.report import report, report_csv
+from midchart.core.runs.directory import find_run, make_run, run_ids
+from midchart.core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
     continue_run,
     finished_run,

@@ -7,9 +7,9 @@ import dataclasses
 
 import pytest
 
-from core.errors import InputError, WorkFailed
-from core.results.items import rows
-from core.runs.cluster import (
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.results.items import rows
+from midchart.core.runs.cluster import (
     MOST_DEATHS,
     Batch,
     Pool,
@@ -20,13 +20,13 @@ from core.runs.cluster import (
     on_loopback,
     read_place,
 )
-from core.runs.directory import make_run
-from core.runs.experiment import EXPERIMENTS
-from core.runs.job import Job, Stopped
-from core.runs.plan import ComponentSpec
-from core.runs.planner import open_source, plan
-from core.runs.schemas import ANSWERS
-from core.runs.spec import read_spec
+from midchart.core.runs.directory import make_run
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.job import Job, Stopped
+from midchart.core.runs.plan import ComponentSpec
+from midchart.core.runs.planner import open_source, plan
+from midchart.core.runs.schemas import ANSWERS
+from midchart.core.runs.spec import read_spec
 from tests.support.run_helpers import contents, spec, write_cohort
 
 
@@ -183,7 +183,7 @@ def test_a_shard_that_kills_its_workers_is_named_and_the_others_finish(cohort):
 
 
 def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
-    monkeypatch.setattr("core.runs.cluster.DRAIN_S", 2.0)
+    monkeypatch.setattr("midchart.core.runs.cluster.DRAIN_S", 2.0)
     run = Run(small(cohort), go_on=lambda done: done < 3)
     with pytest.raises(Stopped):
         run.pooled(FakeSession(room=1))
@@ -207,7 +207,7 @@ def test_an_unsuitable_machine_stops_the_run(cohort, readiness, message):
 
 
 def test_another_machine_is_noted_in_the_audit_file(cohort):
-    from core.egress import audit
+    from midchart.core.egress import audit
 
     before = len(audit.lines())
     Run(small(cohort)).pooled(FakeSession(readiness={"host": "node-7"}))

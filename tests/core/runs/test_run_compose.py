@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from core import config as settings
-from core.errors import SpecError
-from core.provenance import machine, now
-from core.runs.directory import make_run, write_json
-from core.runs.estimate import preflight
-from core.runs.planner import plan
-from core.runs.spec import presets, read_spec, read_toml, write_toml
+from midchart.core import config as settings
+from midchart.core.errors import SpecError
+from midchart.core.provenance import machine, now
+from midchart.core.runs.directory import make_run, write_json
+from midchart.core.runs.estimate import preflight
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import presets, read_spec, read_toml, write_toml
 from tests.support.run_helpers import ROOT, write_cohort
 
 PLAIN = some.one_of(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError
-from core.results.items import rows
-from core.runs.directory import make_run
-from core.runs.estimate import preflight
-from core.runs.planner import plan
-from core.runs.process import cancel, enqueue, resume, start, status, wait
-from core.runs.spec import read_spec
-from core.runs.status import damaged_runs
+from midchart.core.errors import InputError
+from midchart.core.results.items import rows
+from midchart.core.runs.directory import make_run
+from midchart.core.runs.estimate import preflight
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import cancel, enqueue, resume, start, status, wait
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.status import damaged_runs
 from tests.support import run_members
 from tests.support.run_helpers import finished_run, spec, wait_until, write_cohort, write_site
 
@@ -94,7 +94,9 @@ def plain(tmp_path, monkeypatch):
     """A data folder that an account without rights may read and not write."""
     for name in ("MIDCHART_DATA", "MIDCHART_CACHE"):
         monkeypatch.setenv(name, str(tmp_path / name[9:].lower()))
-    monkeypatch.setattr("core.weights._in_hub_cache", lambda model: None)  # it is root's own
+    monkeypatch.setattr(
+        "midchart.core.weights._in_hub_cache", lambda model: None
+    )  # it is root's own
     return tmp_path / "data"
 
 

@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core import api
-from core.arms import ARMS
-from core.cli import main
-from core.config import audit_file, runs_folder
-from core.errors import InputError
-from core.judges.model_options import HAIKU
-from core.protocol import Protocol
-from core.results.items import rows
-from core.runs.estimate import estimate, writing
-from core.runs.plan import ArmConfig
-from core.storage.jsonl import read_lines
-from core.text import sentences
-from core.types import Budget, Event, Instruction, Record
+from midchart.core import api
+from midchart.core.arms import ARMS
+from midchart.core.cli import main
+from midchart.core.config import audit_file, runs_folder
+from midchart.core.errors import InputError
+from midchart.core.judges.model_options import HAIKU
+from midchart.core.protocol import Protocol
+from midchart.core.results.items import rows
+from midchart.core.runs.estimate import estimate, writing
+from midchart.core.runs.plan import ArmConfig
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.text import sentences
+from midchart.core.types import Budget, Event, Instruction, Record
 from tests.support.claude_server import ClaudeFake
 from tests.support.openai_server import OpenAIFake
 from tests.support.run_helpers import finished_run, has_ray, write_cohort

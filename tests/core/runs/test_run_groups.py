@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import WorkFailed
-from core.loaders.open import open_cohort
-from core.results.items import rows
-from core.results.report import report
-from core.runs.answering import select, validated
-from core.runs.evidence import Question
-from core.runs.job import Stopped, outcomes
-from core.runs.plan import ArmConfig
-from core.runs.process import cancel, start
-from core.types import Answer, Usage, Verdict
+from midchart.core.errors import WorkFailed
+from midchart.core.loaders.open import open_cohort
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.runs.answering import select, validated
+from midchart.core.runs.evidence import Question
+from midchart.core.runs.job import Stopped, outcomes
+from midchart.core.runs.plan import ArmConfig
+from midchart.core.runs.process import cancel, start
+from midchart.core.types import Answer, Usage, Verdict
 from tests.support.run_helpers import finished_run, held, spec, until, wait_until
 
 OWN = ("time", "seconds", "selection_seconds", "item", "key", "reader", "judge", "answer_key")

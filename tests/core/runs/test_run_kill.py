@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError, WorkFailed
-from core.results.report import report
-from core.runs.process import children, resume, start, status, wait
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.results.report import report
+from midchart.core.runs.process import children, resume, start, status, wait
 from tests.support.run_helpers import (
     ROOT,
     contents,
@@ -141,7 +141,7 @@ def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
 
 def test_a_worker_outlives_the_command_that_started_it(cohort: Path, place: Path):
     code = (
-        "from core.runs.process import start; from tests.support.run_helpers import spec; "
+        "from midchart.core.runs.process import start; from tests.support.run_helpers import spec; "
         "from tests.support import run_members as m; m.READERS.get('extractive'); "
         f"print(start(spec({str(cohort)!r})), flush=True); import os; os._exit(0)"
     )
@@ -158,7 +158,10 @@ def test_a_second_worker_is_refused(cohort: Path, tmp_path: Path, monkeypatch):
     with pytest.raises(InputError, match="running already"):
         resume(run)
     second = subprocess.run(
-        [sys.executable, "-m", "core.runs.worker", run], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "midchart.core.runs.worker", run],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert second.returncode == 2
     assert "running already" in second.stderr

@@ -7,14 +7,14 @@ import json
 
 import pytest
 
-from core import api
-from core.cli import main
-from core.errors import InputError, NotPermitted
-from core.identity import Person, acting_as
-from core.runs.directory import find_run, make_run
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from core.runs.status import rate
+from midchart.core import api
+from midchart.core.cli import main
+from midchart.core.errors import InputError, NotPermitted
+from midchart.core.identity import Person, acting_as
+from midchart.core.runs.directory import find_run, make_run
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.status import rate
 from tests.support.run_helpers import spec, write_cohort
 
 

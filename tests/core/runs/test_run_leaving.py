@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from core import config as settings
-from core.cli import main
-from core.egress import Address, audit
-from core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
-from core.loaders.open import set_data_use
-from core.results.items import item, rows
-from core.results.report import report
-from core.runs.directory import find_run, make_run, take_lock
-from core.runs.planner import plan
-from core.runs.process import cancel, children, enqueue, resume, start, status, wait
-from core.runs.spec import read_spec, write_toml
-from core.runs.worker import do_run
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.egress import Address, audit
+from midchart.core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
+from midchart.core.loaders.open import set_data_use
+from midchart.core.results.items import item, rows
+from midchart.core.results.report import report
+from midchart.core.runs.directory import find_run, make_run, take_lock
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import cancel, children, enqueue, resume, start, status, wait
+from midchart.core.runs.spec import read_spec, write_toml
+from midchart.core.runs.worker import do_run
 from tests.support.claude_server import ClaudeFake
 from tests.support.openai_server import OpenAIFake
 from tests.support.run_helpers import (
@@ -179,8 +179,8 @@ def test_a_named_cluster_gets_records_only_if_the_data_use_tag_allows_it(
         launched.append(folder.id)
         lock.release()
 
-    monkeypatch.setattr("core.runs.process.launch", launch)
-    monkeypatch.setattr("core.runs.process.tick", lambda: "")
+    monkeypatch.setattr("midchart.core.runs.process.launch", launch)
+    monkeypatch.setattr("midchart.core.runs.process.tick", lambda: "")
     refused = r"machines of ray://\S+: the data-use tag of ward sets external_services_allowed = "
     # On loopback, too, there may be the first of many machines.
     for on in ("ray://head:6379", "ray://10.0.0.7", "ray://127.0.0.1:6379"):
@@ -236,7 +236,7 @@ def test_a_missing_key_is_reported_before_a_folder_is_made(place, cohort, monkey
 def far(monkeypatch):
     """Loopback addresses count as another machine: what is sent there is sent away."""
     monkeypatch.setattr(Address, "local", property(lambda self: False))
-    monkeypatch.setattr("core.egress.SCHEMES", {"http"})
+    monkeypatch.setattr("midchart.core.egress.SCHEMES", {"http"})
     monkeypatch.setenv("MIDCHART_HOSTS", "127.0.0.1=ANTHROPIC_API_KEY")
 
 

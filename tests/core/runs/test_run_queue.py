@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
-from core import config as settings
-from core.cli import main
-from core.errors import InputError
-from core.results.items import rows
-from core.runs.directory import RunDirectory, waiting, write_json
-from core.runs.process import (
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.errors import InputError
+from midchart.core.results.items import rows
+from midchart.core.runs.directory import RunDirectory, waiting, write_json
+from midchart.core.runs.process import (
     cancel,
     cancel_runs,
     children,
@@ -26,7 +26,7 @@ from core.runs.process import (
     tick,
     wait,
 )
-from core.runs.status import any_active, last_events, rate
+from midchart.core.runs.status import any_active, last_events, rate
 from tests.support import run_members
 from tests.support.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
 
@@ -133,7 +133,7 @@ def test_concurrent_processes_start_a_queued_run_once(cohort, monkeypatch):
     look = [
         sys.executable,
         "-c",
-        "from core.runs.status import status\nfor _ in range(40): status()",
+        "from midchart.core.runs.status import status\nfor _ in range(40): status()",
     ]
     lookers = [subprocess.Popen(look, cwd=ROOT) for _ in range(3)]
     wait(second)
@@ -162,7 +162,7 @@ def test_each_gpu_and_the_cpu_have_one_slot(cohort, monkeypatch):
         folder.slot.write_text(slot)
         locks[folder.id] = lock  # as a worker holds it
 
-    monkeypatch.setattr("core.runs.process.launch", held)
+    monkeypatch.setattr("midchart.core.runs.process.launch", held)
     plain = enqueue(small(cohort))
     monkeypatch.setattr(run_members.EchoReader, "mark", classmethod(lambda cls: "m"), raising=False)
     heavy = [enqueue(small(cohort, seed=i)) for i in range(3)]
@@ -180,7 +180,7 @@ def test_each_gpu_and_the_cpu_have_one_slot(cohort, monkeypatch):
 
 def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, hold, monkeypatch):
     first = enqueue(small(cohort))
-    monkeypatch.setattr("core.runs.process.now", lambda: "1999-01-01T00:00:00+00:00")
+    monkeypatch.setattr("midchart.core.runs.process.now", lambda: "1999-01-01T00:00:00+00:00")
     second, third = enqueue(small(cohort)), enqueue(small(cohort))
     assert [folder.id for folder, _ in waiting()] == [second, third]
     for run in (first, second, third):

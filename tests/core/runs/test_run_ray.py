@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from core import config as settings
-from core.cli import main
-from core.errors import WorkFailed
-from core.loaders.open import set_data_use
-from core.runs.process import cancel, children, resume, start, status, wait
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.errors import WorkFailed
+from midchart.core.loaders.open import set_data_use
+from midchart.core.runs.process import cancel, children, resume, start, status, wait
 from tests.support.run_helpers import contents, members_place, spec, until, wait_until, write_cohort
 
 pytestmark = [

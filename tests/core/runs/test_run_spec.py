@@ -8,13 +8,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.cli import main
-from core.errors import InputError
-from core.options import type_text
-from core.runs.directory import find_run, run_ids
-from core.runs.planner import find_data
-from core.runs.process import start, status
-from core.runs.spec import parse_spec, read_spec, read_toml, spec_schema
+from midchart.core.cli import main
+from midchart.core.errors import InputError
+from midchart.core.options import type_text
+from midchart.core.runs.directory import find_run, run_ids
+from midchart.core.runs.planner import find_data
+from midchart.core.runs.process import start, status
+from midchart.core.runs.spec import parse_spec, read_spec, read_toml, spec_schema
 from tests.support.run_helpers import ROOT, write_cohort
 
 GOOD = {

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 import torch
 
-from core.embedding.pairs import NLI, shared
-from core.experiments.selection import recall
-from core.loaders.open import open_cohort
-from core.protocol import BEFORE, LATER, Protocol
-from core.results.items import rows
-from core.results.report import report
-from core.results.tables import ANY_PIECE, Stage1Facts
-from core.runs.directory import find_run
-from core.runs.process import status
-from core.runs.spec import parse_spec
-from core.stats.paired import share_interval
-from core.text import sentences
+from midchart.core.embedding.pairs import NLI, shared
+from midchart.core.experiments.selection import recall
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import BEFORE, LATER, Protocol
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.results.tables import ANY_PIECE, Stage1Facts
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.process import status
+from midchart.core.runs.spec import parse_spec
+from midchart.core.stats.paired import share_interval
+from midchart.core.text import sentences
 from tests.reference import pairs as plain
 from tests.support import pair_models, run_members, stage2_rows
 from tests.support.run_helpers import (
@@ -46,7 +46,7 @@ def place(tmp_path_factory):
     pair_models.deberta(folder / "models" / NLI, seed=3)
     with workspace_at(folder), pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIDCHART_MODELS", str(folder / "models"))
-        patch.setattr("core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
+        patch.setattr("midchart.core.embedding.pairs.hardware", lambda: ("cpu", "float32"))
         run_members.enter()
         yield folder
         run_members.leave()
@@ -165,8 +165,8 @@ def test_recall_at_each_threshold_is_counted_from_the_rows(run):
 def test_precision_intervals_are_those_of_resampled_questions():
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
-    from core.experiments.selection import precision
-    from core.results.tables import LEXICAL, Stage1Facts
+    from midchart.core.experiments.selection import precision
+    from midchart.core.results.tables import LEXICAL, Stage1Facts
 
     facts = [
         {"label": "bm25", "instruction": i, "band": "0-10", "middle": False, "kept": n,
@@ -210,7 +210,7 @@ def test_evidence_may_be_the_reference_and_the_best_snippet_counts(cohort):
     )
     one, two = open_cohort(str(cohort)).gold["i01"].snippets
     texts = texts_of(cohort, by_instruction["i01"]["record"])
-    from core.embedding.pairs import Entailment
+    from midchart.core.embedding.pairs import Entailment
 
     selected = [texts[line["id"]] for line in by_instruction["i01"]["entailment"]]
     each = [Entailment().either_way([(snippet, t) for t in selected]) for snippet in (one, two)]
@@ -225,7 +225,7 @@ def test_failed_scores_have_a_reason_and_are_repeated_on_resume(cohort, monkeypa
         raise RuntimeError(f"the record says {pairs[0]}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("core.runs.evidence.Entailment.either_way", broken)
+        patch.setattr("midchart.core.runs.evidence.Entailment.either_way", broken)
         run = finished_run(spec(cohort, arms=["bm25", "oracle"], limit=6))
     now = status(run)
     failed = [r for r in rows(run, "semantic") if r["status"] == "failed"]

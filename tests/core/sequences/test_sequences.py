@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.sequences import build as building
-from core.sequences.build import RawTable, store_folder
-from core.sequences.store import NO_TIME, EventStore, LabelRows, last_events, match_labels
+from midchart.core.sequences import build as building
+from midchart.core.sequences.build import RawTable, store_folder
+from midchart.core.sequences.store import NO_TIME, EventStore, LabelRows, last_events, match_labels
 from tests.reference import sequences as plain
 from tests.support.event_files import random_store
 
@@ -65,7 +65,7 @@ def test_a_store_shorter_than_the_length(tmp_path):
 
 
 def test_written_sequences_are_the_same_and_chosen_rows_are_in_order(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("core.sequences.store.BLOCK", 7)
+    monkeypatch.setattr("midchart.core.sequences.store.BLOCK", 7)
     labels = asked(store, np.random.default_rng(9), 40)
     rows = np.array([30, 2, 17])
     complete = last_events(store, labels, 32)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import InputError
-from core.services import abstention
-from core.services.abstention import FILE, write_error_rates
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.core.services import abstention
+from midchart.core.services.abstention import FILE, write_error_rates
 from tests.support.run_helpers import finished_run
 
 ARMS = [

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import DataError, InputError
-from core.runs.directory import find_run, make_run, run_ids
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from core.services import benchmark as module
+from midchart.core import api
+from midchart.core.errors import DataError, InputError
+from midchart.core.runs.directory import find_run, make_run, run_ids
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.services import benchmark as module
 from tests.support.pages import page_at, page_text
 from tests.support.run_helpers import continue_run, finished_run, set_workspace, write_cohort
 

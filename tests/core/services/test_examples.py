@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.cli import _parser
+from midchart.core import api
+from midchart.core.cli import _parser
 from tests.support.run_helpers import set_workspace
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def test_the_replication_that_is_included_is_complete_and_starts_again(installat
     assert all(step["n"] == 36 for step in api.waterfall(rows["runs"], "bm25", "token_overlap"))
     queued: list[object] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.services.runs.enqueue", queued.append)
+        patch.setattr("midchart.core.services.runs.enqueue", queued.append)
         api.replicate(data, "extractive")
     assert len(queued) == 33 == sum(run["folder"] == "replication" for run in api.shipped_runs())
     assert api.open_examples("replication") == {"opened": 0, "already_here": 33}
@@ -53,7 +53,7 @@ def test_the_replication_that_is_included_is_complete_and_starts_again(installat
 
 def test_every_example_names_the_command_that_made_it(installation: Path) -> None:
     for run in api.shipped_runs():
-        call = _parser().parse_args(run["command"].removeprefix("python -m core ").split())
+        call = _parser().parse_args(run["command"].removeprefix("midchart ").split())
         if run["folder"] == "replication":
             assert (call.command, call.data) == ("replicate", "demo")
         else:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from core import api, config
-from core.errors import DataError, InputError, UnknownName
-from core.loaders import open as loading
-from core.loaders.open import read_cohort
+from midchart.core import api, config
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.loaders import open as loading
+from midchart.core.loaders.open import read_cohort
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -138,7 +138,7 @@ def test_links_and_limits_of_a_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "notes.csv").write_text(NOTES)
-    monkeypatch.setattr("core.services.import_cohort.LARGEST_COHORT", 10)
+    monkeypatch.setattr("midchart.core.services.import_cohort.LARGEST_COHORT", 10)
     with pytest.raises(DataError, match="the limits are"):
         api.import_cohort("one", folder)
     monkeypatch.undo()

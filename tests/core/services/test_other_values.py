@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core import api
+from midchart.core import api
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data"
 DAY = datetime(2020, 1, 1)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import InputError, UnknownName
-from core.loaders.kept_questions import DOMAIN, QUESTIONS_FILE
-from core.protocol import Protocol
-from core.text import event_text, sentences
-from core.text.prompt import NOT_DOCUMENTED
+from midchart.core import api
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.loaders.kept_questions import DOMAIN, QUESTIONS_FILE
+from midchart.core.protocol import Protocol
+from midchart.core.text import event_text, sentences
+from midchart.core.text.prompt import NOT_DOCUMENTED
 
 NOTE = "Seen in clinic.\nPotassium was 5.9 on admission. Ramipril was stopped.\nFollow-up in May."
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import InputError, UnknownName
-from core.loaders.kept_questions import MOST_QUESTIONS, SETS_FILE
-from core.loaders.open import content_digest
-from core.text import event_text
+from midchart.core import api
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.loaders.kept_questions import MOST_QUESTIONS, SETS_FILE
+from midchart.core.loaders.open import content_digest
+from midchart.core.text import event_text
 from tests.support.run_helpers import finished_run
 
 QUESTIONS = ("Which drug was stopped?", "Does the patient smoke?")

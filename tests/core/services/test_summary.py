@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core import api, config
-from core.loaders.check import check_cohort
-from core.loaders.open import close_cohorts, open_cohort
-from core.protocol import Protocol
-from core.services import summary
+from midchart.core import api, config
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.open import close_cohorts, open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.services import summary
 from tests.support.run_helpers import until
 
 

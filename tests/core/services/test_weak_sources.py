@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.protocol import PRESETS
-from core.services.weak_sources import LEAST, error_rates, main, weak_source
-from core.types import Answer, ContextLine, Prompt
+from midchart.core.protocol import PRESETS
+from midchart.core.services.weak_sources import LEAST, error_rates, main, weak_source
+from midchart.core.types import Answer, ContextLine, Prompt
 from tests.support.run_helpers import workspace_at, write_cohort
 
 PROTOCOL = PRESETS["corrected"]

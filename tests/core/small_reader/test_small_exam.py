@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.protocol import Protocol
-from core.readers.small import answerable
-from core.small_reader.evaluation import SHORT, Case, cases, holds, patients, quotes
-from core.text.prompt import NOT_DOCUMENTED
-from core.types import Answer, Prompt
+from midchart.core.protocol import Protocol
+from midchart.core.readers.small import answerable
+from midchart.core.small_reader.evaluation import SHORT, Case, cases, holds, patients, quotes
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Answer, Prompt
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from core.errors import DataError, InputError
-from core.protocol import Protocol
-from core.readers.qwen import Qwen
-from core.small_reader.batches import (
+from midchart.core.errors import DataError, InputError
+from midchart.core.protocol import Protocol
+from midchart.core.readers.qwen import Qwen
+from midchart.core.small_reader.batches import (
     BEGINNING,
     DATE,
     END,
@@ -27,13 +27,13 @@ from core.small_reader.batches import (
     right_answers,
     save_tokenizer,
 )
-from core.small_reader.network import NAME
-from core.small_reader.recipe import Recipe, Shape, Step
-from core.small_reader.training import ReaderTrainer, ship
-from core.synthetic.training_examples import ExamplePlan, TrainingExample, seeded_example
-from core.synthetic.training_wordings import name_words
-from core.training import Aborted
-from core.types import Prompt
+from midchart.core.small_reader.network import NAME
+from midchart.core.small_reader.recipe import Recipe, Shape, Step
+from midchart.core.small_reader.training import ReaderTrainer, ship
+from midchart.core.synthetic.training_examples import ExamplePlan, TrainingExample, seeded_example
+from midchart.core.synthetic.training_wordings import name_words
+from midchart.core.training import Aborted
+from midchart.core.types import Prompt
 from tests.support.shipped import made_with
 
 SHAPE = Shape(layers=3, width=112, heads=7, feed_forward=112, words=400, window=2048)
@@ -44,7 +44,7 @@ PLAN = ExamplePlan(lines=(6, 10), asked=8)
 @pytest.fixture(scope="module", autouse=True)
 def few_lessons_for_words() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.small_reader.training.TOKENIZER_EXAMPLES", 25)
+        patch.setattr("midchart.core.small_reader.training.TOKENIZER_EXAMPLES", 25)
         yield
 
 
@@ -125,7 +125,7 @@ def test_packed_attention_equals_transformers(
 ) -> None:
     """The same answers and gradients from torch's kernel and from the one that lessons use."""
     trainer, _ = trained
-    monkeypatch.setattr("core.small_reader.network.CHUNK", 50)
+    monkeypatch.setattr("midchart.core.small_reader.network.CHUNK", 50)
     taught = encode(trainer.tokenizer, seeded_example(8, 3, PLAN))
     masks: list[tuple[torch.Tensor, ...]] = []
     for name in ("sdpa", NAME):
@@ -181,7 +181,7 @@ def test_examples_gain_kinds_then_lines_and_lose_invented_names_once_learned(
         return seeded_example(8, 3, PLAN)
 
     trainer = ReaderTrainer(recipe, SHAPE)
-    monkeypatch.setattr("core.small_reader.training.make_example", keep)
+    monkeypatch.setattr("midchart.core.small_reader.training.make_example", keep)
     trainer.run()
     # A step's examples are all learned (`enough` is below any share): each step is one stage.
     assert [plan.kinds == recipe.kinds for plan in plans[::2]] == [False] + [True] * 4
@@ -269,11 +269,11 @@ def test_exported_weights_give_the_trained_models_answers(
 def test_the_command_trains_saves_and_reports_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core import api
-    from core.services import training as small
+    from midchart.core import api
+    from midchart.core.services import training as small
 
     monkeypatch.setattr(small, "Recipe", lambda: replace(RECIPE, steps=2))
-    monkeypatch.setattr("core.small_reader.training.Shape", lambda: SHAPE)
+    monkeypatch.setattr("midchart.core.small_reader.training.Shape", lambda: SHAPE)
     result = api.train_reader(tmp_path / "mine", seed=3)
     assert result["step"] == 2
     assert made_with(tmp_path / "mine")["recipe"]["seed"] == 3

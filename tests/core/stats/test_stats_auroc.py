@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from core.stats.auroc import (
+from midchart.core.stats.auroc import (
     clustered_ranking,
     clustered_test,
     delong_test,

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import core.stats
-from core.stats import agreement, auroc, intervals, paired, positions, ranking, within
+import midchart.core.stats
+from midchart.core.stats import agreement, auroc, intervals, paired, positions, ranking, within
 
 RESAMPLES = 20
 SCORES = {
@@ -293,10 +293,10 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
 
 def public() -> Iterator[str]:
     """Every public function of core.stats, and every public method of its public classes."""
-    for info in iter_modules(core.stats.__path__):
+    for info in iter_modules(midchart.core.stats.__path__):
         if info.name == "coverage":  # a command that prints a table
             continue
-        module = import_module(f"core.stats.{info.name}")
+        module = import_module(f"midchart.core.stats.{info.name}")
         for name, value in vars(module).items():
             if name.startswith("_") or getattr(value, "__module__", "") != module.__name__:
                 continue

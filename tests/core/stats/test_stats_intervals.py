@@ -15,9 +15,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
-from core.stats.intervals import bootstrap_proportion, clustered_bootstrap, wilson_interval
-from core.stats.paired import holm_adjust, mcnemar_exact
+from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
+from midchart.core.stats.intervals import bootstrap_proportion, clustered_bootstrap, wilson_interval
+from midchart.core.stats.paired import holm_adjust, mcnemar_exact
 from tests.reference.bootstrap import clustered_bootstrap as plain
 
 SHARES = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

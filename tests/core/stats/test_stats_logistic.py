@@ -9,7 +9,7 @@ from statsmodels.genmod import families
 from statsmodels.genmod.generalized_estimating_equations import GEE
 from statsmodels.genmod.generalized_linear_model import GLM
 
-from core.stats.positions import clustered_logistic
+from midchart.core.stats.positions import clustered_logistic
 
 
 def rows(seed: int, clusters: int = 60, models: int = 6):

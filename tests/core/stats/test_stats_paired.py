@@ -18,16 +18,16 @@ from statsmodels.stats.contingency_tables import cochrans_q
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from core.experiments.answers.tables import stage2
-from core.protocol import parse
-from core.stats.agreement import (
+from midchart.core.experiments.answers.tables import stage2
+from midchart.core.protocol import parse
+from midchart.core.stats.agreement import (
     ac1_of,
     kappa_of,
     positive_of,
     raw_of,
     repeat_agreement,
 )
-from core.stats.auroc import (
+from midchart.core.stats.auroc import (
     auprc_floor,
     auroc_difference_floor,
     auroc_floor,
@@ -35,7 +35,7 @@ from core.stats.auroc import (
     hanley_mcneil,
     placements,
 )
-from core.stats.intervals import (
+from midchart.core.stats.intervals import (
     Interval,
     cluster_totals,
     clustered_bootstrap,
@@ -44,7 +44,7 @@ from core.stats.intervals import (
     square_and_add,
     wilson_interval,
 )
-from core.stats.paired import (
+from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
     agreement_floors,
     benjamini_hochberg,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from core.stats.ranking import hierarchical_quantile, patients_needed
+from midchart.core.stats.ranking import hierarchical_quantile, patients_needed
 
 
 def test_one_question_a_patient_is_the_usual_conformal_quantile():

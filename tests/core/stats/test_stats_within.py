@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.stats.paired import smallest_difference
-from core.stats.within import within_contrast
+from midchart.core.stats.paired import smallest_difference
+from midchart.core.stats.within import within_contrast
 
 MIDDLE = np.array([3 <= i <= 7 for i in range(11)])
 

@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from core.errors import DataError
-from core.storage.archives import UntrustedZip, relative_path
+from midchart.core.errors import DataError
+from midchart.core.storage.archives import UntrustedZip, relative_path
 
 
 def packed(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.directory import changed_rows, find_run, make_run, run_ids, take_lock
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from core.runs.worker import do_run
-from core.storage import rows as rows_module
-from core.storage.rows import RowStore, encode
+from midchart.core.runs.directory import changed_rows, find_run, make_run, run_ids, take_lock
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.worker import do_run
+from midchart.core.storage import rows as rows_module
+from midchart.core.storage.rows import RowStore, encode
 from tests.support.crashes import Recorder
 from tests.support.run_helpers import continue_run, set_workspace, write_cohort
 

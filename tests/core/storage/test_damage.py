@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import WorkFailed
-from core.storage.jsonl import read_lines
-from core.storage.rows import RowStore, compact, damage_warnings, encode, row_check, set_aside
+from midchart.core.errors import WorkFailed
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.rows import (
+    RowStore,
+    compact,
+    damage_warnings,
+    encode,
+    row_check,
+    set_aside,
+)
 
 SCHEMA = {
     "key": "VARCHAR",
@@ -124,7 +131,7 @@ def test_a_kill_while_moving_damaged_lines_duplicates_nothing(tmp_path: Path, mo
 def test_names_of_new_files_and_renames_are_synced(tmp_path: Path, monkeypatch):
     synced: list[Path] = []
     for module in ("rows", "files"):
-        monkeypatch.setattr(f"core.storage.{module}.sync_folder", synced.append)
+        monkeypatch.setattr(f"midchart.core.storage.{module}.sync_folder", synced.append)
     folder = tmp_path / "items"
     table = store(folder)
     table.reopen()

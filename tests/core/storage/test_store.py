@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import UnknownName, WorkFailed
-from core.storage.jsonl import read_lines
-from core.storage.lock import Lock, is_locked
-from core.storage.rows import (
+from midchart.core.errors import UnknownName, WorkFailed
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.lock import Lock, is_locked
+from midchart.core.storage.rows import (
     LineWriter,
     RowStore,
     compact,
@@ -254,7 +254,7 @@ def test_the_lock_is_visible_to_others_and_released_on_exit(tmp_path: Path):
     assert not is_locked(path)
     # A program of its own, not multiprocessing: spawn would run this process's main file again.
     code = (
-        "import sys, time; from pathlib import Path; from core.storage.lock import Lock\n"
+        "import sys, time; from pathlib import Path; from midchart.core.storage.lock import Lock\n"
         "lock = Lock.take(Path(sys.argv[1])); print(lock is not None, flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError
-from core.synthetic.cohort import make_clinical, make_one
-from core.synthetic.questions import decile_of
-from core.types import Event
+from midchart.core.errors import InputError
+from midchart.core.synthetic.cohort import make_clinical, make_one
+from midchart.core.synthetic.questions import decile_of
+from midchart.core.types import Event
 from tests.support.synthetic_files import evidence_spans, tsv_rows, xml_events
 
 PATIENTS = 40

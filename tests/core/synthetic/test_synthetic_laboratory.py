@@ -9,13 +9,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from core.errors import InputError
-from core.loaders.check import check_cohort
-from core.loaders.labelled import labelled
-from core.loaders.open import open_cohort
-from core.sequences.store import last_events
-from core.synthetic import laboratory as codes
-from core.synthetic.laboratory import (
+from midchart.core.errors import InputError
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.labelled import labelled
+from midchart.core.loaders.open import open_cohort
+from midchart.core.sequences.store import last_events
+from midchart.core.synthetic import laboratory as codes
+from midchart.core.synthetic.laboratory import (
     grades,
     make_laboratory,
     make_patient,

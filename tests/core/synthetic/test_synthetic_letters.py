@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import api
-from core.services.cohorts import DEMOS
-from core.synthetic.cohort import make_clinical, make_one
-from core.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress
-from core.synthetic.notes import wrap
-from core.text import count_tokens, event_text, one_line
-from core.types import Event
+from midchart.core import api
+from midchart.core.services.cohorts import DEMOS
+from midchart.core.synthetic.cohort import make_clinical, make_one
+from midchart.core.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress
+from midchart.core.synthetic.notes import wrap
+from midchart.core.text import count_tokens, event_text, one_line
+from midchart.core.types import Event
 from tests.core.synthetic.test_synthetic import _R, _S
 from tests.support.run_helpers import ROOT
 from tests.support.synthetic_files import digest, evidence_spans, tsv_rows, xml_events
@@ -61,8 +61,8 @@ def test_wrapping_changes_blanks_to_line_ends_and_nothing_else(text: str, column
 @pytest.mark.slow
 def test_a_process_of_other_hash_salt_and_time_zone_writes_the_same_bytes(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from core.synthetic.cohort import make_clinical; "
-        "from core.synthetic import letters; "
+        "import sys, pathlib; from midchart.core.synthetic.cohort import make_clinical; "
+        "from midchart.core.synthetic import letters; "
         "[make_clinical(pathlib.Path(sys.argv[1]) / name, 2, dress=getattr(letters, name)) "
         "for name in ('MIXED', 'LETTERS')]"
     )

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.synthetic.cohort import make_one
-from core.synthetic.medicine import Stop, analytes, diseases, drugs, episodes, written
-from core.synthetic.notes import render
-from core.synthetic.patient import Block, Course, Episode, Note, Patient, Piece, Step
-from core.synthetic.trajectory import creatinine, draw_base, measure, true_egfr
+from midchart.core.synthetic.cohort import make_one
+from midchart.core.synthetic.medicine import Stop, analytes, diseases, drugs, episodes, written
+from midchart.core.synthetic.notes import render
+from midchart.core.synthetic.patient import Block, Course, Episode, Note, Patient, Piece, Step
+from midchart.core.synthetic.trajectory import creatinine, draw_base, measure, true_egfr
 
 START = datetime(2010, 1, 4)
 

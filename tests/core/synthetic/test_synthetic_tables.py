@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from core.errors import DataError, UnknownName
-from core.synthetic import laboratory
-from core.synthetic.cohort import make_clinical
-from core.synthetic.facts import Facts
-from core.synthetic.laboratory import make_laboratory
-from core.synthetic.letters import LETTERS, MIXED
-from core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind, Risk
-from core.synthetic.patient import People
-from core.synthetic.reference import DATA, read_tsv, read_yaml
-from core.synthetic.training_examples import ExamplePlan, seeded_example
-from core.synthetic.training_wordings import Topic
-from core.synthetic.trajectory import effect
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.synthetic import laboratory
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.synthetic.facts import Facts
+from midchart.core.synthetic.laboratory import make_laboratory
+from midchart.core.synthetic.letters import LETTERS, MIXED
+from midchart.core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind, Risk
+from midchart.core.synthetic.patient import People
+from midchart.core.synthetic.reference import DATA, read_tsv, read_yaml
+from midchart.core.synthetic.training_examples import ExamplePlan, seeded_example
+from midchart.core.synthetic.training_wordings import Topic
+from midchart.core.synthetic.trajectory import effect
 from tests.core.synthetic.test_synthetic_life import patient
 from tests.support.synthetic_files import digest
 

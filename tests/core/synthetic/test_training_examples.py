@@ -9,15 +9,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from core.errors import InputError, WorkFailed
-from core.judges.rules import is_refusal
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.synthetic.cohort import make_clinical
-from core.synthetic.training_examples import ExamplePlan, kinds, require, seeded_example, shared
-from core.text import count_tokens
-from core.text.prompt import NOT_DOCUMENTED, build_prompt, without_date
-from core.types import ContextLine, Selection
+from midchart.core.errors import InputError, WorkFailed
+from midchart.core.judges.rules import is_refusal
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.synthetic.training_examples import (
+    ExamplePlan,
+    kinds,
+    require,
+    seeded_example,
+    shared,
+)
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import NOT_DOCUMENTED, build_prompt, without_date
+from midchart.core.types import ContextLine, Selection
 
 PLAN = ExamplePlan(lines=(8, 40))
 

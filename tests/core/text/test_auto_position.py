@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from core import api
-from core.experiments.curve.rows import _pieces
-from core.loaders.check import FEW_EVENTS, resolve_position
-from core.loaders.open import open_cohort
-from core.protocol import Protocol, parse
-from core.results.items import rows
-from core.results.report import report
-from core.runs.estimate import preflight
-from core.runs.evidence import question_of
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from core.types import Response
+from midchart.core import api
+from midchart.core.experiments.curve.rows import _pieces
+from midchart.core.loaders.check import FEW_EVENTS, resolve_position
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol, parse
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.runs.estimate import preflight
+from midchart.core.runs.evidence import question_of
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.types import Response
 from tests.support.run_helpers import finished_run
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.protocol import Protocol, parse
-from core.text import event_text, sentences
-from core.text.evidence import (
+from midchart.core.protocol import Protocol, parse
+from midchart.core.text import event_text, sentences
+from midchart.core.text.evidence import (
     band_of,
     decile_of,
     gold_sentence_ids,
@@ -24,7 +24,7 @@ from core.text.evidence import (
     positions,
     span_in,
 )
-from core.types import Event, Record, Span
+from midchart.core.types import Event, Record, Span
 from tests.reference import evidence as plain
 
 START = datetime(2020, 1, 1)

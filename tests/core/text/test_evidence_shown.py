@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from core.protocol import parse
-from core.runs.evidence import question_of
-from core.runs.schemas import line_rows, wording
-from core.text import sentences
-from core.text.evidence import LEAST_SHOWN, evidence_in_lines, evidence_parts, gold_sentence_ids
-from core.types import (
+from midchart.core.protocol import parse
+from midchart.core.runs.evidence import question_of
+from midchart.core.runs.schemas import line_rows, wording
+from midchart.core.text import sentences
+from midchart.core.text.evidence import (
+    LEAST_SHOWN,
+    evidence_in_lines,
+    evidence_parts,
+    gold_sentence_ids,
+)
+from midchart.core.types import (
     Cohort,
     ContextLine,
     Event,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.judges.rules import failure_kind
-from core.judges.values import single_value, take_dates
-from core.protocol import Protocol
-from core.readers.extractive import bare
-from core.readers.small import lines_of, sourced
-from core.text import count_tokens
-from core.text.prompt import (
+from midchart.core.judges.rules import failure_kind
+from midchart.core.judges.values import single_value, take_dates
+from midchart.core.protocol import Protocol
+from midchart.core.readers.extractive import bare
+from midchart.core.readers.small import lines_of, sourced
+from midchart.core.text import count_tokens
+from midchart.core.text.prompt import (
     body,
     build_prompt,
     context_lines,
@@ -27,7 +27,7 @@ from core.text.prompt import (
     undated,
     without_date,
 )
-from core.types import Answer, ContextLine, Kept, Prompt, Selection, Sentence, Span
+from midchart.core.types import Answer, ContextLine, Kept, Prompt, Selection, Sentence, Span
 
 DAY, TIME = Protocol(line_time="day"), Protocol(line_time="time")
 LINE = re.compile(r"\[(?:(\d\d\d\d)-(\d\d)-(\d\d)(?:T(\d\d):(\d\d))?|undated)\](?: (.*))?")

@@ -6,13 +6,13 @@ import csv
 import json
 from pathlib import Path
 
-from core.loaders.check import check_cohort
-from core.loaders.gold import locator_errors
-from core.loaders.open import open_cohort
-from core.protocol import Protocol, parse
-from core.results.report import report
-from core.results.tables import WRONG
-from core.text.evidence import locate
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.gold import locator_errors
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol, parse
+from midchart.core.results.report import report
+from midchart.core.results.tables import WRONG
+from midchart.core.text.evidence import locate
 from tests.support.run_helpers import finished_run
 
 COLUMNS = ("instruction_id", "filename", "question", "evidence", "clinician_response")

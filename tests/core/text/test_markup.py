@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.loaders.check import check_cohort
-from core.loaders.open import read_cohort
-from core.text.markup import ROW_TOKENS, SHOWN, deletions, html_text, markup_text
+from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders.open import read_cohort
+from midchart.core.text.markup import ROW_TOKENS, SHOWN, deletions, html_text, markup_text
 from tests.support.samples import SAMPLES
 
 

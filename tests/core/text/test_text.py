@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.protocol import parse
-from core.text import (
+from midchart.core.protocol import parse
+from midchart.core.text import (
     count_tokens,
     cut_event,
     cut_note,
@@ -18,7 +18,7 @@ from core.text import (
     word_spans,
     words,
 )
-from core.types import Event, Record
+from midchart.core.types import Event, Record
 
 NOTE = st.text(
     alphabet=st.sampled_from("ab .,;:!?\n\t19ÄDr°•-()\"'") | st.characters(codec="utf-8"),

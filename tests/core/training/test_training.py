@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from core.errors import DataError, WorkFailed
-from core.training import Aborted, TimeLeft, require_finite
-from core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
+from midchart.core.errors import DataError, WorkFailed
+from midchart.core.training import Aborted, TimeLeft, require_finite
+from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import WorkFailed
-from core.training.trainer import train_distributed
-from core.training_experiments.forecast.spec import Epoch, Recipe
-from core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
+from midchart.core.errors import WorkFailed
+from midchart.core.training.trainer import train_distributed
+from midchart.core.training_experiments.forecast.spec import Epoch, Recipe
+from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 from tests.support.forecasts import LENGTH, make_examples
 
 # 101 labels leave a last batch of one, of which one of two processes has none.

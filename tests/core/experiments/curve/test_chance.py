@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.arms import ARMS
-from core.experiments.selection import recall
-from core.protocol import parse
-from core.results.items import rows
-from core.results.report import report
-from core.results.tables import stage1_facts
-from core.runs.evidence import question_of
-from core.runs.schemas import SELECTIONS, SEMANTIC
-from core.runs.spec import parse_spec
-from core.storage.rows import RowStore
-from core.text import content_words, count_tokens, sentences, words
-from core.text.evidence import chance_of_all, chance_of_hit
-from core.text.prompt import build_prompt
-from core.types import (
+from midchart.core.arms import ARMS
+from midchart.core.experiments.selection import recall
+from midchart.core.protocol import parse
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.results.tables import stage1_facts
+from midchart.core.runs.evidence import question_of
+from midchart.core.runs.schemas import SELECTIONS, SEMANTIC
+from midchart.core.runs.spec import parse_spec
+from midchart.core.storage.rows import RowStore
+from midchart.core.text import content_words, count_tokens, sentences, words
+from midchart.core.text.evidence import chance_of_all, chance_of_hit
+from midchart.core.text.prompt import build_prompt
+from midchart.core.types import (
     Budget,
     Cohort,
     Event,

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.experiments.curve.power import PUBLISHED_N, even_design
-from core.experiments.curve.power import answers as made
-from core.experiments.curve.tables import (
+from midchart.core.experiments.curve.power import PUBLISHED_N, even_design
+from midchart.core.experiments.curve.power import answers as made
+from midchart.core.experiments.curve.tables import (
     published_curve,
     published_summary,
     statistics,
     study,
     verdict,
 )
-from core.stats import positions as resampling
-from core.stats.paired import holm_adjust
-from core.stats.positions import (
+from midchart.core.stats import positions as resampling
+from midchart.core.stats.paired import holm_adjust
+from midchart.core.stats.positions import (
     Responses,
     bins_of,
     bootstrap_totals,
@@ -29,7 +29,7 @@ from core.stats.positions import (
     is_within,
     permutation_totals,
 )
-from core.text.evidence import decile_of, is_middle
+from midchart.core.text.evidence import decile_of, is_middle
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
 

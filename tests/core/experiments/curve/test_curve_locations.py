@@ -10,9 +10,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core import api
-from core.errors import InputError
-from core.results.report import report
+from midchart.core import api
+from midchart.core.errors import InputError
+from midchart.core.results.report import report
 from tests.support.pages import open_page, page_text
 from tests.support.run_helpers import finished_run, set_workspace, workspace_at
 

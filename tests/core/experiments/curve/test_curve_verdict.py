@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.experiments.curve.power import answers, even_design, stepped
-from core.experiments.curve.tables import Curve, study, verdict
+from midchart.core.experiments.curve.power import answers, even_design, stepped
+from midchart.core.experiments.curve.tables import Curve, study, verdict
 from tests.reference.curve import place
 
 

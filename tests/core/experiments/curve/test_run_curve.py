@@ -1,4 +1,4 @@
-"""Runs of kind curve, and the same through core.api: rows, counts, resume, refusals."""
+"""Runs of kind curve, and the same through midchart.core.api: rows, counts, resume, refusals."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from core import api
-from core.errors import InputError, SpecError, UnknownName
-from core.experiments.curve.rows import Choice, jaccard, observe, points, scored, select, structured
-from core.protocol import Protocol
-from core.runs.directory import make_run
-from core.runs.job import Job
-from core.runs.planner import plan
-from core.runs.spec import read_spec
-from core.synthetic.cohort import MODELS as SIMULATED
+from midchart.core import api
+from midchart.core.errors import InputError, SpecError, UnknownName
+from midchart.core.experiments.curve.rows import (
+    Choice,
+    jaccard,
+    observe,
+    points,
+    scored,
+    select,
+    structured,
+)
+from midchart.core.protocol import Protocol
+from midchart.core.runs.directory import make_run
+from midchart.core.runs.job import Job
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.synthetic.cohort import MODELS as SIMULATED
 from tests.support.run_helpers import (
     continue_run,
     finished_run,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
-from core.protocol import Protocol
-from core.synthetic.needles import Needle, make_needles, needle_kinds
-from core.text import event_text, sentences
-from core.types import Event, Record
+from midchart.core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
+from midchart.core.protocol import Protocol
+from midchart.core.synthetic.needles import Needle, make_needles, needle_kinds
+from midchart.core.text import event_text, sentences
+from midchart.core.types import Event, Record
 
 DEPTHS = tuple(range(0, 101, 10))
 PROTOCOL = Protocol()

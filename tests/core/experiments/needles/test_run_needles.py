@@ -8,20 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError, SpecError
-from core.experiments.needles.tables import SERIES, _counted, contrasts, in_words, needle_items
-from core.loaders.open import open_cohort
-from core.protocol import Protocol
-from core.results.items import asked_of, item, rows
-from core.results.report import report
-from core.results.reviews import add_review, review_cards, reviewers
-from core.runs.estimate import estimate
-from core.runs.experiment import EXPERIMENTS
-from core.runs.plan import ComponentSpec
-from core.runs.process import start, status
-from core.runs.spec import parse_spec
-from core.text import count_tokens, sentences
-from core.text.prompt import line_text
+from midchart.core.errors import InputError, SpecError
+from midchart.core.experiments.needles.tables import (
+    SERIES,
+    _counted,
+    contrasts,
+    in_words,
+    needle_items,
+)
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.items import asked_of, item, rows
+from midchart.core.results.report import report
+from midchart.core.results.reviews import add_review, review_cards, reviewers
+from midchart.core.runs.estimate import estimate
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.plan import ComponentSpec
+from midchart.core.runs.process import start, status
+from midchart.core.runs.spec import parse_spec
+from midchart.core.text import count_tokens, sentences
+from midchart.core.text.prompt import line_text
 from tests.support import needle_members
 from tests.support.pages import page_at, page_html
 from tests.support.run_helpers import (

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from core import api
-from core.cli import main
-from core.experiments.replication.claims import CLAIMS, Claim, Effect
-from core.experiments.replication.comparison import steps
-from core.experiments.replication.paper import KINDS, TABLES, paper_rows
-from pages.ui.replication import view
+from midchart.core import api
+from midchart.core.cli import main
+from midchart.core.experiments.replication.claims import CLAIMS, Claim, Effect
+from midchart.core.experiments.replication.comparison import steps
+from midchart.core.experiments.replication.paper import KINDS, TABLES, paper_rows
+from midchart.pages.ui.replication import view
 from tests.support import app_data
 from tests.support.run_helpers import finished_run, set_workspace, workspace_at
 
@@ -88,7 +88,7 @@ def test_the_paper_s_own_figures_are_judged_by_the_same_rule():
     assert rows["differential_mean"]["paper_effect"] == 1.7
     for row in rows.values():
         assert row["verdict"] == "cannot be tested here" and row["direction"] == "no figure"
-        assert row["why"] and "python -m core" in row["test"]
+        assert row["why"] and "midchart " in row["test"]
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,18 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import api, weights
-from core import config as settings
-from core.cli import main
-from core.errors import UnknownName
-from core.experiments.replication import paper as figures
-from core.experiments.replication.comparison import ARMS, FAULTS, REPORTING, alone, steps
-from core.experiments.replication.paper import TABLES, paper_rows
-from core.protocol import PRESETS, parse
-from core.results.tables import read_published
-from core.services import runs as run_services
-from core.training_experiments.gate.evaluation import published as published_gates
-from pages.ui.replication import runs, view
+from midchart.core import api, weights
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.errors import UnknownName
+from midchart.core.experiments.replication import paper as figures
+from midchart.core.experiments.replication.comparison import ARMS, FAULTS, REPORTING, alone, steps
+from midchart.core.experiments.replication.paper import TABLES, paper_rows
+from midchart.core.protocol import PRESETS, parse
+from midchart.core.results.tables import read_published
+from midchart.core.services import runs as run_services
+from midchart.core.training_experiments.gate.evaluation import published as published_gates
+from midchart.pages.ui.replication import runs, view
 from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models
 from tests.support.claude_server import ClaudeFake
@@ -445,7 +445,7 @@ def opened(**query: str) -> AppTest:
 def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monkeypatch):
     app_data.make_cohort(workspace / "data")
     queued = []
-    monkeypatch.setattr("core.services.runs.enqueue", queued.append)
+    monkeypatch.setattr("midchart.core.services.runs.enqueue", queued.append)
     app = opened()
     assert "No replication yet" in page_text(app)
     app.button(key="start_replication").click().run()
@@ -458,7 +458,7 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
 def test_the_runs_may_hold_any_reader_and_judge(workspace, monkeypatch):
     app_data.make_cohort(workspace / "data")
     queued = []
-    monkeypatch.setattr("core.services.runs.enqueue", queued.append)
+    monkeypatch.setattr("midchart.core.services.runs.enqueue", queued.append)
     app = opened()
     app.text_area(key="replication_with").set_value(
         'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }\n'

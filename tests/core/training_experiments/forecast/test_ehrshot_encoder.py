@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.attention import ATTENTIONS
-from core.training_experiments.forecast.training import Encoder, EncoderConfig
+from midchart.core.attention import ATTENTIONS
+from midchart.core.training_experiments.forecast.training import Encoder, EncoderConfig
 from tests.reference import encoder as plain
 from tests.support.attentions import NAMES
 

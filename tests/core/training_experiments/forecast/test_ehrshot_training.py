@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from core.attention import ATTENTIONS
-from core.errors import DataError
-from core.sequences.store import Labels
-from core.stats.auroc import ranking_areas
-from core.training import Aborted
-from core.training_experiments.forecast.evaluation import (
+from midchart.core.attention import ATTENTIONS
+from midchart.core.errors import DataError
+from midchart.core.sequences.store import Labels
+from midchart.core.stats.auroc import ranking_areas
+from midchart.core.training import Aborted
+from midchart.core.training_experiments.forecast.evaluation import (
     calibration_rows,
     pr_points,
     roc_points,
     sparsity,
 )
-from core.training_experiments.forecast.examples import (
+from midchart.core.training_experiments.forecast.examples import (
     BASELINES,
     UNKNOWN,
     Examples,
@@ -31,8 +31,8 @@ from core.training_experiments.forecast.examples import (
     fit,
     learn_vocabulary,
 )
-from core.training_experiments.forecast.spec import Recipe, collapsed
-from core.training_experiments.forecast.training import (
+from midchart.core.training_experiments.forecast.spec import Recipe, collapsed
+from midchart.core.training_experiments.forecast.training import (
     EncoderConfig,
     ForecastTrainer,
     load_model,

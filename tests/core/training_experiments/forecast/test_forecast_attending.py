@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import api
-from core.errors import DataError, InputError, UnknownName
-from core.results.export import export_run
-from core.results.importing import import_run
-from core.runs.directory import find_run
+from midchart.core import api
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.results.export import export_run
+from midchart.core.results.importing import import_run
+from midchart.core.runs.directory import find_run
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import finished_run, workspace_at
 

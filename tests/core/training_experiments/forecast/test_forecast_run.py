@@ -10,23 +10,27 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from core.errors import DataUseError, InputError
-from core.loaders.labelled import labelled
-from core.loaders.open import open_cohort
-from core.results.report import report, report_csv
-from core.runs import process
-from core.runs.directory import find_run, make_run, run_ids
-from core.runs.planner import plan
-from core.runs.process import cancel, start, status
-from core.runs.spec import parse_spec, read_spec
-from core.runs.worker import do_run
-from core.services.curve import attention_map
-from core.stats.auroc import ranking_areas
-from core.training_experiments.forecast.evaluation import prediction_files, read_columns, stages
-from core.training_experiments.forecast.examples import examples, shuffled
-from core.training_experiments.forecast.experiment import items
-from core.training_experiments.forecast.spec import most_of
-from core.training_experiments.forecast.tables import compared_tables, finding, in_words
+from midchart.core.errors import DataUseError, InputError
+from midchart.core.loaders.labelled import labelled
+from midchart.core.loaders.open import open_cohort
+from midchart.core.results.report import report, report_csv
+from midchart.core.runs import process
+from midchart.core.runs.directory import find_run, make_run, run_ids
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import cancel, start, status
+from midchart.core.runs.spec import parse_spec, read_spec
+from midchart.core.runs.worker import do_run
+from midchart.core.services.curve import attention_map
+from midchart.core.stats.auroc import ranking_areas
+from midchart.core.training_experiments.forecast.evaluation import (
+    prediction_files,
+    read_columns,
+    stages,
+)
+from midchart.core.training_experiments.forecast.examples import examples, shuffled
+from midchart.core.training_experiments.forecast.experiment import items
+from midchart.core.training_experiments.forecast.spec import most_of
+from midchart.core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
 

@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.arms import ARMS
-from core.errors import SpecError, UnknownName, WorkFailed
-from core.gate.checkpoint import Recipe, Split
-from core.gate.cohort_training import split_pairs, train_gate
-from core.gate.examples import hashing_of
-from core.gate.training import GateTrainer
-from core.loaders.open import open_cohort
-from core.protocol import PRESETS, Protocol
-from core.results.items import rows
-from core.results.report import report
-from core.runs.directory import RunDirectory, make_run
-from core.runs.planner import plan
-from core.runs.process import status
-from core.runs.spec import read_spec
-from core.runs.worker import do_run
-from core.stats.paired import share_interval
-from core.text import sentences
-from core.text.evidence import gold_sentence_ids, lexical_hits
-from core.training_experiments.gate.evaluation import (
+from midchart.core.arms import ARMS
+from midchart.core.errors import SpecError, UnknownName, WorkFailed
+from midchart.core.gate.checkpoint import Recipe, Split
+from midchart.core.gate.cohort_training import split_pairs, train_gate
+from midchart.core.gate.examples import hashing_of
+from midchart.core.gate.training import GateTrainer
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import PRESETS, Protocol
+from midchart.core.results.items import rows
+from midchart.core.results.report import report
+from midchart.core.runs.directory import RunDirectory, make_run
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import status
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.worker import do_run
+from midchart.core.stats.paired import share_interval
+from midchart.core.text import sentences
+from midchart.core.text.evidence import gold_sentence_ids, lexical_hits
+from midchart.core.training_experiments.gate.evaluation import (
     GROUPS,
     Answers,
     Evaluation,
@@ -37,7 +37,7 @@ from core.training_experiments.gate.evaluation import (
     evaluation_row,
     variants,
 )
-from core.types import Budget, Cohort
+from midchart.core.types import Budget, Cohort
 from tests.support import gate_cohort, run_helpers
 from tests.support.run_helpers import workspace_at
 

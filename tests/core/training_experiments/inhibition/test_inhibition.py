@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import DataError
-from core.stats.within import crossed_bootstrap
-from core.training import Aborted
-from core.training_experiments.inhibition.records import (
+from midchart.core.errors import DataError
+from midchart.core.stats.within import crossed_bootstrap
+from midchart.core.training import Aborted
+from midchart.core.training_experiments.inhibition.records import (
     DATE0,
     DATES,
     ENTITIES,
@@ -27,9 +27,9 @@ from core.training_experiments.inhibition.records import (
     place,
     tokens_of,
 )
-from core.training_experiments.inhibition.spec import DecoderConfig, Measures, Recipe
-from core.training_experiments.inhibition.tables import in_words
-from core.training_experiments.inhibition.training import (
+from midchart.core.training_experiments.inhibition.spec import DecoderConfig, Measures, Recipe
+from midchart.core.training_experiments.inhibition.tables import in_words
+from midchart.core.training_experiments.inhibition.training import (
     Decoder,
     DecoderTrainer,
     LineGate,

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from core import api
-from core.errors import InputError, SpecError, UnknownName
-from core.results.export import export_run, reproduce
-from core.results.importing import import_run
-from core.results.report import report
-from core.runs.directory import find_run, make_run
-from core.runs.estimate import preflight
-from core.runs.planner import plan
-from core.runs.process import status
-from core.runs.spec import parse_spec, read_spec
-from core.runs.worker import do_run
-from core.training_experiments.inhibition.experiment import items
-from core.training_experiments.inhibition.training import DecoderTrainer
+from midchart.core import api
+from midchart.core.errors import InputError, SpecError, UnknownName
+from midchart.core.results.export import export_run, reproduce
+from midchart.core.results.importing import import_run
+from midchart.core.results.report import report
+from midchart.core.runs.directory import find_run, make_run
+from midchart.core.runs.estimate import preflight
+from midchart.core.runs.planner import plan
+from midchart.core.runs.process import status
+from midchart.core.runs.spec import parse_spec, read_spec
+from midchart.core.runs.worker import do_run
+from midchart.core.training_experiments.inhibition.experiment import items
+from midchart.core.training_experiments.inhibition.training import DecoderTrainer
 from tests.support.inhibition_rows import CONTROLS, GATED, make_rows, options
 from tests.support.run_helpers import continue_run, finished_run, workspace_at
 
@@ -257,16 +257,16 @@ def test_two_seeds_and_untrained_decoders_are_reported() -> None:
 
 
 def test_what_is_shipped_is_offered_and_opened(run, tmp_path, monkeypatch) -> None:
-    from core import config as settings
+    from midchart.core import config as settings
 
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     export_run(run, shelf / "lab.zip")
-    (shelf / "commands.json").write_text('{"lab.zip": "python -m core run lab.toml"}')
+    (shelf / "commands.json").write_text('{"lab.zip": "midchart run lab.toml"}')
     monkeypatch.setattr(settings, "shipped_folder", lambda: shelf)
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "fresh"))
     (offered,) = api.shipped_runs("inhibition")
-    assert offered["run"] == run and offered["command"] == "python -m core run lab.toml"
+    assert offered["run"] == run and offered["command"] == "midchart run lab.toml"
     assert api.shipped_runs("forecast") == []
     with pytest.raises(UnknownName):
         api.open_shipped("20200101-000000-000000")
@@ -283,7 +283,7 @@ def test_what_is_shipped_is_offered_and_opened(run, tmp_path, monkeypatch) -> No
 def test_the_run_that_comes_with_the_program_opens(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
     (offered,) = api.shipped_runs("inhibition")
-    assert offered["command"] == "python -m core run docs/inhibition_controls.toml"
+    assert offered["command"] == "midchart run docs/inhibition_controls.toml"
     api.open_shipped(offered["run"])
     run_report = report(offered["run"])
     assert run_report["items"] == {"planned": 12, "done": 12, "failed": 0}
