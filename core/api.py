@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         share_cards,
         shared_cards,
     )
+    from midchart.core.results.titles import split_label, title
     from midchart.core.runs.estimate import estimate, preflight
     from midchart.core.runs.plan import default_primary
     from midchart.core.runs.probe import probe
@@ -127,8 +128,6 @@ if TYPE_CHECKING:
         gate_cards,
         members,
         only_quotes,
-        split_label,
-        title,
     )
     from midchart.core.services.curve import (
         attention_map,

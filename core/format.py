@@ -82,6 +82,22 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = re.compile(
+    r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
+)
+"""Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
+
+
+def visible(text: str) -> str:
+    """The text with control characters replaced, and invisible ones shown by their code point.
+
+    A zero-width space becomes "[U+200B]". The text is longer then, so marks are placed before.
+    """
+    text = _INVISIBLE.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Starts of cells that a spreadsheet runs as formulas (OWASP, CSV Injection)."""
 _CELL_START = re.compile("[;\t](?=[=+@-]|[＝＋－＠])")
