@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from midchart.core.experiments.replication.paper import TABLES as PAPER_TABLES
     from midchart.core.experiments.replication.paper import findings, other_runs, paper_comparison
+    from midchart.core.figures.views import alt as figure_alt
+    from midchart.core.figures.views import figure
     from midchart.core.format import duration, inert, p_number, p_value, percent, points, with_sign
     from midchart.core.identity import ROLES, Person, account, acting_as
     from midchart.core.identity import person as acting_person
@@ -65,11 +67,13 @@ if TYPE_CHECKING:
     )
     from midchart.core.results.report import (
         columns_of,
+        conclusion_of,
         failed_in_words,
         methods,
         report,
         report_csv,
         rows_warning,
+        views_of,
         write_tables,
     )
     from midchart.core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
@@ -86,6 +90,15 @@ if TYPE_CHECKING:
         shared_cards,
     )
     from midchart.core.results.titles import split_label, title
+    from midchart.core.results.values import (
+        Value,
+        in_words,
+        known_measures,
+        options,
+        rows_of,
+        values,
+    )
+    from midchart.core.runs.declared import Conclusion, Measure, View
     from midchart.core.runs.estimate import estimate, preflight
     from midchart.core.runs.plan import default_primary
     from midchart.core.runs.probe import probe
@@ -116,7 +129,6 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
-        prepare_first_start,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,
@@ -159,6 +171,7 @@ if TYPE_CHECKING:
         export_html,
         open_examples,
         open_shipped,
+        prepare_first_start,
         remove_run,
         replicate,
         replication_specs,

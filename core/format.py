@@ -17,6 +17,8 @@ def finite(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
+NONE = "–"
+"""In place of a value that is not there."""
 NOT_ESTIMABLE = "not estimable"
 """In place of a number that is NaN."""
 
@@ -68,6 +70,36 @@ def p_number(p: float) -> str:
 def p_value(p: float) -> str:
     """A p value to three decimals; never as 0."""
     return f"p = {p_number(p)}" if p >= 0.001 else f"p {p_number(p)}"
+
+
+def shown(value: float | None, unit: str = "%", digits: int = 3) -> str:
+    """A value in its unit (:data:`midchart.core.runs.declared.Unit`), "–" where there is none."""
+    if value is None or isnan(value):
+        return NONE
+    if unit == "%":
+        return percent(value)
+    if unit == "points":
+        return signed(value)
+    if unit == "":
+        return f"{value:.{digits}f}".replace("-", "−")
+    return f"{value:,.0f}" if unit in ("count", "tokens") else f"{value:,.2f}"
+
+
+def with_interval(
+    value: float | None, low: float | None, high: float | None, unit: str = "%", digits: int = 3
+) -> str:
+    """A value with its interval: "25.3 % [16.0, 31.2]", "+10.0 [+2.0, +18.0]", "0.812 [0.770,
+    0.851]"; "–" without a value."""
+    text = shown(value, unit, digits)
+    if text == NONE or low is None or high is None or isnan(low) or isnan(high):
+        return text
+    ends = [shown(end, unit, digits).removesuffix(" %") for end in (low, high)]
+    return f"{text} [{ends[0]}, {ends[1]}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def count(n: int, noun: str, plural: str = "") -> str:

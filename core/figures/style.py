@@ -86,7 +86,7 @@ INKS = (
 @cache
 def controls() -> tuple[str, ...]:
     """Names of the arms that are baselines, sorted."""
-    return tuple(name for name in sorted(ARMS.names()) if ARMS.get(name).control)
+    return tuple(name for name in sorted(ARMS.names()) if getattr(ARMS.get(name), "control", False))
 
 
 def is_control(label: str) -> bool:
