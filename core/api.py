@@ -38,7 +38,16 @@ if TYPE_CHECKING:
     from midchart.core.experiments.replication.paper import findings, other_runs, paper_comparison
     from midchart.core.figures.views import alt as figure_alt
     from midchart.core.figures.views import figure
-    from midchart.core.format import duration, inert, p_number, p_value, percent, points, with_sign
+    from midchart.core.format import (
+        duration,
+        inert,
+        p_number,
+        p_value,
+        percent,
+        points,
+        shown,
+        with_sign,
+    )
     from midchart.core.identity import ROLES, Person, account, acting_as
     from midchart.core.identity import person as acting_person
     from midchart.core.identity import resolve as resolve_person
@@ -92,6 +101,7 @@ if TYPE_CHECKING:
     from midchart.core.results.titles import split_label, title
     from midchart.core.results.values import (
         Value,
+        in_order,
         in_words,
         known_measures,
         options,

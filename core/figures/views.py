@@ -27,6 +27,7 @@ from midchart.core.figures.style import (
     distinct_looks,
     ink,
     is_control,
+    leading,
     series_look,
     style,
 )
@@ -105,6 +106,12 @@ def _forest(found: list[Value], view: View, measure: Measure) -> go.Figure:
     return forest(rows, measure.title, _span(rows, measure.unit, view.zero), suffix, view.zero)
 
 
+def _leading(found: Sequence[Value]) -> list[str]:
+    """The lines that are drawn: of arms those that lead the palette, else the first ones."""
+    titles = {str(one.key.get("label") or one.row): one.row for one in found}
+    return [titles[label] for label in leading(list(titles), MOST_LINES)]
+
+
 def _looks(found: Sequence[Value]) -> dict[str, Look]:
     """Look of each line, by its title: an arm's own where lines are arms."""
     titles = list(dict.fromkeys(one.row for one in found))
@@ -116,7 +123,7 @@ def _looks(found: Sequence[Value]) -> dict[str, Look]:
 
 
 def _lines(found: list[Value], view: View, measure: Measure) -> go.Figure:
-    drawn = list(dict.fromkeys(one.row for one in found))[:MOST_LINES]
+    drawn = _leading(found)
     found = [one for one in found if one.row in drawn]
     places = in_order(view.across, [one.x for one in found])
     numeric = all(isinstance(place, int | float) for place in places)

@@ -56,8 +56,11 @@ def in_words(column: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return "" if isnan(value) else f"{value:g}"
+    if column == "task":
+        return str(value).removeprefix("lab_").replace("_", " ")
     if isinstance(value, str) and (family := FAMILIES.get(column)):
-        return title(family, value)
+        known = title(family, value)
+        return title("judge", value) if known == value else known
     return str(value)
 
 

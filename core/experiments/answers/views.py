@@ -136,7 +136,7 @@ COSTS = View(
     "costs", "What does an answer cost?", "costs",
     (Measure("prompt_tokens", "prompt tokens", "tokens"),
      Measure("seconds", "seconds", "s"), Measure("cost_usd", "cost", "USD")),
-    "forest", choose=("reader", "judge"), opens=("label",),
+    "forest", rows=("label", "judge"), choose=("reader",), opens=("label",),
     more=("failed", "read_tokens", "reused_tokens", "output_tokens", "seconds_each"),
 )  # fmt: skip
 TOKENS = View(

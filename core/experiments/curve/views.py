@@ -22,7 +22,7 @@ MIDDLE = Measure(
     (Interval("difference_low", "difference_high", "by question"),), clusters="clusters",
     p="difference_holm",
 )  # fmt: skip
-CHOSEN = ("score", "position", "stratum")
+CHOSEN = ("score", "position", "bins", "stratum")
 
 VIEWS = (
     View("curve", "Does accuracy depend on position?", "curve", (CORRECT,), "line",
@@ -48,4 +48,6 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
     if not rows:
         return Conclusion()
     parts = [f"{part.rstrip('.')}." for part in str(rows[0]["text"]).split(". ")]
-    return Conclusion(parts[0], tuple(parts[1:]))
+    # What the answers are comes after what they show.
+    first = next((part for part in parts if not part.startswith("Simulated")), parts[0])
+    return Conclusion(first, tuple(part for part in parts if part != first))

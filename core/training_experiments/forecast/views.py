@@ -7,6 +7,7 @@ from typing import Any
 
 from midchart.core.format import p_value, with_interval
 from midchart.core.results.titles import title
+from midchart.core.results.values import in_words
 from midchart.core.runs.declared import Conclusion, Interval, Measure, View
 
 Row = Mapping[str, Any]
@@ -78,11 +79,6 @@ VIEWS = (
 )  # fmt: skip
 
 
-def task_name(task: str) -> str:
-    """A task's title."""
-    return task.removeprefix("lab_").replace("_", " ")
-
-
 def conclusion(report: Mapping[str, Any], task: str = "") -> Conclusion:
     """A task (default: the first): which attentions differ from softmax, which gates collapsed,
     which baselines are better."""
@@ -110,7 +106,7 @@ def conclusion(report: Mapping[str, Any], task: str = "") -> Conclusion:
         head = f"this run has no other attention than {reference} yet"
     elif not head:
         head = f"no attention is significantly better or worse than {reference}"
-    name = task_name(task)
+    name = in_words("task", task)
     details = [
         f"The gate of {title('variant', variant)} collapsed in {row['collapsed']} of "
         f"{row['seeds']} seeds."

@@ -22,7 +22,7 @@ DIFFERENCE = Measure(
 
 VIEWS = (
     View("comparison", "Does subtracting attention help?", "contrasts", (DIFFERENCE,), "forest",
-         rows=("variant", "reference", "words"), choose=("quantity", "placement"), zero=True,
+         rows=("variant", "reference"), choose=("words", "placement"), zero=True,
          more=("seeds_agree", "seeds_paired", "comparisons")),
     View("depth", "Is the middle read as well as the ends?", "depth", (CORRECT,), "line",
          rows=("variant",), across="depth", choose=("placement", "length", "distractors")),
