@@ -190,7 +190,7 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
             "view", "Question", list(titles), titles.__getitem__, key="view",
-            unlinked=next(iter(titles)), width=330,
+            unlinked=next(iter(titles)), width=330, label_visibility="collapsed",
         )  # fmt: skip
         if name in views:
             view = views[name]
