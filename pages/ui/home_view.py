@@ -76,7 +76,7 @@ def latest(runs: list[dict[str, Any]]) -> None:
         columns={name: st.column_config.TextColumn(help=help[name]) for name in help
                  if name in frame},
         opens=lambda row, _: navigation.on_click(
-            "arms", run=run["run"], view="Questions", differ="false",
+            "arms", run=run["run"], view="questions", differ="false",
             q_arm=of_title[frame["arm"][row]],
         ),
     )  # fmt: skip

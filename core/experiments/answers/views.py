@@ -59,7 +59,7 @@ BY_POSITION = View(
 EVIDENCE_BY_POSITION = View(
     "evidence_position", "Is evidence in the middle kept?", "recall", (KEPT,), "line",
     across="band", choose=("criterion", "reader"), where={"band": BANDS},
-    about="Dotted: chance.", opens=("label", "band"),
+    about="Dotted: chance.", opens=("label", "criterion", "band"),
 )  # fmt: skip
 PAIRS = View(
     "pairs", "Which differences hold?", "paired", (PAIRED,), "forest", choose=("reader", "judge"),
@@ -87,11 +87,12 @@ FOUND = View(
 )  # fmt: skip
 BY_K = View(
     "k", "How many sentences are enough?", "k_sweep", (CORRECT,), "line", rows=("arm",),
-    across="k", choose=("reader", "judge", "band"), opens=("label",),
+    across="k", choose=("reader", "judge", "band"), opens=("label", "band"),
 )  # fmt: skip
 EVIDENCE_BY_K = View(
     "evidence_k", "How many sentences keep the evidence?", "recall_sweep", (KEPT, PRECISION),
-    "line", rows=("arm",), across="k", choose=("criterion", "reader"), opens=("label",),
+    "line", rows=("arm",), across="k", choose=("criterion", "reader"),
+    opens=("label", "criterion"),
 )  # fmt: skip
 _AGREED = tuple(
     Measure(name, title, unit, text, (Interval(f"{name}_low", f"{name}_high", "by patient"),),
@@ -129,7 +130,7 @@ REFUSALS = View(
 )  # fmt: skip
 FAULTS = View(
     "faults", "What do published faults cost?", "faults", (CORRECT,), "forest",
-    rows=("label", "struck"), choose=("fault", "reader", "judge"), opens=("label",),
+    rows=("label", "struck"), choose=("fault", "reader", "judge"),
     about="Answers that the fault affected (yes) next to those that it did not (no).",
 )  # fmt: skip
 COSTS = View(

@@ -188,14 +188,14 @@ def waterfall(
 def _answers(row: Mapping[str, Any]) -> str | None:
     """The address of a run's single answers on page Arms; None before it was started."""
     run = row["run"]
-    return run and "/arms?" + urlencode({"run": run, "view": "Questions"})
+    return run and "/arms?" + urlencode({"run": run, "view": "questions"})
 
 
 def _open_answers(row: Mapping[str, Any], label: str = "") -> None:
     """Open a run's answers on page Arms, of one arm or all; nothing before it was started."""
     if row["run"]:
         arm = {"q_arm": label} if label else {}
-        navigation.on_click("arms", run=row["run"], view="Questions", differ="false", **arm)
+        navigation.on_click("arms", run=row["run"], view="questions", differ="false", **arm)
 
 
 def faults_alone(rows: list[dict[str, Any]]) -> None:

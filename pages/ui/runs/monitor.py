@@ -282,7 +282,7 @@ def _one(run: Run) -> None:
 def _open_item(run: str, instruction: Any) -> None:
     """Open the question of a failed item on page Arms; all questions where the row names none."""
     asked = {} if missing(instruction) else {"asked": token(run, str(instruction))}
-    navigation.on_click("arms", run=run, view="Questions", differ="false", **asked)
+    navigation.on_click("arms", run=run, view="questions", differ="false", **asked)
 
 
 def _origin(run: Run) -> None:
