@@ -23,8 +23,9 @@ class Value:
     """An estimate: its value and interval in the measure's unit, NaN where there is none.
 
     ``key``: the columns that identify it; ``opens``: those by which it opens the questions behind
-    it. ``row``: its row or line, in words; ``x``: its place along the x axis, None without one. ``method``: the interval's; "" without one. ``chance``: its
-    level by chance; ``null``: the ends of what chance alone fills. ``p``: adjusted.
+    it. ``row``: its row or line, in words; ``x``: its place along the x axis, None without one.
+    ``method``: the interval's; "" without one. ``chance``: its level by chance; ``null``: the ends
+    of what chance alone fills. ``p``: adjusted.
     """
 
     key: Mapping[str, Any]

@@ -167,13 +167,27 @@ LOCATED = View(
              (Interval("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",),
 )  # fmt: skip
 REVIEWED = View("reviewed", "What did people review?", "reviews")
-MISSED = View("missed", "Which items failed?", "failures")
+MISSED = View("missed", "Which items failed?", "failures", opens=("label",))
+NOT_NEW = (
+    "Patients on whom a gate of this run was trained: these figures do not generalise to new ones."
+)
+SEEN = View(
+    "seen", "And the training patients?", "accuracy_seen", (CORRECT,), "forest",
+    choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
+    about=NOT_NEW, opens=("label",),
+)  # fmt: skip
+EVIDENCE_SEEN = View(
+    "evidence_seen", "And the evidence of training patients?", "recall_seen", (KEPT,), "forest",
+    choose=("criterion", "reader"), where={"band": ("overall",)}, ranked=True,
+    about=NOT_NEW, opens=("label", "criterion"),
+)  # fmt: skip
 
 SELECTION_VIEWS = (
-    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, KEPT_TOKENS, LOCATED, MISSED,
+    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, EVIDENCE_SEEN, KEPT_TOKENS,
+    LOCATED, MISSED,
 )  # fmt: skip
 ANSWERS_VIEWS = (
     OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND, TYPES, DOMAINS, BY_K,
     EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS, COSTS, TOKENS, TESTS,
-    LOCATED, REVIEWED, MISSED,
+    SEEN, EVIDENCE_SEEN, LOCATED, REVIEWED, MISSED,
 )  # fmt: skip

@@ -134,6 +134,10 @@ def open_behind(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
         filters["evidence"] = f"{column}-{ends[key.get('hit')]}"
     if view.name == "pairs":
         filters["versus"] = "both"
+    if view.table == "failures":
+        filters["outcome"] = "failed"
+    if view.table.endswith("_seen"):
+        filters["patients"] = TRAINING
     open_questions(**filters)
 
 

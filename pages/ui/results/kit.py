@@ -319,7 +319,7 @@ def _cells(view: api.View, found: Sequence[api.Value]) -> Behind:
     shared = {
         name: value
         for name, value in found[0].opens.items()
-        if all(one.opens[name] == value for one in found)
+        if name != view.across and all(one.opens[name] == value for one in found)
     }
     return {
         "": shared,
