@@ -75,7 +75,8 @@ def page(
     """Draw the results of a run of these ``kinds``, of which there is one; ``key``: the page's.
 
     Returns what is shown, None where nothing is yet. ``extras``: the page's own views, after the
-    declared ones; ``opens``: what a click on a value does where the view says that it opens.
+    declared ones; ``opens``: what a click on a value does where the view says that it opens. It
+    leads to one of the page's own views: without any, nothing opens.
     """
     with guard.readable("This run cannot be read"):
         shown = _chosen(*_opened(kinds, key))
@@ -209,7 +210,7 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     if name in own:
         own[name].draw(shown)
     else:
-        draw(shown, view, measure, fixed, opens)
+        draw(shown, view, measure, fixed, opens if own else None)
 
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:

@@ -30,7 +30,9 @@ def test_the_question_is_worth_what_the_two_rows_say() -> None:
         "keeps all pieces of the evidence in 50.0 % [20.0, 80.0] (chance 25.0 %) of 40 questions."
     )
     (text,) = found.details
-    assert text.startswith("Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart")
+    assert text.startswith(
+        "Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart"
+    )
     assert "30.0 % [10.0, 60.0], no difference shown (the intervals overlap)" in text
 
 
