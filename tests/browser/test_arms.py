@@ -29,7 +29,7 @@ def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
         page = watch.go(f"/arms?run={run}&view={view}&differ=false", "Arms")
         expect(page.locator(".mc-headline")).to_be_visible()
         expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
-        expect(page.get_by_role("combobox", name="Question").first).to_have_value(title)
+        expect(page.get_by_role("combobox", name="Question", exact=True)).to_have_value(title)
         if view != "questions":
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
         watch.fits()
@@ -63,7 +63,8 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     page.go_back()
     expect(page.get_by_text("Click a row to open it.")).to_be_visible()
     page.go_back()
-    expect(page.get_by_role("combobox", name="Question")).to_have_value(TITLES["overall"])
+    question = page.get_by_role("combobox", name="Question", exact=True)
+    expect(question).to_have_value(TITLES["overall"])
     assert "view=" not in page.url and "asked=" not in page.url
     page.go_back()
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")

@@ -97,9 +97,9 @@ def test_a_part_of_a_run_breaks_no_view(empty, monkeypatch):
         for name, rows in TABLES.items()
     }
     shown(monkeypatch, part, "running")
-    for view in api.views_of(report_of(part)):
-        app = open_page("inhibition", view=view.name)
-        assert len(app.dataframe[0].value), view.name
+    for one in api.views_of(report_of(part)):
+        app = open_page("inhibition", view=one.name)
+        assert len(app.dataframe[0].value), one.name
         assert 'class="mc-headline"' not in plain_text(app)
 
 

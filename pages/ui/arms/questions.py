@@ -339,8 +339,8 @@ def choose_question(
 
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = pick_linked(
-            key, "Question", [LIST, *texts], title, key=key, token=lambda one: token(run, one),
-            unlinked=LIST, width=560,
+            key, "Question to read", [LIST, *texts], title, key=key, unlinked=LIST, width=560,
+            token=lambda one: token(run, one),
         )  # fmt: skip
         if chosen:
             order = list(texts)
