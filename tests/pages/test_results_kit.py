@@ -164,12 +164,12 @@ def test_names_of_a_cohort_enter_no_url(run, monkeypatch):
     real, domain = state.report, "gut <b> ![x](https://pixel.example/p)"
 
     def report(run):
-        found = real(run)
+        known = real(run)
         rows = [
             {**row, "domain": domain}
-            for row in found["tables"]["accuracy"] if row["band"] == "overall"
+            for row in known["tables"]["accuracy"] if row["band"] == "overall"
         ]  # fmt: skip
-        return {**found, "tables": {**found["tables"], "domain": rows}}
+        return {**known, "tables": {**known["tables"], "domain": rows}}
 
     outcomes = api.outcomes
     monkeypatch.setattr(state, "report", report)

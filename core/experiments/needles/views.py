@@ -22,17 +22,21 @@ ASKED = ("label", "reader", "judge")
 
 VIEWS = (
     View("contrast", "Is the middle read less well?", "contrast", (MIDDLE,), "forest",
-         rows=("label", "series"), choose=("reader", "judge"), zero=True,
-         more=("middle", "edge", "in_prompt_middle", "in_prompt_edge", "left_out", "unscored")),
+         rows=("label",), choose=("reader", "judge"), zero=True,
+         more=("series", "middle", "edge", "in_prompt_middle", "in_prompt_edge",
+               "left_out", "unscored"),
+         opens=("label",)),
     View("grid", "At which depth and length?", "heatmap", (CORRECT, IN_PROMPT), "grid",
-         rows=("length",), across="depth", choose=(*ASKED, "distractors")),
+         rows=("length",), across="depth", choose=(*ASKED, "distractors"),
+         opens=("length", "depth", "distractors")),
     View("depth", "How does depth alone act?", "depths", (CORRECT, IN_PROMPT), "line",
-         across="depth", choose=("reader", "judge", "distractors")),
+         across="depth", choose=("reader", "judge", "distractors"),
+         opens=("label", "depth", "distractors")),
     View("length", "How does length alone act?", "lengths", (CORRECT, IN_PROMPT), "line",
          across="length", choose=("reader", "judge", "distractors"),
-         more=("haystack_tokens", "prompt_tokens")),
+         more=("haystack_tokens", "prompt_tokens"), opens=("label", "length", "distractors")),
     View("facts", "Which facts are hard?", "facts", (CORRECT,), "forest", rows=("fact",),
-         choose=(*ASKED, "distractors"), more=("in_prompt",)),
+         choose=(*ASKED, "distractors"), more=("in_prompt",), opens=("fact", "distractors")),
     View("domains", "Which domains are hard?", "domains", (CORRECT,), "forest", rows=("domain",),
          choose=(*ASKED, "distractors", "band"), more=("in_prompt",)),
     View("measured", "At which measured depth?", "heatmap_positions", (CORRECT,), "grid",
@@ -53,9 +57,11 @@ def conclusion(
     if not rows:
         return Conclusion()
     first = rows[0]
-    sentences = [f"{part.rstrip('.')}." for part in str(first["text"]).split(". ")]
+    # The engine's sentence begins with the labels of arm, reader and judge.
+    claim, _, numbers = str(first["text"]).partition(": ")[2].partition(": ")
+    named = f"{title('arm', first['label'])}: {claim.rstrip('.')}."
     basis = (
         f"{title('arm', first['label'])}, read by {title('reader', first['reader'])}, judged by "
         f"{title('judge', first['judge'])}."
     )
-    return Conclusion(sentences[0], (*sentences[1:], basis))
+    return Conclusion(named, (*filter(None, [f"{numbers[:1].upper()}{numbers[1:]}"]), basis))

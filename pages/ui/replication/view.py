@@ -144,7 +144,6 @@ def waterfall(
         step = by_run[row["run"]]
         why = why_unchanged(by_fault.get(step["name"]))
         rows.append({**row, "title": step["title"], "did": step["did"], "why": why})
-    st.header(f"Effect of each fault on {plain(api.title('arm', label))}", anchor=False)
     if len(finished) < len(replication["runs"]):
         st.info("Not every step has finished: a bar shows the difference to the finished step "
             "above it, with all faults between them "
@@ -200,7 +199,6 @@ def _open_answers(row: Mapping[str, Any], label: str = "") -> None:
 
 def faults_alone(rows: list[dict[str, Any]]) -> None:
     """The effect of each published fault alone, vs the corrected run (:func:`alone_rows`)."""
-    st.header("Each fault alone", anchor=False)
     if not rows:
         st.info("The corrected run has not finished; it is the baseline for each single fault.",
                 icon=":material/hourglass_top:")  # fmt: skip
@@ -240,7 +238,6 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
 
 def claims(rows: list[dict[str, Any]]) -> None:
     """The paper's claims one by one: its figure, this installation's, and the verdict."""
-    st.header("Claim by claim", anchor=False)
     st.markdown(plain(claims_text(rows)))
     shown = [
         {

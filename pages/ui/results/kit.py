@@ -88,10 +88,10 @@ def page(
             else:
                 empty.no_results("item is complete")
             return None
-        found = _found(shown)
-        _conclusion(shown, found)
+        stated = _stated(shown)
+        _conclusion(shown, stated)
         _view(shown, extras(shown), opens)
-        _more(shown, found, key)
+        _more(shown, stated, key)
         return shown
     return None
 
@@ -162,7 +162,7 @@ def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
     ]  # fmt: skip
 
 
-def _found(shown: Shown) -> api.Conclusion:
+def _stated(shown: Shown) -> api.Conclusion:
     """What the run shows, by the primary judge; nothing before it has finished."""
     if shown.report["status"] != "done":
         return api.Conclusion()
@@ -172,12 +172,12 @@ def _found(shown: Shown) -> api.Conclusion:
     return api.conclusion_of({**shown.report, "tables": shown.tables}, **wanted)
 
 
-def _conclusion(shown: Shown, found: api.Conclusion) -> None:
+def _conclusion(shown: Shown, stated: api.Conclusion) -> None:
     """What the run shows; in a line below, which run it is."""
     variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
     first, *details = (
         results.with_titles("variant", variants, text)
-        for text in (found.headline, *(found.details[:1] if short(found) else ()))
+        for text in (stated.headline, *(stated.details[:1] if short(stated) else ()))
     )
     conclusion.of_run(shown.report, first, details)
 
@@ -186,35 +186,35 @@ MOST = 260
 """Characters of a conclusion above a figure, so that it begins high on the page."""
 
 
-def short(found: api.Conclusion) -> bool:
+def short(stated: api.Conclusion) -> bool:
     """Whether the first detail of a conclusion is shown with it, and not in the drawer."""
-    return sum(map(len, (found.headline, *found.details[:1]))) <= MOST
+    return sum(map(len, (stated.headline, *stated.details[:1]))) <= MOST
 
 
 def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     """The picker of a view, and that view."""
     views = {view.name: view for view in api.views_of({**shown.report, "tables": shown.tables})}
-    own = {extra.name: extra for extra in extras}
-    titles = {name: one.title for name, one in (*views.items(), *own.items())}
+    by_page = {extra.name: extra for extra in extras}
+    titles = {name: one.title for name, one in (*views.items(), *by_page.items())}
     if not titles:
         empty.no_table("any question")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
             "view", "Question", list(titles), titles.__getitem__, key="view",
-            unlinked=next(iter(titles)), width=330,
+            unlinked=next(iter(titles)), width=330, label_visibility="collapsed",
         )  # fmt: skip
         if name in views:
             view = views[name]
             fixed, measure = _line(shown, view)
-    if name in own:
-        own[name].draw(shown)
+    if name in by_page:
+        by_page[name].draw(shown)
     else:
-        draw(shown, view, measure, fixed, opens if own else None)
+        draw(shown, view, measure, fixed, opens if by_page else None)
 
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
-    """The choices of a view beside its picker: what is measured, and of what."""
+    """The choices of a view next to its picker: what is measured, and of what."""
     fixed = {column: value for column, value in shown.chosen.items() if column in view.choose}
     for column in view.choose:
         known = api.options(shown.tables, view, fixed)[column]
@@ -243,14 +243,14 @@ def draw(
     if not rows:
         st.info("This run has nothing on that for what is chosen.")
         return
-    found = api.values(rows, view, measure) if measure else []
+    estimates = api.values(rows, view, measure) if measure else []
     behind = partial(opens, shown, view) if opens and view.opens else None
-    if measure and (figure := api.figure(found, view, measure)) is not None:
+    if measure and (figure := api.figure(estimates, view, measure)) is not None:
         chart.show(
-            figure, api.figure_alt(found, view, measure), f"kit_{view.name}", styled=True,
-            opens=(lambda number, *_: behind(found[int(number)].opens)) if behind else None,
+            figure, api.figure_alt(estimates, view, measure), f"kit_{view.name}", styled=True,
+            opens=(lambda number, *_: behind(estimates[int(number)].opens)) if behind else None,
         )  # fmt: skip
-    frame, cells = table_of(rows, view, measure, found)
+    frame, cells = table_of(rows, view, measure, estimates)
     tables.table(
         frame,
         f"{shown.run['run']}-{view.name}",
@@ -260,7 +260,7 @@ def draw(
         if behind
         else None,
     )
-    methods = dict.fromkeys(one.method for one in found if one.method)
+    methods = dict.fromkeys(one.method for one in estimates if one.method)
     parts = [
         view.about,
         measure.help if measure else "",
@@ -274,27 +274,27 @@ def table_of(
     rows: Sequence[Mapping[str, Any]],
     view: api.View,
     measure: api.Measure | None,
-    found: Sequence[api.Value],
+    estimates: Sequence[api.Value],
 ) -> tuple[pd.DataFrame, list[Behind]]:
     """The table of a view as it is read, and by what each of its rows opens."""
     if measure is None:
         opens = [{"": {column: row.get(column) for column in view.opens}} for row in rows]
         return results.shown(pd.DataFrame(rows)), opens
     row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
-    places = {one.x for one in found}
+    places = {one.x for one in estimates}
     if view.across and len(places) <= MOST_COLUMNS:
         texts = [
             {"row": one.row, "x": one.x, "text": f"{one.text} n {one.n:,}" if one.n else one.text}
-            for one in found
+            for one in estimates
         ]
         wide = pd.DataFrame(texts).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False
         )
-        columns = sorted(wide.columns, key=_order([one.x for one in found]))
+        columns = sorted(wide.columns, key=_order([one.x for one in estimates]))
         wide = wide[columns].rename(columns=partial(api.in_words, view.across))
-        cells = [_cells(view, [one for one in found if one.row == row]) for row in wide.index]
+        cells = [_cells(view, [one for one in estimates if one.row == row]) for row in wide.index]
         return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), cells
-    by_key = [(one, _row_of(rows, view, one)) for one in found]
+    by_key = [(one, _row_of(rows, view, one)) for one in estimates]
     frame = pd.DataFrame(
         [
             {
@@ -315,16 +315,16 @@ def table_of(
     return frame, [{"": one.opens} for one, _ in by_key]
 
 
-def _cells(view: api.View, found: Sequence[api.Value]) -> Behind:
+def _cells(view: api.View, estimates: Sequence[api.Value]) -> Behind:
     """By what the cells of a row open: each by its own value, the row's name by what all share."""
     shared = {
         name: value
-        for name, value in found[0].opens.items()
-        if name != view.across and all(one.opens[name] == value for one in found)
+        for name, value in estimates[0].opens.items()
+        if name != view.across and all(one.opens[name] == value for one in estimates)
     }
     return {
         "": shared,
-        **{api.in_words(view.across, one.x): one.opens for one in found},
+        **{api.in_words(view.across, one.x): one.opens for one in estimates},
     }
 
 
@@ -362,11 +362,11 @@ def _drawer(title: str) -> Iterator[None]:
         yield
 
 
-def _more(shown: Shown, found: api.Conclusion, key: str) -> None:
+def _more(shown: Shown, stated: api.Conclusion, key: str) -> None:
     """One drawer: the run's line, what else its conclusion rests on, warnings, failed items and the
     sentences for a paper."""
     report = shown.report
-    details = found.details[1:] if short(found) else found.details
+    details = stated.details[1:] if short(stated) else stated.details
     with _drawer("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)
         for text in details:

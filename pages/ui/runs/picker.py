@@ -27,7 +27,7 @@ RESULTS = {
     "forecast": "forecast",
     "inhibition": "inhibition",
 }
-"""The page of a kind's results."""
+"""The page of a kind's results; others have the page Results."""
 
 
 def results_of(run: Run) -> tuple[str, dict[str, str]]:
@@ -41,7 +41,7 @@ def results_of(run: Run) -> tuple[str, dict[str, str]]:
         if sets or run["imported"]:
             id = sets[0] if sets else str(run["run"])
             return "questions", {"cohort": cohort, "set": id, **of_run}
-    return RESULTS[run["kind"]], of_run
+    return RESULTS.get(run["kind"], "results"), of_run
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Run | None:

@@ -71,8 +71,10 @@ def drawn(rows: list[dict[str, Any]], view: Any, measure: Any) -> Any:
 
 def test_a_forest_names_every_row_once_with_its_numbers() -> None:
     rows = shares(["recency", "full", "bm25"], None, ("overall",))
-    found = values(rows, OVERALL, OVERALL.measures[0])
-    assert [one.value for one in found] == sorted((one.value for one in found), reverse=True)
+    estimates = values(rows, OVERALL, OVERALL.measures[0])
+    assert [one.value for one in estimates] == sorted(
+        (one.value for one in estimates), reverse=True
+    )
     shown = drawn(rows, OVERALL, OVERALL.measures[0])
     assert sum(len(trace.x) for trace in shown.data) == len(rows)
     ticks = shown.layout.yaxis.ticktext
@@ -81,7 +83,9 @@ def test_a_forest_names_every_row_once_with_its_numbers() -> None:
     )
     hollow = [trace for trace in shown.data if trace.marker.symbol.endswith("-open")]
     assert [len(trace.x) for trace in hollow] == [1], "recency, the control"
-    assert alt(found, OVERALL, OVERALL.measures[0]).startswith("Forest plot of % correct, 3 rows")
+    assert alt(estimates, OVERALL, OVERALL.measures[0]).startswith(
+        "Forest plot of % correct, 3 rows"
+    )
 
 
 def test_a_share_of_kept_evidence_has_its_chance_level_in_every_figure() -> None:
@@ -105,15 +109,15 @@ def test_a_chance_level_that_is_unknown_is_not_drawn() -> None:
 def test_a_marker_holds_the_number_of_its_value_where_not_all_lines_are_drawn() -> None:
     labels = ["bm25 k=1", "bm25 k=3", "recency", "mmr", "full", "oracle"]
     rows = shares(labels, None, ("0-10", "90-100"))
-    found = values(rows, EVIDENCE_BY_POSITION, KEPT)
-    shown = figure(found, EVIDENCE_BY_POSITION, KEPT)
+    estimates = values(rows, EVIDENCE_BY_POSITION, KEPT)
+    shown = figure(estimates, EVIDENCE_BY_POSITION, KEPT)
     assert shown is not None
     lines = [trace for trace in shown.data if trace.customdata is not None]
     assert len(lines) == MOST_LINES < len(labels)
     for trace in lines:
         for (number,), height in zip(trace.customdata, trace.y, strict=True):
-            assert 100 * found[int(number)].value == pytest.approx(height)
-            assert found[int(number)].row == trace.name
+            assert 100 * estimates[int(number)].value == pytest.approx(height)
+            assert estimates[int(number)].row == trace.name
 
 
 def test_names_of_rows_and_lines_are_text() -> None:

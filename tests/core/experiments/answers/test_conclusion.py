@@ -165,25 +165,25 @@ def test_the_conclusion_is_by_the_primary_judge_whichever_judge_is_shown():
     rows = [OVERALL, OVERALL | {"judge": "exact"}]
     tables = {"accuracy": rows, "paired": [pair("a", 0.1, 0.2), other]}
     for judge in ("", "j", "exact"):
-        found = conclusion(report(tables), judge=judge)
+        stated = conclusion(report(tables), judge=judge)
         assert (
-            found.headline == "a does not differ significantly from Full record (22.5 % correct)."
+            stated.headline == "a does not differ significantly from Full record (22.5 % correct)."
         )
-        assert found.details[0].startswith("Judged by j, the primary judge of this run.")
-    assert "The figures below are by Exact values (offline)." in found.details[0]
-    assert "rule-based" in found.details[-1], "a caution about the judge that is shown"
+        assert stated.details[0].startswith("Judged by j, the primary judge of this run.")
+    assert "The figures below are by Exact values (offline)." in stated.details[0]
+    assert "rule-based" in stated.details[-1], "a caution about the judge that is shown"
 
 
 def test_without_a_judge_the_conclusion_is_what_the_arms_keep():
-    found = conclusion(report({"recall": []}, primary_judge=""))
-    assert found.headline == "No selection of this run can be evaluated yet."
-    assert found.details == ()
+    stated = conclusion(report({"recall": []}, primary_judge=""))
+    assert stated.headline == "No selection of this run can be evaluated yet."
+    assert stated.details == ()
 
 
 def test_training_patients_and_faults_of_the_protocol_are_part_of_the_conclusion():
     part = {"name": "test", "patients": 8, "seen": {"gate": 4}}
     warnings = ["the protocol differs from the corrected one in k", "few patients"]
-    found = conclusion(report({"accuracy": [OVERALL]}, part=part, warnings=warnings))
-    seen, faults = found.details[-2:]
+    stated = conclusion(report({"accuracy": [OVERALL]}, part=part, warnings=warnings))
+    seen, faults = stated.details[-2:]
     assert "the 8 patients not used to train a gate" in seen and "4, reported separately" in seen
     assert faults == "The protocol differs from the corrected one in k."

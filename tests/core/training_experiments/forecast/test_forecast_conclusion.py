@@ -19,11 +19,11 @@ def report(**changed: str) -> dict[str, Any]:
 
 
 def test_the_verdict_names_better_worse_collapsed_and_counts() -> None:
-    found = conclusion(report(), TASK)
-    assert found.headline.startswith("Anemia: better than Softmax: Sparsemax +3.5 [")
-    assert "; worse than Softmax: H2O −4.0 [" in found.headline and "p = 0.040" in found.headline
-    assert "Constant" not in found.headline
-    collapsed, counts = found.details
+    stated = conclusion(report(), TASK)
+    assert stated.headline.startswith("Anemia: better than Softmax: Sparsemax +3.5 [")
+    assert "; worse than Softmax: H2O −4.0 [" in stated.headline and "p = 0.040" in stated.headline
+    assert "Constant" not in stated.headline
+    collapsed, counts = stated.details
     assert collapsed == "The gate of Gated differential collapsed in 1 of 2 seeds."
     assert counts.startswith(
         "Better than Softmax among the count-based baselines: Logistic regression (counts) +4.2 ["
@@ -32,9 +32,11 @@ def test_the_verdict_names_better_worse_collapsed_and_counts() -> None:
 
 def test_nothing_is_claimed_where_nothing_is_shown() -> None:
     none = dict.fromkeys(forecast_report.VERDICTS, "no difference shown") | {"softmax": "reference"}
-    found = conclusion(report(**none), TASK)
-    assert found.headline == ("Anemia: no attention is significantly better or worse than Softmax.")
-    assert "count-based" not in " ".join(found.details)
+    stated = conclusion(report(**none), TASK)
+    assert stated.headline == (
+        "Anemia: no attention is significantly better or worse than Softmax."
+    )
+    assert "count-based" not in " ".join(stated.details)
 
 
 def test_the_first_task_is_concluded_where_another_run_names_one() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 from midchart.core.training_experiments.gate.views import conclusion
 
 
-def variant(name: str, query: bool, auroc: tuple[float, ...], kept: tuple[float, ...]) -> dict:
+def variant(name: str, query: bool, auroc: tuple[float, ...], shares: tuple[float, ...]) -> dict:
     shape = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce", "variant": name}
     area = dict(zip(("auroc", "ci_low", "ci_high"), auroc, strict=True))
     columns = ("evidence_all_recall", "evidence_all_low", "evidence_all_high")
-    share = dict(zip(columns, kept, strict=True))
+    share = dict(zip(columns, shares, strict=True))
     return {**shape, "query": query, **area, **share, "evidence_all_chance": 0.25, "evidence_n": 40}
 
 
@@ -24,12 +24,12 @@ def report(*rows: dict[str, Any], **tables: Any) -> dict[str, Any]:
 
 def test_the_question_is_worth_what_the_two_rows_say() -> None:
     without = variant("without query", False, (0.7, 0.6, 0.75), (0.3, 0.1, 0.6))
-    found = conclusion(report(FIRST, without))
-    assert found.headline == (
+    stated = conclusion(report(FIRST, without))
+    assert stated.headline == (
         "The gate n=3 dim=64 standard reaches AUROC 0.900 [0.800, 0.950] on held-out patients and "
         "keeps all pieces of the evidence in 50.0 % [20.0, 80.0] (chance 25.0 %) of 40 questions."
     )
-    (text,) = found.details
+    (text,) = stated.details
     assert text.startswith(
         "Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart"
     )
