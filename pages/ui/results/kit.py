@@ -69,14 +69,14 @@ Behind = Mapping[str, Mapping[str, Any]]
 def page(
     kinds: tuple[str, ...],
     key: str,
-    extras: Callable[[Shown], Sequence[Extra]] = lambda _: (),
+    extras: Callable[[Shown], Sequence[Extra]] | None = None,
     opens: Opens | None = None,
 ) -> Shown | None:
     """Draw the results of a run of these ``kinds``, of which there is one; ``key``: the page's.
 
     Returns what is shown, None where nothing is yet. ``extras``: the page's own views, after the
     declared ones; ``opens``: what a click on a value does where the view says that it opens. It
-    leads to one of the page's own views: without any, nothing opens.
+    leads to one of the ``extras`` where the page has any: of a run without, nothing opens.
     """
     with guard.readable("This run cannot be read"):
         shown = _chosen(*_opened(kinds, key))
@@ -90,7 +90,8 @@ def page(
             return None
         stated = _stated(shown)
         _conclusion(shown, stated)
-        _view(shown, extras(shown), opens)
+        by_page = extras(shown) if extras else ()
+        _view(shown, by_page, None if extras and not by_page else opens)
         _more(shown, stated, key)
         return shown
     return None
@@ -210,7 +211,7 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     if name in by_page:
         by_page[name].draw(shown)
     else:
-        draw(shown, view, measure, fixed, opens if by_page else None)
+        draw(shown, view, measure, fixed, opens)
 
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
