@@ -70,7 +70,6 @@ def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
     assert "1 events without a date are not shown" in text
     frame = app.dataframe[0].value
     assert frame["Softmax"].tolist() == pytest.approx([0.3, 0.5, 0.0, -0.2])  # latest first
-    assert app.get("download_button")
     app.button(key="jump_positive, ranked high").click().run()
     assert app.number_input(key="sequence").value == 1
     app.multiselect(key="attended").set_value([]).run()

@@ -70,7 +70,7 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
 def test_each_view_has_its_figure_their_numbers_and_the_conclusion(run, view):
     app = open_page("gate", view=view)
     (figure,) = app.get("plotly_chart")
-    assert figure.proto.alt and app.get("download_button")
+    assert figure.proto.alt
     assert len(app.dataframe[0].value)
     assert "held-out patients" in page_text(app) and 'class="mc-headline"' in page_text(app)
 

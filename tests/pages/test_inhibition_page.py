@@ -66,7 +66,7 @@ def test_each_view_has_a_figure_its_numbers_and_the_conclusion(empty, monkeypatc
     shown(monkeypatch, TABLES)
     app = open_page("inhibition", view=name)
     (figure,) = app.get("plotly_chart")
-    assert figure.proto.alt and len(app.dataframe[0].value) and app.get("download_button")
+    assert figure.proto.alt and len(app.dataframe[0].value)
     first = conclusion(report_of(TABLES))
     assert first.headline and first.headline in plain_text(app).replace("\xa0", " ")
 

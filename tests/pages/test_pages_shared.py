@@ -129,13 +129,11 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
     assert go("Patient").value == "two"
 
 
-def test_columns_of_a_wide_table_have_titles_meanings_and_a_first_one_in_sight():
+def test_columns_of_a_table_have_titles_and_meanings():
     frame = pd.DataFrame(columns=["arm", "AUROC", "n", "time"])
     shown = configuration(frame, {"arm": "method", "n": None, "time": {"label": "seconds"}})
-    assert shown["arm"]["label"] == "method" and shown["arm"]["pinned"]
+    assert shown["arm"]["label"] == "method"
     assert shown["AUROC"]["help"] and shown["n"] is None and shown["time"]["label"] == "seconds"
-    assert not any((one or {}).get("pinned") for name, one in shown.items() if name != "arm")
-    assert "pinned" not in configuration(frame[["arm", "n"]], {})["arm"]
 
 
 def test_a_missing_number_is_shown_as_a_dash():
