@@ -176,7 +176,8 @@ def failures(
         st.caption(
             "Failed items are retried on resume. They are never counted as incorrect answers."
         )
-        shown = frame[["stage", "label", "reason", "count"]].rename(columns={"label": "arm"})
+        named = [name for name in ("stage", "label", "reason", "count") if name in frame]
+        shown = (frame[named] if "label" in frame else frame).rename(columns={"label": "arm"})
         alt = "Failed items by reason"
     rows = frame.to_dict("records")
     tables.table(
