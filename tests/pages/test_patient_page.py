@@ -156,12 +156,12 @@ def test_two_prompts_are_side_by_side_and_may_show_their_differences_alone(patie
 
 def test_everything_shown_is_offered_as_files(patient_page):
     app = ask(patient_page, "9001", "q1")
-    kept = [one.label for one in app.get("download_button")]
-    assert not any("JSON" in label for label in kept), "made when the drawer is opened"
+    labels = [one.label for one in app.get("download_button")]
+    assert not any("JSON" in label for label in labels), "made when the drawer is opened"
     patient_page.session_state["patient_drawer"] = True
     app = ask(patient_page, "9001", "q1")
-    labels = {one.label for one in app.get("download_button")}
-    assert labels >= {"Selections, CSV", "Full view, JSON", "Prompts, text"}
+    offered = {one.label for one in app.get("download_button")}
+    assert offered >= {"Selections, CSV", "Full view, JSON", "Prompts, text"}
 
 
 def test_the_modes_of_a_chart_are_one_click_away_and_the_import_is_at_the_picker(patient_page):

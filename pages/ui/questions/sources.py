@@ -78,8 +78,8 @@ def _key(cell: Cell) -> tuple[str, int]:
 
 def _weak(row: dict[str, Any], record: api.Record, question: str, protocol: api.Protocol) -> bool:
     units = {unit.id: unit for unit in api.sentences(record, protocol)}
-    kept = tuple(Kept(units[one["id"]], one["score"], "arm") for one in row["selection"] or ())
-    lines = api.context_lines(api.Selection(record.id, "", row["arm"], kept, 0), protocol)
+    sentences = tuple(Kept(units[one["id"]], one["score"], "arm") for one in row["selection"] or ())
+    lines = api.context_lines(api.Selection(record.id, "", row["arm"], sentences, 0), protocol)
     cut = set(row["cut"] or ())
     shown = tuple(line for line in lines if line.sentence_id not in cut)
     answer = api.Answer(row["answer"] or "", sources=tuple(row["sources"] or ()))

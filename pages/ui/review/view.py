@@ -90,11 +90,10 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
         st.info("All answers of this run are judged. See the agreement with its judges.")
     elif _show_card(run, card):
         _buttons(run["run"], reviewer, card, back < len(done))
-    st.progress(
-        len(done) / max(len(cards), 1),
-        f"{len(done):,} of {len(cards):,} distinct answers judged; "
+    st.caption(
+        f"{len(done):,} of {len(cards):,} distinct answers judged by {reviewer}; "
         f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} shared by "
-        f"all reviewers",
+        "all reviewers."
     )
     with st.expander("What is saved, and your verdicts as files", icon=":material/info:"):
         st.caption(
@@ -134,9 +133,9 @@ def _buttons(run: str, reviewer: str, card: api.Card, can_go_back: bool) -> None
     st.session_state.setdefault(comment, card.comment)
     with st.container(horizontal=True, gap="small"):
         for outcome, word, icon in BUTTONS:
-            given = card.outcome == outcome
+            judged = card.outcome == outcome
             st.button(
-                f"{word} (your verdict)" if given else word, key=f"review_{outcome}", icon=icon,
+                f"{word} (your verdict)" if judged else word, key=f"review_{outcome}", icon=icon,
                 type="primary", on_click=_judge, args=(run, reviewer, card, outcome),
             )  # fmt: skip
         with st.popover("Cannot judge", key=f"review_cannot_judge_{card.key}"):

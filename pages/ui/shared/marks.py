@@ -4,7 +4,7 @@ Record text is hostile input. In HTML and figures it goes through :func:`safe`, 
 (captions, messages, labels) through :func:`plain`; selectboxes, tables and ``st.text`` show text as
 it is. A mark says what it is by its border and by a word: solid "kept" (in the reader's prompt, or
 selected where there is no reader), dotted "cut" (selected, but cut from the prompt), dashed
-"dropped"; evidence has a thick border of its own colour.
+"dropped"; evidence has a thick border in another colour.
 """
 
 from __future__ import annotations
@@ -267,13 +267,14 @@ def note_html(text: str, marks: Sequence[Mark], exact: Sequence[tuple[int, int]]
     return f'<div class="mc-note">{body.rstrip()}</div>'
 
 
-def label(kept: bool, cut: bool, evidence: bool) -> str:
-    """The label of a sentence; "" for one that is neither kept, nor cut, nor evidence."""
-    if kept or cut:
+def label(shown: bool, cut: bool, evidence: bool) -> str:
+    """The label of a sentence that is ``shown`` to the reader (or selected, without one) or ``cut``
+    from the prompt; "" for one that is neither of them, nor evidence."""
+    if shown or cut:
         return {
             (True, False): KEPT, (True, True): KEPT_EVIDENCE,
             (False, False): CUT, (False, True): CUT_EVIDENCE,
-        }[kept, evidence]  # fmt: skip
+        }[shown, evidence]  # fmt: skip
     return DROPPED_EVIDENCE if evidence else ""
 
 
