@@ -28,9 +28,9 @@ with guard.readable("Reviews cannot be shown"):
     with st.sidebar:
         shown = guard.view(("Judge", "Agreement"))
         run = picker.pick_run(kinds=view.KINDS)
+        code = "" if sign_in.required() else view.CODE
         typed = st.text_input(
-            "Your code as a reviewer", "" if sign_in.required() else view.CODE, key="reviewer", persist_state="session",
-            max_chars=32,
+            "Your code as a reviewer", code, key="reviewer", persist_state="session", max_chars=32,
             help="Verdicts are saved under this code, and it determines the order of answers. Do "
             "not use a full name: the code is part of a file name.",
         )  # fmt: skip

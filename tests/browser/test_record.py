@@ -118,6 +118,7 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, rec
     search = page.get_by_role("searchbox", name="Search in the record")
     search.fill("tubular")
     sentence = page.locator(".viewer .sentence.current")
+    expect(sentence).to_contain_text("tubular")
     sentence.click()
     expect(sentence).to_have_attribute("aria-checked", "true")
     saved(page, 1)
