@@ -5,7 +5,7 @@ import streamlit as st
 
 from midchart.pages.ui import guard
 from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
-from midchart.pages.ui.shared import modes, reader_rates
+from midchart.pages.ui.shared import modes
 
 guard.page("Patient")
 modes.line("patient")
@@ -16,11 +16,6 @@ drawer = end.expander(
 )
 choice = controls.choose(body, drawer)
 with body:
-    own_question.keep(choice)
-    if own_question.is_own(choice):
-        own_question.section(choice)
-    if own_question.is_own(choice) or own_question.is_typed(choice):
-        reader_rates.caption(choice.reader)
     if not choice.record.events:
         st.info("This record has no events.")
         st.stop()
@@ -32,6 +27,7 @@ with body:
         st.container()
     ):  # so that what follows keeps its place on the page, and the record its position
         views = view.first_screen(choice, pieces)
+        own_question.section(choice)
     view.details(choice, views, pieces)
 if drawer.open:
     with drawer:

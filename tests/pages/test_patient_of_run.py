@@ -53,7 +53,8 @@ def test_a_run_s_answer_is_not_shown_for_other_sentences_or_questions(page):
     page.session_state["patient_typed"] = "Any polyp?"
     page.run()
     assert not page.exception
-    assert "the run does not ask this question" in lines(page)["BM25"]
+    assert "Answer of Extractive" in page_html(page) and "of run" not in page_html(page)
+    assert "<q>" in lines(page)["BM25"], "the run does not ask this question: its reader answers"
 
 
 def test_a_slow_reader_answers_when_it_is_asked_to(page, monkeypatch):

@@ -243,12 +243,19 @@ def _run_rows(choice: Choice) -> list[dict[str, Any]]:
     return api.item(choice.run, choice.instruction.id)["arms"]
 
 
+def in_run(choice: Choice) -> bool:
+    """Whether the run whose answers are wanted asks this question."""
+    try:
+        return bool(_run_rows(choice))
+    except UnknownName:
+        return False
+
+
 def _of_run(choice: Choice, selected: ArmView) -> ArmView:
     """The run's answer where its arm kept the same sentences; else the reason why there is none."""
-    try:
-        rows = _run_rows(choice)
-    except UnknownName:
+    if not in_run(choice):
         return replace(selected, reading_problem="the run does not ask this question")
+    rows = _run_rows(choice)
     row = next(
         (r for r in rows if (r["label"], r["reader"]) == (selected.name, choice.reader)), None
     )

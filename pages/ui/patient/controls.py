@@ -8,6 +8,7 @@ labels contain ages and questions. Of a typed question too the URL has a token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -207,7 +208,11 @@ def _instruction(
 
 def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     """Draw the controls: the question in ``body``, rarely used ones in ``drawer``, the others in
-    the sidebar; stops the page with a message where something cannot be read."""
+    the sidebar; stops the page with a message where something cannot be read.
+
+    A question that the chosen run does not ask is answered by the run's reader now, if it is
+    installed.
+    """
     cohort = _pick_cohort()
     place = st.sidebar.container()
     key = api.cohort_key(cohort)
@@ -246,6 +251,10 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         st.info("Choose at least one arm.")
         st.stop()
     gold = cohort.gold.get(instruction.id)
-    return Choice(
+    choice = Choice(
         *(key, cohort, record, instruction, gold, arms, reader, judges, protocol, run, reader_title)
     )
+    installed, name = reader_rates.installed(), reader.partition(" ")[0]
+    if run and instruction.question and not cached.in_run(choice) and name in installed:
+        return replace(choice, run="", reader=name, reader_title=installed[name])
+    return choice

@@ -35,7 +35,6 @@ _INVISIBLE = re.compile(
     r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
 )
 """Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
-_WORD = re.compile(r"\S+")
 _HEADING = re.compile(
     r"\s*(?:\*\*\s*(?P<stars>[^\s*][^*\n]{0,118}?)\s*\*\*:?|#{1,4}\s+(?P<hashes>\S[^\n]{0,118}?))\s*"
 )
@@ -218,11 +217,6 @@ def lines_of(text: str) -> list[tuple[int, int]]:
         spans.append((at, at + len(line)))
         at += len(line) + 1
     return spans
-
-
-def words_in(text: str) -> int:
-    """Number of words."""
-    return sum(1 for _ in _WORD.finditer(text))
 
 
 def heading_in(text: str, line: tuple[int, int]) -> tuple[int, int] | None:
