@@ -63,6 +63,8 @@ CSS = """
 .mc-by-arm mark{font-weight:650;font-size:.85rem}
 .mc-note-word{border:1.5px solid var(--mc-line);border-radius:4px;padding:0 .4em;font-size:.85rem}
 @media(max-width:900px){.mc .mc-asked{grid-template-columns:1fr;gap:0}
+ .mc-alarm{font-size:.95rem;line-height:1.35;padding:.3rem .7rem}
+ .mc .mc-asked dt:first-of-type{position:absolute;clip-path:inset(50%)}
  .mc .mc-asked .mc-repeat{display:block}
  .mc .mc-asked dd{margin-bottom:.4rem}
  .mc-by-arm thead{display:none}.mc-by-arm tr{display:block;border-top:1px solid var(--mc-line);
