@@ -3,7 +3,6 @@
 import streamlit as st
 
 from midchart.pages.ui import guard, home_view, state, tour
-from midchart.pages.ui.patient import background
 
 guard.page("Home")
 
@@ -22,6 +21,3 @@ with left:
 with right:
     st.header("Loaded", anchor=False)
     home_view.loaded()
-if names := state.question_cohorts():
-    with guard.readable("The first cohort cannot be read"):
-        background.read_first(names[0])
