@@ -115,7 +115,6 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
-        prepare_first_start,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,
@@ -154,24 +153,21 @@ if TYPE_CHECKING:
         select_report,
         typed_question,
     )
+    from midchart.core.services.reader_evaluation import evaluate_reader
     from midchart.core.services.runs import (
         download,
         export_bytes,
         export_html,
         open_examples,
         open_shipped,
+        prepare_first_start,
         remove_run,
         replicate,
         replication_specs,
         shipped_runs,
     )
     from midchart.core.services.summary import ReadingProgress, check, reading_progress
-    from midchart.core.services.training import (
-        evaluate_reader,
-        make_calibration,
-        make_gate,
-        train_reader,
-    )
+    from midchart.core.services.training import make_calibration, make_gate
     from midchart.core.services.user_questions import (
         KeptQuestion,
         answer_cells,

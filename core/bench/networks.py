@@ -1,4 +1,4 @@
-"""Networks: attentions, a training on a GPU, the QCCS gate, the small reader, and readers.
+"""Networks: attentions, a training on a GPU, the QCCS gate, and readers.
 
 Attentions of the EHRSHOT encoder: a training step compared with the plain one, on a CPU. A step is
 forward and backward of 64 sequences of 256 events, three quarters of them filled on average, on one
@@ -20,13 +20,10 @@ ones. Both sides work in one thread.
 
 from __future__ import annotations
 
-import functools
 import importlib
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr
 from functools import cache, partial
 from io import StringIO
@@ -45,7 +42,6 @@ from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.local_batches import Ids
-from midchart.core.small_reader.recipe import keep_memory
 from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.text import sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
@@ -369,78 +365,6 @@ def training() -> dict[str, Any]:
             lambda: trainer.epoch(1),
             ask=5,
             fast_calls=3,
-        )
-
-
-_LINES, _LONG_LINES, _STEPS = 60, 100, 2
-
-
-@BENCHES.register("small_lesson")
-def small_lesson() -> dict[str, Any]:
-    """A training example's gradient on one thread, by torch's attention kernel and by the reader's
-    own, in bfloat16 where the processor computes in it; the network has the recipe's size."""
-    import torch
-
-    from midchart.core.small_reader.batches import END, PAD, encode, predict, train_tokenizer
-    from midchart.core.small_reader.network import NAME, make_network
-    from midchart.core.small_reader.recipe import Recipe, Shape
-    from midchart.core.synthetic.training_examples import ExamplePlan, seeded_example
-    from midchart.core.training.trainer import one_thread
-
-    recipe, shape = Recipe(), Shape()
-    plan = ExamplePlan(lines=(_LINES, _LINES), asked=recipe.asked[1])
-    examples = [seeded_example(recipe.seed, n, plan) for n in range(20)]
-    tokenizer = train_tokenizer(examples, shape.words)
-    end, pad = (tokenizer.token_to_id(token) for token in (END, PAD))
-    model = make_network(shape, tokenizer.get_vocab_size(), end, pad, recipe.seed)
-    example = encode(tokenizer, examples[0], recipe.complete)
-
-    def learn(attention: str) -> None:
-        model.set_attn_implementation(attention)
-        with torch.autocast("cpu", torch.bfloat16, enabled=recipe.half):
-            predicted = predict(model, example)
-        wanted = torch.from_numpy(example.wanted)
-        loss = torch.nn.functional.cross_entropy(predicted.logits.float(), wanted)
-        torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-
-    with one_thread():
-        learn("sdpa")
-        size = f"{_LINES} lines, {len(examples[0].asked)} questions, {example.size:,} tokens"
-        return compare("small_lesson", size, lambda: learn("sdpa"), lambda: learn(NAME), ask=1.0)
-
-
-@functools.cache
-def _trainer() -> Any:
-    from midchart.core.small_reader.recipe import Recipe
-    from midchart.core.small_reader.training import ReaderTrainer
-
-    trainer = ReaderTrainer(Recipe(lines=(_LONG_LINES, _LONG_LINES, _LONG_LINES)))
-    trainer.total = _STEPS
-    return trainer
-
-
-def _train() -> None:
-    trainer = _trainer()
-    trainer.history.clear()  # the same examples each time
-    trainer.run()
-
-
-@BENCHES.register("small_memory")
-def small_memory() -> dict[str, Any]:
-    """Two steps on long training examples, each side in its own process; the plain side returns
-    memory to the system."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn) as plain, ProcessPoolExecutor(1, spawn) as keeping:
-        retains_memory = keeping.submit(keep_memory).result()
-        plain.submit(_train).result()
-        size = f"{_STEPS} steps of two training examples, {_LONG_LINES} lines and more"
-        size += "" if retains_memory else "; without glibc neither side retains memory"
-        return compare(
-            "small_memory",
-            size,
-            lambda: plain.submit(_train).result(),
-            lambda: keeping.submit(_train).result(),
-            ask=1.0,
         )
 
 

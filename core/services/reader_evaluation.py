@@ -1,4 +1,4 @@
-"""Evaluates a small reader on held-out training examples and on held-out patients.
+"""Evaluates the small reader on held-out patients.
 
 Answers come from the application's reader, prompt by prompt as in runs. An answer about a patient
 is correct where it has every key of the fact that was asked for; separately counted is how often it
@@ -11,29 +11,24 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from midchart.core.arms import ARMS
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import open_cohort
-from midchart.core.protocol import Protocol
+from midchart.core.protocol import Protocol, parse
 from midchart.core.readers.small import Small, answerable
 from midchart.core.stats.intervals import wilson_interval
 from midchart.core.synthetic.cohort import instruction_id, make_clinical, make_one
 from midchart.core.synthetic.medicine import analytes
-from midchart.core.synthetic.training_examples import ExamplePlan, make_example
-from midchart.core.synthetic.training_wordings import READINGS
 from midchart.core.text import words
 from midchart.core.text.prompt import NOT_DOCUMENTED, build_prompt, line_text, undated
 from midchart.core.text.prompt import without_date as text_of
-from midchart.core.types import ContextLine, Gold, Instruction, Prompt, Selection, Span
+from midchart.core.types import Gold, Instruction, Prompt, Selection, Span
 
-_EVALUATION_SEED = 9_001
-"""Examples of this seed are in no training (a recipe's seed is smaller)."""
 _EVENTS = 300
 SHORT = 25
 """Lines of the shorter contexts."""
@@ -67,35 +62,6 @@ def _answers(reader: Small, prompts: Sequence[Prompt]) -> list[str]:
 
 def _same(answer: str, wanted: str) -> bool:
     return words(answer) == words(wanted)
-
-
-def examples(reader: Small, plan: ExamplePlan, count: int, part: str) -> list[EvaluationRow]:
-    """Rows on ``count`` examples of a plan: all, by kind of fact, and by depth of the evidence."""
-    hits: dict[str, list[bool]] = defaultdict(list)
-    prompts: list[Prompt] = []
-    asked: list[tuple[str, str, float | None]] = []
-    for number in range(count):
-        example = make_example(
-            np.random.default_rng([_EVALUATION_SEED, number, plan.lines[1]]), plan
-        )
-        lines = tuple(ContextLine(str(i), line) for i, line in enumerate(example.lines))
-        for i, one in enumerate(example.asked):
-            text = example.prompt(i)
-            prompts.append(Prompt(text, one.question, lines, reader.count_tokens(text)))
-            depth = None if one.line is None else one.line / max(len(example.lines) - 1, 1)
-            asked.append((one.kind, one.answer, depth))
-    # Questions that the application declines by their wording are asked too.
-    answers = dict(reader.quotes(prompts))
-    for i, (kind, answer, depth) in enumerate(asked):
-        right = _same(undated(answers[i].text), answer)
-        hits["all"].append(right)
-        if depth is None:
-            hits["not documented, said so"].append(right)
-            continue
-        hits["documented"].append(right)
-        hits[f"kind {kind}"].append(right)
-        hits[f"depth {('first', 'middle', 'last')[min(int(depth * 3), 2)]} third"].append(right)
-    return [row(part, what, hits[what]) for what in sorted(hits)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,29 +220,11 @@ def patients(
     return [row(*name, hits[name]) for name in sorted(hits)], rows
 
 
-_NAMED = tuple(kind for kind in READINGS if kind not in ("message", "echo"))
-"""Kinds of facts stated about a name; a filler line is no fact."""
-_PLANS = {
-    "training examples of 25 lines": (ExamplePlan(lines=(25, 25)), 20),
-    "training examples of 25 lines, no distractors": (
-        ExamplePlan(lines=(25, 25), distractors=0),
-        20,
-    ),
-    "training examples of 25 lines, no distractors, synthetic names only": (
-        ExamplePlan(lines=(25, 25), kinds=_NAMED, distractors=0, invented=1.0),
-        20,
-    ),
-    "training examples of 100 lines, no distractors": (
-        ExamplePlan(lines=(100, 100), distractors=0),
-        8,
-    ),
-}
-"""Plans of training examples by title, and the number of examples of each."""
+def evaluate_reader(count: int = 20, seed: int = 9_003) -> list[dict[str, Any]]:
+    """The small reader's accuracy on ``count`` patients of cohort ``seed`` (``evaluate-reader``).
 
-
-def evaluate(reader: Small, count: int, seed: int, protocol: Protocol) -> list[EvaluationRow]:
-    """All rows: on training examples, and on ``count`` patients of cohort ``seed``."""
-    rows = [
-        row for part, (plan, many) in _PLANS.items() for row in examples(reader, plan, many, part)
-    ]
-    return [*rows, *patients(reader, cases(seed, count, protocol), protocol)[0]]
+    The cohorts 9001 and 9002 were used to choose what the reader declines; this one was not used.
+    """
+    protocol = parse("corrected")
+    rows, _ = patients(Small(protocol), cases(seed, count, protocol), protocol)
+    return [asdict(row) for row in rows]

@@ -9,7 +9,7 @@ import pytest
 
 from midchart.core.protocol import Protocol
 from midchart.core.readers.small import answerable
-from midchart.core.small_reader.evaluation import SHORT, Case, cases, holds, patients, quotes
+from midchart.core.services.reader_evaluation import SHORT, Case, cases, holds, patients, quotes
 from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.types import Answer, Prompt
 
