@@ -15,6 +15,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -787,12 +788,16 @@ def models(call: Namespace) -> None:
 
 @command(
     "bench",
-    "speed of each optimised path relative to its plain reference",
+    "speed of each optimised path relative to its plain reference (in a checkout)",
     arg("names", nargs="*", metavar="NAME"),
 )
 def bench(call: Namespace) -> None:
-    from midchart.core.bench import bench as run_bench
-
+    program = api.folders()["program"]
+    if not (Path(program) / "tests" / "bench").is_dir():
+        raise InputError("bench: benchmarks are part of a checkout of Midchart, not of its package")
+    if program not in sys.path:
+        sys.path.append(program)
+    run_bench = import_module("tests.bench").bench
     timings = run_bench(call.names, lambda line: print(line, file=sys.stderr))
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 

@@ -214,3 +214,12 @@ def test_models_are_listed(printed):
 def test_a_number_is_written_in_ascii_digits(patients: str, capsys: pytest.CaptureFixture[str]):
     assert main(["evaluate-reader", "--patients", patients]) == 2
     assert len(capsys.readouterr().err.strip().split("midchart: ")) == 2
+
+
+def test_an_installed_package_says_that_benchmarks_are_part_of_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("midchart.core.config.ROOT", tmp_path)
+    assert main(["bench"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "part of a checkout" in line

@@ -6,7 +6,7 @@ thread. The plain side makes every n×n map and every row of the last layer; bot
 weights and no dropout.
 
 A whole EHRSHOT-sized training on a GPU, each attention, as a share of its computed floor: ``python
--m core bench ehrshot_gpu_softmax`` (and the other attentions) on a machine with a GPU; without one
+-m tests.bench ehrshot_gpu_softmax`` (and the other attentions) on a machine with a GPU; without one
 it says so in one line. Events are drawn; labels, lengths and vocabulary are of the size of
 EHRSHOT's anemia. Two epochs are trained and evaluated on tuning; the second, with everything warm,
 is the time of each of forty. The floor is what the card cannot beat: the arithmetic of all
@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.bench import BENCHES, compare, reference
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.gate.checkpoint import Gate, GateConfig, Recipe, Split
 from midchart.core.gate.examples import Pairs
@@ -46,6 +45,7 @@ from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.text import sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
 from midchart.core.types import Prompt
+from tests.bench import BENCHES, compare, reference
 
 if TYPE_CHECKING:
     from torch import Tensor

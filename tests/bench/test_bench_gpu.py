@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midchart.core import bench
 from midchart.core.attention import ATTENTIONS
-from midchart.core.bench import networks
 from midchart.core.errors import InputError
+from tests import bench
+from tests.bench import networks
 
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 

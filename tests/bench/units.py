@@ -1,6 +1,6 @@
 """How many units of a cohort's notes end in the middle of a sentence.
 
-    python -m midchart.core.bench.units COHORT [COHORT …] [--column NAME] [--show 200]
+    python -m tests.bench.units COHORT [COHORT …] [--column NAME] [--show 200]
 
 A cohort is anything that ``check`` opens, or with ``--column`` a CSV file one column of which
 holds notes. Counted are the units that another unit of the same event follows. One ends
@@ -130,9 +130,7 @@ def _texts(place: str, column: str | None) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one line a cohort and, where asked, units drawn by chance."""
-    parser = argparse.ArgumentParser(
-        prog="python -m midchart.core.bench.units", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.units", description=__doc__)
     parser.add_argument("cohorts", nargs="+")
     parser.add_argument("--column", help="column of a CSV file that holds notes")
     parser.add_argument("--show", type=int, default=0, help="units to print, drawn with --seed")

@@ -15,7 +15,6 @@ import numpy as np
 from midchart.core.arms import ARMS
 from midchart.core.arms.mmr import greedy
 from midchart.core.arms.semantic import SentenceVectors
-from midchart.core.bench import BENCHES, compare, reference
 from midchart.core.bm25 import BM25Index
 from midchart.core.embedding.embedder import Embedder
 from midchart.core.embedding.pairs import NLI, Entailment, PairScorer
@@ -24,6 +23,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.text import words
 from midchart.core.text.evidence import locate
 from midchart.core.types import Budget, Event, Instruction, Record
+from tests.bench import BENCHES, compare, reference
 
 SENTENCES = 2000
 ANSWER = "patient takes metformin at a dose of 500 milligram"
