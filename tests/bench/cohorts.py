@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.experiments.curve.power import PUBLISHED_N
 from midchart.core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
 from midchart.core.experiments.curve.tables import (
     bin_rows,
@@ -39,6 +38,7 @@ from midchart.core.storage.rows import RowStore, literal, query
 from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.types import BANDS, Cohort, Instruction, Manifest
 from tests.bench import BENCHES, compare, reference
+from tests.simulations.curve_power import PUBLISHED_N
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""

@@ -1,6 +1,6 @@
 """Simulated coverage of reported intervals for 2 to 40 patients, four questions each.
 
-``python -m midchart.core.stats.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients'
+``python -m tests.simulations.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients'
 shares are beta-distributed with an intraclass correlation of .3; agreement is of one card a
 patient.
 """
