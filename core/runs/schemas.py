@@ -1,8 +1,8 @@
 """The documents and the tables of rows in a run's folder: their fields, columns, keys and ranges.
 
 A run of this installation is held to these models when it is read, one of another installation
-before it appears, then also to lengths and counts (:data:`FOREIGN`). Further fields of documents
-are kept: other versions may have more. A column that an older run's file lacks reads as null.
+before it appears. Further fields of documents are kept: other versions may have more. A column that
+an older run's file lacks reads as null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.format import finite
 from midchart.core.judges.rules import FAILURE_KINDS
@@ -22,36 +22,7 @@ from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.storage.rows import Schema, literal
 from midchart.core.types import BANDS, Outcome, Selection
 
-LONGEST_NAME = 1_000
-LONGEST_NOTE = 100_000
-MOST_ROWS = 50_000_000
 LARGEST = 1 << 53
-FOREIGN = {"foreign": True}
-"""The context of a validation that also bounds lengths and counts."""
-
-
-def _name(text: str, info: ValidationInfo) -> str:
-    if info.context and (len(text) > LONGEST_NAME or any(ord(c) < 32 for c in text)):
-        raise ValueError("is no name")
-    return text
-
-
-def _note(text: str, info: ValidationInfo) -> str:
-    if info.context and len(text) > LONGEST_NOTE:
-        raise ValueError("is too long")
-    return text
-
-
-def _folder(text: str, info: ValidationInfo) -> str:
-    if info.context and (not text or text in (".", "..") or set(text) & set("/\\\0")):
-        raise ValueError("is no name of a cohort")
-    return text
-
-
-def _count(count: int, info: ValidationInfo) -> int:
-    if info.context and count > MOST_ROWS:
-        raise ValueError("is too large")
-    return count
 
 
 def _moment(text: str) -> str:
@@ -60,10 +31,8 @@ def _moment(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
-Note = Annotated[str, AfterValidator(_note)]
 Moment = Annotated[str, Field(max_length=40), AfterValidator(_moment)]
-Count = Annotated[int, Field(ge=0, le=LARGEST), AfterValidator(_count)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 
 
@@ -73,9 +42,9 @@ class _Document(BaseModel):
 
 class _Component(_Document):
     model_config = ConfigDict(extra="forbid")
-    name: Name
-    options: dict[Name, Any] = {}
-    label: Name = ""
+    name: str
+    options: dict[str, Any] = {}
+    label: str = ""
 
 
 class _Arm(_Component):
@@ -85,18 +54,18 @@ class _Arm(_Component):
 
 
 class _Spec(_Document):
-    name: Name
-    kind: Name
-    data: Annotated[Name, AfterValidator(_folder)] = ""
+    name: str
+    kind: str
+    data: str = ""
     arms: Annotated[list[_Arm], Field(max_length=1_000)]
-    readers: Annotated[list[Name | _Component], Field(max_length=1_000)]
-    judges: Annotated[list[Name | _Component], Field(max_length=1_000)]
+    readers: Annotated[list[str | _Component], Field(max_length=1_000)]
+    judges: Annotated[list[str | _Component], Field(max_length=1_000)]
     limit: Count | None
-    part: Name = ""
-    options: dict[Name, Any] = {}
-    allow_hosts: list[Name] = []
-    group: Name = ""
-    primary_judge: Name = ""
+    part: str = ""
+    options: dict[str, Any] = {}
+    allow_hosts: list[str] = []
+    group: str = ""
+    primary_judge: str = ""
 
 
 class _Tag(_Document):
@@ -105,16 +74,16 @@ class _Tag(_Document):
 
 
 class _Cohort(_Document):
-    path: Annotated[Name, AfterValidator(_folder)]
-    digest: Name
+    path: str
+    digest: str
     data_use: _Tag
 
 
 class _Versions(_Document):
-    midchart: Name
-    code: Name
-    python: Name
-    packages: dict[Name, Name]
+    midchart: str
+    code: str
+    python: str
+    packages: dict[str, str]
 
 
 class _Position(_Document):
@@ -127,17 +96,17 @@ class _Position(_Document):
 class PlanDocument(_Document):
     """``spec.json``."""
 
-    run: Name
+    run: str
     created: Moment
     spec: _Spec
-    protocol: dict[Name, Any]
+    protocol: dict[str, Any]
     position: _Position | None = None
     cohort: _Cohort
     versions: _Versions
-    weights: dict[Name, Name] = {}
+    weights: dict[str, str] = {}
     instructions: Count = 0
     planned: Count
-    facts: dict[Name, Any] = Field({}, alias="found")
+    facts: dict[str, Any] = Field({}, alias="found")
 
 
 class DigestedDocument(_Document):
@@ -149,7 +118,7 @@ class DigestedDocument(_Document):
 class DoneDocument(DigestedDocument):
     """``done.json``."""
 
-    run: Name = ""
+    run: str = ""
     finished: Moment = ""
     seconds: Seconds = 0.0
     planned: Count = 0
@@ -175,13 +144,13 @@ class EventLine(_Document):
     """A line of ``events.jsonl``."""
 
     time: Moment
-    event: Name
+    event: str
     done: Count = 0
     failed: Count = 0
     planned: Count = 0
     seconds: Seconds = 0.0
-    text: Note = ""
-    reason: Note = ""
+    text: str = ""
+    reason: str = ""
     versions: _Versions | None = None
 
 
@@ -193,8 +162,8 @@ class PersonLine(_Document):
 
 
 class _Gate(_Document):
-    gate: Name
-    seen: list[Name]
+    gate: str
+    seen: list[str]
 
 
 class GatesDocument(_Document):
