@@ -378,7 +378,7 @@ def _estimate(estimate: dict[str, Any]) -> None:
         )
     if cluster is not None:
         print(
-            f"leaves this machine: {cluster['what']}, to the machines of {cluster['place']} "
+            f"leaves this machine: {cluster['what']}, to the machines of {cluster['address']} "
             "(not encrypted unless Ray's TLS is set up there)"
         )
     for external in (leaves, cluster):
@@ -631,7 +631,7 @@ def status(call: Namespace) -> None:
     if call.json:
         json_line(now)
         return
-    columns = ("run", "name", "kind", "status", "place", "slot", "planned", "done", "failed")
+    columns = ("run", "name", "kind", "status", "queue_number", "slot", "planned", "done", "failed")
     rows = now if isinstance(now, list) else [now]
     table(rows, columns)
     _warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])

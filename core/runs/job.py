@@ -65,20 +65,20 @@ class _Broken:
 
 
 def reason_of(error: BaseException) -> str:
-    """Reason of a failure that is safe to store: the text of a MidchartError, or type and place.
+    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line.
 
     Texts of other errors may quote a record.
     """
     if isinstance(error, MidchartError):
         return str(error)
-    place = ""
+    line = ""
     step = error.__traceback__
     while step is not None:
         path = Path(step.tb_frame.f_code.co_filename)
         if path.is_relative_to(settings.ROOT):
-            place = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
+            line = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
         step = step.tb_next
-    return f"{type(error).__name__}{place}"
+    return f"{type(error).__name__}{line}"
 
 
 @contextmanager

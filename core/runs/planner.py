@@ -103,22 +103,22 @@ def preflight(what: Spec, egress: Gate) -> None:
             ask(what.protocol, egress, **entry.options)
 
 
-def open_source(place: str) -> Cohort:
-    """The cohort at a place; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
+def open_source(path: str) -> Cohort:
+    """The cohort at a path; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
 
     Synthetic records may go wherever the user sends them. Raises DataError.
     """
-    if place != MADE:
-        return open_cohort(place)
+    if path != MADE:
+        return open_cohort(path)
     manifest = Manifest(
         name=MADE, synthetic=True, training_allowed=True, external_services_allowed=True
     )
     return Cohort(MADE, "made", manifest, {})
 
 
-def digest_of(place: str) -> str:
+def digest_of(path: str) -> str:
     """The hash of a cohort's content; generated records depend on seed and code alone."""
-    return MADE if place == MADE else content_digest(place)
+    return MADE if path == MADE else content_digest(path)
 
 
 def find_data(data: str, base: str = "") -> Path:
@@ -130,15 +130,15 @@ def find_data(data: str, base: str = "") -> Path:
     if data == MADE:
         return Path(MADE)
     path = user_path(data)
-    places = [path]
+    paths = [path]
     if not path.is_absolute():
         if base:
-            places.append(Path(base) / path)
+            paths.append(Path(base) / path)
         inside = Path(*path.parts[1:]) if path.parts and path.parts[0] == "data" else path
-        places += [settings.data_folder() / inside, settings.cohorts_folder() / path]
-    for place in places:
-        if place.exists():
-            return place.resolve()
+        paths += [settings.data_folder() / inside, settings.cohorts_folder() / path]
+    for one in paths:
+        if one.exists():
+            return one.resolve()
     raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
 
 

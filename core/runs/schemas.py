@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.format import finite
 from midchart.core.judges.rules import FAILURE_KINDS
@@ -136,7 +136,9 @@ class ImportedDocument(DigestedDocument):
 class QueueDocument(_Document):
     """``queued.json``."""
 
-    place: Annotated[int, Field(ge=0, le=LARGEST)]
+    queue_number: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
+        validation_alias=AliasChoices("queue_number", "place")  # the name in earlier versions
+    )
     wants: str
 
 
@@ -366,7 +368,7 @@ def wording(selection: Selection) -> str:
 
 
 def line_rows(selection: Selection) -> list[dict[str, str]] | None:
-    """What an arm wrote in place of its sentences, as a row holds it; None where it did not."""
+    """What an arm wrote instead of its sentences, as a row holds it; None where it did not."""
     if selection.lines is None:
         return None
     return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]

@@ -58,7 +58,7 @@ def make_gate(
         kind += "-no-validation"
     if folds:
         kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
-    folder = _place(cohort, chosen, fields, kind) if out is None else user_path(out)
+    folder = _gate_folder(cohort, chosen, fields, kind) if out is None else user_path(out)
 
     def report(part: Epoch | PlusStep, parts: int) -> bool:
         if progress is not None:
@@ -121,7 +121,7 @@ def make_calibration(
     return {"file": str(path.resolve()), **split_coverage(calibration)}
 
 
-def _place(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind: str = "") -> Path:
+def _gate_folder(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind: str = "") -> Path:
     """A gate's folder in the cache; one for each way in which ``fields`` of a protocol differ from
     the corrected ones, so that no training overwrites the gate of another."""
     differing = {name: getattr(protocol, name) for name in fields}
