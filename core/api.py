@@ -19,6 +19,8 @@ from midchart.core.services.permissions import guarded
 
 if TYPE_CHECKING:
     from midchart.core.arms.scores import ArmScores, ScoreTable, scored_arms
+    from midchart.core.cohorts.gold import gold_under
+    from midchart.core.cohorts.kept_questions import QuestionSet, read_questions
     from midchart.core.config import without_sign_in
     from midchart.core.egress.audit import lines as audit_lines
     from midchart.core.egress.audit import verify as verify_audit
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from midchart.core.identity import resolve as resolve_person
     from midchart.core.judges.values import single_value
     from midchart.core.loaders.fhir import can_validate
-    from midchart.core.loaders.gold import gold_under
-    from midchart.core.loaders.kept_questions import QuestionSet, read_questions
     from midchart.core.options import type_text
     from midchart.core.protocol import PRESETS, Protocol, parse
     from midchart.core.readers.extractive import bare as undated

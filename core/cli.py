@@ -429,7 +429,7 @@ def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
-        from midchart.core.loaders.files import write_atomic
+        from midchart.core.cohorts.files import write_atomic
 
         write_atomic(Path(call.csv), api.answers_csv(cells, questions))
     if call.json:

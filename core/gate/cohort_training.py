@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.embedding.embedder import cosines, shared
 from midchart.core.errors import DataError, InputError
 from midchart.core.format import finite
@@ -44,8 +46,6 @@ from midchart.core.gate.plus import (
     scores,
 )
 from midchart.core.gate.scoring import DECIMALS
-from midchart.core.loaders.gold import gold_under
-from midchart.core.loaders.manifest import refuse_untrainable
 from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions

@@ -16,10 +16,10 @@ from xml.etree.ElementTree import Element
 
 from pydantic import BaseModel, TypeAdapter
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_text, read_xml
+from midchart.core.cohorts.records import PatientEntries, Questions, entry
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, read_text, read_xml
-from midchart.core.loaders.records import PatientEntries, Questions, entry
 from midchart.core.parsing import read_document
 from midchart.core.types import Span
 

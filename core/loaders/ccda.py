@@ -16,9 +16,20 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
+from midchart.core.cohorts.attachments import base64_text, plain_text
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_xml, shown
+from midchart.core.cohorts.identity import Key, People, Person, record_names
+from midchart.core.cohorts.records import (
+    Entry,
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.attachments import base64_text, plain_text
-from midchart.core.loaders.base import RecordLoader
 from midchart.core.loaders.ccda_entries import (
     code_text,
     date_of,
@@ -28,17 +39,6 @@ from midchart.core.loaders.ccda_entries import (
     joined,
     parse_ts,
     tag_of,
-)
-from midchart.core.loaders.files import LoadLog, read_xml, shown
-from midchart.core.loaders.identity import Key, People, Person, record_names
-from midchart.core.loaders.records import (
-    Entry,
-    LazyRecords,
-    PatientEntries,
-    Questions,
-    entry,
-    read_question_tables,
-    tables_in,
 )
 from midchart.core.text.markup import SHOWN, deletions, markup_text
 

@@ -20,10 +20,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import (
     LARGEST_TABLE,
     LoadLog,
     check_file,
@@ -32,8 +30,10 @@ from midchart.core.loaders.files import (
     read_text,
     shown,
 )
-from midchart.core.loaders.records import LazyRecords, PatientEntries, Questions, entry
-from midchart.core.loaders.tables import accept_long_cells, check_columns
+from midchart.core.cohorts.records import LazyRecords, PatientEntries, Questions, entry
+from midchart.core.cohorts.tables import accept_long_cells, check_columns
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
 
 NOTES = ("discharge.csv.gz", "discharge.csv")

@@ -18,11 +18,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.cohorts.manifest import FILE
+from midchart.core.cohorts.records import (
+    Entry,
+    LazyRecords,
+    Questions,
+    build_record,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from midchart.core.errors import InputError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.fhir_events import READ, ResourceReader
-from midchart.core.loaders.fhir_files import (
+from midchart.core.fhir.events import READ, ResourceReader
+from midchart.core.fhir.files import (
     LARGEST_BUNDLE,
     SUFFIXES,
     Member,
@@ -33,7 +44,7 @@ from midchart.core.loaders.fhir_files import (
     names_type,
     stem,
 )
-from midchart.core.loaders.fhir_index import (
+from midchart.core.fhir.index import (
     BUNDLE,
     DRAWN_ON,
     EXPORT,
@@ -43,19 +54,8 @@ from midchart.core.loaders.fhir_index import (
     Scope,
     why_unread,
 )
-from midchart.core.loaders.fhir_values import Resource, clean, concept, moment, objects
-from midchart.core.loaders.files import LoadLog, shown
-from midchart.core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE
-from midchart.core.loaders.manifest import FILE
-from midchart.core.loaders.records import (
-    Entry,
-    LazyRecords,
-    Questions,
-    build_record,
-    entry,
-    read_question_tables,
-    tables_in,
-)
+from midchart.core.fhir.values import Resource, clean, concept, moment, objects
+from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20

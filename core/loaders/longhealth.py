@@ -18,11 +18,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_text
+from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, read_text
-from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
 from midchart.core.parsing import read_json
 from midchart.core.text import content_words
 from midchart.core.text.choices import correct_option

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, data_error, parse_time, read_unchanged, shown
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, data_error, parse_time, read_unchanged, shown
+from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
     Entry,
@@ -33,7 +31,9 @@ from midchart.core.loaders.records import (
     read_questions,
     read_responses,
 )
-from midchart.core.loaders.tables import Row, read_table
+from midchart.core.cohorts.tables import Row, read_table
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.types import Record
 
 _CHUNK = 1 << 20

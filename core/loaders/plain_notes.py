@@ -18,10 +18,8 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.columns import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import (
     ISO,
     are_decimal_ids,
     decide_times,
@@ -30,10 +28,10 @@ from midchart.core.loaders.columns import (
     known_names,
     read_id,
 )
-from midchart.core.loaders.files import LoadLog, shown
-from midchart.core.loaders.identity import People, Person
-from midchart.core.loaders.manifest import column_settings
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.identity import People, Person
+from midchart.core.cohorts.manifest import column_settings
+from midchart.core.cohorts.records import (
     LazyRecords,
     PatientEntries,
     Questions,
@@ -41,7 +39,7 @@ from midchart.core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from midchart.core.loaders.tables import (
+from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
     Row,
@@ -56,6 +54,8 @@ from midchart.core.loaders.tables import (
     table_kind,
     table_name,
 )
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import read_text
+from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import read_text
-from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
 from midchart.core.parsing import read_json
 from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.types import Span

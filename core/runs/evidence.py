@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from midchart.core.arms.base import Candidates, candidates, index_of
+from midchart.core.cohorts.gold import SourceCheck, check_with_source, location_columns
 from midchart.core.embedding.pairs import Entailment
-from midchart.core.loaders.gold import SourceCheck, check_with_source, location_columns
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
 from midchart.core.runs.job import Job, Row, Stopped, reason_of

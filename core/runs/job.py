@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.egress import CLOSED, Gate
 from midchart.core.errors import MidchartError, WorkFailed
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
-from midchart.core.loaders.gold import gold_under
 from midchart.core.provenance import digest, now
 from midchart.core.readers import READERS
 from midchart.core.readers.twice import as_protocol_reads

@@ -206,7 +206,7 @@ LOCATION: Schema = {
     **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
 }
 """How the evidence of a row's question was located
-(:func:`midchart.core.loaders.gold.location_columns`)."""
+(:func:`midchart.core.cohorts.gold.location_columns`)."""
 
 _COMMON: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import (
     MEANS,
@@ -29,7 +30,6 @@ from midchart.core.experiments.curve.tables import (
     with_plain,
 )
 from midchart.core.loaders.check import position_in_words, resolve_position
-from midchart.core.loaders.gold import evidence_locations, gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import location_table
 from midchart.core.runs.directory import find_run

@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from midchart.core import config as settings
-from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
-from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.manifest import (
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
     column_settings,
@@ -31,6 +28,9 @@ from midchart.core.loaders.manifest import (
     write_column_settings,
     write_manifest,
 )
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, find_loader, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midchart.core.arms import ARMS
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.kept_questions import typed_instruction
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.judges import JUDGES
-from midchart.core.loaders.gold import gold_under
-from midchart.core.loaders.kept_questions import typed_instruction
 from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS

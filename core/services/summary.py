@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import write_atomic
+from midchart.core.cohorts.gold import LazyGold, evidence_locations
+from midchart.core.cohorts.labelled import StoredRecords
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.loaders.check import Counts, check_cohort, count_records, resolve_position
-from midchart.core.loaders.files import write_atomic
-from midchart.core.loaders.gold import LazyGold, evidence_locations
-from midchart.core.loaders.labelled import StoredRecords
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import code_digest

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import WorkFailed
-from midchart.core.loaders.labelled import labelled
 from midchart.core.loaders.open import open_cohort
 from midchart.core.training_experiments.forecast import examples as examples_module
 from midchart.core.training_experiments.forecast import experiment

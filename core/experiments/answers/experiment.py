@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from midchart.core.cohorts.kept_questions import asked_of_all, checked_questions
 from midchart.core.errors import SpecError
 from midchart.core.experiments.answers.tables import stage2
 from midchart.core.experiments.documents import LazyValues, composed, evidence_notes, moved
@@ -24,7 +25,6 @@ from midchart.core.experiments.selection import (
     stage1_warnings,
     stages,
 )
-from midchart.core.loaders.kept_questions import asked_of_all, checked_questions
 from midchart.core.options import Several, Text
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from midchart.core.cohorts.gold import evidence_locations
 from midchart.core.errors import SpecError
 from midchart.core.experiments.curve.rows import (
     NOT_STATED,
@@ -35,7 +36,6 @@ from midchart.core.experiments.curve.tables import (
     verdict,
     with_plain,
 )
-from midchart.core.loaders.gold import evidence_locations
 from midchart.core.options import Chosen, Known, Options, Several
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now

@@ -13,11 +13,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.judges.exact import Exact, reference_polarity
 from midchart.core.judges.rules import reference_of
 from midchart.core.judges.values import quantities, take_dates
-from midchart.core.loaders.gold import gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.text import words

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.format import finite
-from midchart.core.loaders.labelled import labelled
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends
 from midchart.core.runs.directory import RunDirectory

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.cohorts.labelled import labelled
+from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.errors import UnknownName
 from midchart.core.format import duration, finite
-from midchart.core.loaders.labelled import labelled
-from midchart.core.loaders.manifest import refuse_untrainable
 from midchart.core.provenance import digest
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs

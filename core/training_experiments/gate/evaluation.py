@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.arms.base import top_k
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import GateConfig, Head, Recipe, Split
@@ -27,7 +28,6 @@ from midchart.core.gate.examples import Asked, hashing_of, pairs, positives
 from midchart.core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
 from midchart.core.gate.scoring import Parts, Scorer
 from midchart.core.loaders.check import resolve_position
-from midchart.core.loaders.gold import gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends, nested, pick, read_published
 from midchart.core.runs.experiment import Table

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.loaders.files import LoadLog, shown
-from midchart.core.loaders.gold import LazyGold
-from midchart.core.loaders.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
-from midchart.core.loaders.manifest import read_manifest
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from midchart.core.cohorts.manifest import read_manifest
+from midchart.core.cohorts.records import (
     LazyRecords,
     PatientEntries,
     Questions,

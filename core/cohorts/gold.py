@@ -26,9 +26,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import LoadLog, write_atomic
+from midchart.core.cohorts.records import GoldSource
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.loaders.files import LoadLog, write_atomic
-from midchart.core.loaders.records import GoldSource
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text
 from midchart.core.text.evidence import (

@@ -19,9 +19,9 @@ import duckdb
 import numpy as np
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import LoadLog, data_error, read_unchanged
+from midchart.core.cohorts.records import Entry, build_record
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.loaders.files import LoadLog, data_error, read_unchanged
-from midchart.core.loaders.records import Entry, build_record
 from midchart.core.sequences.build import (
     RawTable,
     build_store,

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from midchart.core.loaders.files import LoadLog
+from midchart.core.cohorts.files import LoadLog
 
 Key = tuple[str, str]
 """Authority ("" where the format has one) and number."""

@@ -3,7 +3,7 @@
 Kinds are OMOP's tables (note, condition, measurement, ...) and "immunization". Most types are a
 :class:`_Form`: the fields that date and name an entry and those that open its text; what else the
 resource states follows in words, so that nothing clinical is dropped. What is planned or negated
-says so at the head of its text (:mod:`midchart.core.loaders.status`).
+says so at the head of its text (:mod:`midchart.core.cohorts.status`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from midchart.core.loaders.attachments import base64_text
-from midchart.core.loaders.fhir_status import FIELDS, status_of
-from midchart.core.loaders.fhir_values import (
+from midchart.core.cohorts.attachments import base64_text
+from midchart.core.cohorts.records import Entry, entry
+from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.status import FIELDS, status_of
+from midchart.core.fhir.values import (
     Resource,
     annotation,
     clean,
@@ -32,8 +34,6 @@ from midchart.core.loaders.fhir_values import (
     shown,
     values,
 )
-from midchart.core.loaders.records import Entry, entry
-from midchart.core.loaders.status import Status, classify, stated
 from midchart.core.text import SENTENCE_TOKENS, count_tokens
 from midchart.core.text.markup import html_text
 

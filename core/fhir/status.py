@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from midchart.core.loaders.fhir_values import Resource, clean, codes
-from midchart.core.loaders.status import Status, classify
+from midchart.core.cohorts.status import Status, classify
+from midchart.core.fhir.values import Resource, clean, codes
 
 FIELDS = (
     *("status", "docStatus", "intent", "lifecycleStatus", "verificationStatus", "actuality"),

@@ -17,10 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from midchart.core.loaders.fhir_events import READ
-from midchart.core.loaders.fhir_files import Member, Place, Reasons, ResourceFiles, stem
-from midchart.core.loaders.fhir_status import status_of, unknown_modifier
-from midchart.core.loaders.fhir_values import (
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.identity import Key, People, Person, record_names
+from midchart.core.cohorts.status import Status
+from midchart.core.fhir.events import READ
+from midchart.core.fhir.files import Member, Place, Reasons, ResourceFiles, stem
+from midchart.core.fhir.status import status_of, unknown_modifier
+from midchart.core.fhir.values import (
     Resource,
     clean,
     codes,
@@ -29,9 +32,6 @@ from midchart.core.loaders.fhir_values import (
     objects,
     reference,
 )
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.identity import Key, People, Person, record_names
-from midchart.core.loaders.status import Status
 
 NOT_CLINICAL = {
     "Claim": "billing", "ClaimResponse": "billing", "ExplanationOfBenefit": "billing",

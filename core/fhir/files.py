@@ -19,10 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, NamedTuple
 
+from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error
 from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
-from midchart.core.loaders.fhir_values import clean
-from midchart.core.loaders.files import LARGEST_TABLE, check_file, data_error
+from midchart.core.fhir.values import clean
 from midchart.core.parsing import read_json
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
+from midchart.core.cohorts.columns import MISSING, folded, known_names
+from midchart.core.cohorts.files import LoadLog, read_unchanged
 from midchart.core.errors import DataError
-from midchart.core.loaders.columns import MISSING, folded, known_names
-from midchart.core.loaders.files import LoadLog, read_unchanged
 from midchart.core.parsing import repeated
 
 _LARGEST_UNPACKED = 4 << 30
@@ -396,7 +396,7 @@ def read_table(
     """All rows of a delimited table with a header, of any encoding, separator and quoting.
 
     ``delimiter``: the one that needs no statement. ``names``: further columns, and other names that
-    a column may have (:func:`midchart.core.loaders.columns.known_names`). Raises DataError where
+    a column may have (:func:`midchart.core.cohorts.columns.known_names`). Raises DataError where
     the file is no text, has no header, names a column twice or lacks one of ``required`` (all
     missing ones are named).
     """

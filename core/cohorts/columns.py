@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from midchart.core.loaders.files import LoadLog
+from midchart.core.cohorts.files import LoadLog
 
 MISSING = frozenset({"", "NULL", "null", "Null", "NaN", "nan", "NAN", "NaT", r"\N", "<NA>"})
 """Ways to write that a cell of text has no value."""

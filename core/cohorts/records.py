@@ -4,7 +4,7 @@ A cohort of MedAlign's size does not fit in memory and is rarely read completely
 :class:`LazyRecords` holds ids and reads a record on access.
 
 An Instruction holds no answer; reference and evidence become a :class:`GoldSource`, which
-:mod:`midchart.core.loaders.gold` locates on access. Several annotators of one question on one
+:mod:`midchart.core.cohorts.gold` locates on access. Several annotators of one question on one
 record are one instruction: the first one's answer is the reference, the evidence of all is merged.
 """
 
@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.errors import DataError, UnknownName
-from midchart.core.loaders.columns import are_decimal_ids, known_names, read_id
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.tables import (
+from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
     Row,
@@ -36,6 +35,7 @@ from midchart.core.loaders.tables import (
     read_table,
     table_kind,
 )
+from midchart.core.errors import DataError, UnknownName
 from midchart.core.storage.lru import LRU
 from midchart.core.text import event_text
 from midchart.core.text.evidence import place_of

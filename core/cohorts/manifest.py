@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from midchart.core.cohorts.columns import SETTINGS
+from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, DataUseError
-from midchart.core.loaders.columns import SETTINGS
-from midchart.core.loaders.files import LoadLog, read_text, write_atomic
 from midchart.core.parsing import read_toml
 from midchart.core.types import Cohort, Manifest
 
@@ -55,7 +55,7 @@ def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
 def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
     """The table ``columns`` of the tag in folder ``path``: how columns of tables are read.
 
-    "table.column" in lower case → one of :data:`midchart.core.loaders.columns.SETTINGS`; another
+    "table.column" in lower case → one of :data:`midchart.core.cohorts.columns.SETTINGS`; another
     value is skipped by name.
     """
     file = path / FILE

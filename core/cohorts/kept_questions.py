@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.records import GoldSource, opaque_id, task_type_of
+from midchart.core.cohorts.tables import accept_long_cells
 from midchart.core.errors import DataError, InputError
-from midchart.core.loaders.gold import LazyGold
-from midchart.core.loaders.records import GoldSource, opaque_id, task_type_of
-from midchart.core.loaders.tables import accept_long_cells
 from midchart.core.parsing import read_json
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text.prompt import NOT_DOCUMENTED
