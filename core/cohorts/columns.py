@@ -284,6 +284,7 @@ def decide_times(
     else those of its dates that may be either are undated. ``settings``: "table.column" → its
     setting in ``midchart.toml``.
     """
+    # Columns whose order is stated, proved by a date, or written with points.
     evidence = {column: _evidence(values) for column, values in columns.items()}
     orders: dict[str, str] = {}
     for column, one in evidence.items():
@@ -301,6 +302,7 @@ def decide_times(
                 f"{file}: {column} read as day first, as dates with points are ({date} in row "
                 f"{row:,})"
             )
+    # The others: the order of the table's other dates, or a question to the user.
     decided = set(orders.values())
     readings: dict[str, Times] = {}
     for column, values in columns.items():
@@ -428,6 +430,7 @@ def decide_numbers(
 
     ``settings`` as for :func:`decide_times`.
     """
+    # What each value shows about the marks, with the first row that shows it.
     proofs: dict[str, tuple[int, str]] = {}
     counts: dict[str, int] = {}
     for value, (count, row) in values.items():
@@ -441,6 +444,7 @@ def decide_numbers(
                                   (row, digits))  # fmt: skip
     if not any(kind.startswith("comma") or kind == "point thousands" for kind in proofs):
         return AS_WRITTEN
+    # A stated mark decides; otherwise the proofs do.
     stated = settings.get(f"{table}.{column}", "")
     if stated in (DECIMAL_COMMA, DECIMAL_POINT):
         log.warn(f"{file}: {column} read with a {stated}, as midchart.toml says")
@@ -450,6 +454,7 @@ def decide_numbers(
     if not comma and "point decimal" in proofs and "comma decimal" not in proofs:
         comma = "."
     point = _meaning("point", proofs) or ("" if "comma decimal" in proofs else ".")
+    # Report what was decided, then what the values leave open.
     for kind, words in (
         ("comma decimal", "a decimal comma"),
         ("comma thousands", "commas between thousands"),

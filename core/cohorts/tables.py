@@ -445,6 +445,7 @@ def _complete_rows(
     total = complete = unclosed = uneven = 0
     line = head.last
     try:
+        # Each row: unclosed, blank, of another width, or complete.
         for row in rows:
             cells, line = row.cells, row.last
             while len(cells) > len(header) and not cells[-1].strip():
@@ -476,6 +477,7 @@ def _complete_rows(
                 yield row.first, cells + [""] * (len(header) - len(cells))
     except csv.Error as error:
         log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
+    # The balance of the table, and rows that look like two.
     reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
     log.account(name, "rows", total=total, shown=complete, reasons=reasons)
     if suspicious:

@@ -351,11 +351,13 @@ class ResourceReader:
             complete, notes = self._notes(resource, form, note, words)
             if complete:
                 return notes
+        # What precedes the text: that a resource is planned, denied or ended.
         opening = form.opening if status in _NO_CLAIM else ""
         if opening == "ordered" and resource.get("intent") == "directive":
             opening = "directive"
         end = _end(resource, kind, time, words)
         parts = [opening, *_parts(resource, kind, bool(words), end is not None)]
+        # The parts of its text, by kind of resource.
         measured = unit = ""
         if kind.startswith("Medication"):
             named = named or self._medicine(resource) or "not named"
@@ -374,6 +376,7 @@ class ResourceReader:
             parts += self._attached(resource, form)
         parts += map(annotation, items(resource.get("note")))
         parts = [part for part in parts if part and part != named]
+        # Its narrative where nothing else says more; then the entry, and its end.
         narrative = first_object(resource.get("text"))
         if narrative and (
             clean(narrative.get("status")) == "additional"
@@ -413,6 +416,7 @@ class ResourceReader:
         author = self._authors(resource)
         texts: list[str] = []
         unread: list[str] = []
+        # Texts of the attachments, and those that cannot be read.
         attachments = [a for path in form.attachments for a in values(resource, path)]
         for attachment in attachments:
             text, problem = attachment_text(first_object(attachment), self._binary)
@@ -422,6 +426,7 @@ class ResourceReader:
                 unread.append(_not_read((title, of_file, description), author, problem))
             else:
                 texts.append(text)
+        # A document is its attachments; a report or composition also its own text.
         if kind == "DocumentReference":
             if not attachments:
                 self.problems.append("has no attachment")

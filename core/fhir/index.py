@@ -167,6 +167,7 @@ class ResourceIndex:
             self._delete(member, scope, place)
             if resource is None:
                 return
+        # Its kind, and the names by which others refer to it.
         self.totals[file] += 1
         if not isinstance(resource, dict) or not isinstance(resource.get("resourceType"), str):
             reason = "is not a FHIR resource — it names no resourceType"
@@ -182,6 +183,7 @@ class ResourceIndex:
                 for one in scope.chain():
                     _enter_once(one.identifiers, name, key)
                 _enter_once(self._identifiers, name, key)
+        # Kinds, modifiers and patients without an id that are not read.
         if kind not in READ and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return
@@ -193,6 +195,7 @@ class ResourceIndex:
         if kind == "Patient" and key is None:
             self.skipped.add(file, place.line, "Patient has no id — give it one")
             return
+        # Its place in the index, and its patient.
         slot = len(self._slots) // _WIDTH
         owner = _PATIENT if kind == "Patient" else -2 if kind == "Medication" else -3
         if kind in READ:
@@ -210,6 +213,7 @@ class ResourceIndex:
             self._enter_patient(member, slot, key, id or url, scope, base)
         elif key is not None and not self._is_newest(slot, key, resource, member.history):
             return
+        # Whether its content holds, and what it replaces.
         if kind in READ:
             status, words = status_of(resource)
             if status is Status.RETRACTED:

@@ -226,6 +226,7 @@ def train_gate(
     """
     from midchart.core.gate.training import GateTrainer
 
+    # Train on the pairs of the training patients.
     split = split or split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
     drawn = split_pairs(cohort, protocol, split)
@@ -234,6 +235,7 @@ def train_gate(
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
     identity = digest(repr(trainer.identity()))
     trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")
+    # What the checkpoint states about its training.
     facts: Mapping[str, Any] = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": {
@@ -254,6 +256,7 @@ def train_gate(
         "test_auroc": finite(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
     }  # fmt: skip
+    # Temperature from validation patients; then the checkpoint.
     validated = trainer.logits(drawn.validation)
     temperature = fit_temperature(validated, drawn.validation.label) if len(validated) else 1.0
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
@@ -352,6 +355,7 @@ def train_plus_gate(
     """
     from midchart.core.gate.training import Example, PlusTrainer
 
+    # Questions with located evidence, about training and validation patients.
     split = split or split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     shared()  # raises before anything is made
@@ -364,6 +368,7 @@ def train_plus_gate(
             f"{cohort.path}: no evidence was located; there is nothing to train on"
             + unread_note(len(unread))
         )
+    # Features of each record once, of each question; then the training.
     prepared: dict[tuple[str, ...], RecordWords] = {}
     for one in asked:
         if one.texts not in prepared:
@@ -380,6 +385,7 @@ def train_plus_gate(
     trainer.run(progress)
     weights = trainer.weights()
     train_records = dict(digests)
+    # Evaluation on test patients, and the checkpoint.
     held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},

@@ -135,6 +135,7 @@ def _document_time(root: Element) -> tuple[datetime | None, str]:
 
 def _read_document(path: Path, name: str) -> _Document:
     """A document; raises DataError where the file cannot be read."""
+    # Patient, date and author of the document.
     root = read_xml(path, name)
     role = inside(root, "recordTarget", "patientRole")
     patient = inside(role, "patient")
@@ -144,6 +145,7 @@ def _read_document(path: Path, name: str) -> _Document:
     stem = PurePosixPath(name).with_suffix("").as_posix()
     counts = {"sections": Counter[str](), "rows": Counter[str](), "passages": Counter[str]()}
     totals: Counter[str] = Counter()
+    # Its sections, or the one text of an unstructured document.
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:
@@ -161,6 +163,7 @@ def _read_document(path: Path, name: str) -> _Document:
         written = [(_code(inside(root, "code")), title, _body_text(body))]
     else:
         written = []
+    # Version, series, and the documents that it replaces.
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
     related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]

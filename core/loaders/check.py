@@ -113,6 +113,7 @@ def check_cohort(
     ``progress`` is called with (done, planned) while coded events are read. ``counts``:
     :func:`count_records` of this cohort, where it is known.
     """
+    # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
     counts = counts or count_records(cohort, progress)
@@ -147,6 +148,7 @@ def check_cohort(
             if g.order is not None
         ],
     }
+    # What was asked for in addition.
     if validate:
         from midchart.core.loaders.fhir import invalid_resources
 

@@ -101,6 +101,7 @@ class EhrNoteQa(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The patients asked about who have notes, and their questions."""
+        # Questions, line by line.
         asked: list[tuple[str, int, _Question]] = []
         for file in self.files(place):
             name = shown(file, root)
@@ -118,6 +119,7 @@ class EhrNoteQa(RecordLoader):
                         log.skip(name, number, f"{reason} — {_FORMAT}")
                     else:
                         asked.append((name, number, stated))
+        # Notes: those in the questions' file, then MIMIC's discharge summaries.
         patients, questions, counts = PatientEntries(log), Questions(), Counter[str]()
         for name, number, one in asked:
             if str(one.patient_id) not in patients.entries:
@@ -135,6 +137,7 @@ class EhrNoteQa(RecordLoader):
             reason = "holds no notes of the patients asked about"
             remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
             raise DataError(place.name, None, reason, remedy)
+        # Each question with its answer, or why it is left out.
         for name, number, one in asked:
             id, answer = str(one.patient_id), one.choices.get(one.answer.strip())
             if id not in patients.entries or answer is None:

@@ -87,6 +87,7 @@ def _death(resource: Resource) -> list[Entry]:
 
 def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Record, list[str]]:
     """The record of one patient; the warnings name what of its resources was not read."""
+    # The patient's resource, then the others, each by its own references.
     files = index.files.files
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
@@ -125,6 +126,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
             line = place.line if file.by_line else None
             raw += [(*one[:8], line, one[9]) for one in entries]
             source = source or file.name
+    # The balance of the record.
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
         left_out[reason.partition(" — ")[0]] += count

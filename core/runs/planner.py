@@ -198,6 +198,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     run needs, DataUseError where text of its records would go where it may not, InputError where a
     reader's server does not report what every prompt needs.
     """
+    # The run's cohort, questions and items, and where text would be sent.
     path = find_data(spec.data, spec.base)
     kind = EXPERIMENTS.build(spec.kind)
     source = open_source(str(path))
@@ -209,6 +210,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     items = kind.planned(spec, cohort, instructions)
     if not cluster:  # its machines may reach servers that this one does not
         preflight(spec, egress)
+    # The document ``spec.json``.
     return {
         "spec": {
             "name": spec.name,

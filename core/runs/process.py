@@ -274,6 +274,7 @@ def resume(
     "ray://HOST:PORT"). Raises InputError where it is running, where cohort files, a reader's
     weights or an arm's gate have changed, or where the data-use tag forbids the cluster.
     """
+    # A run that can be resumed, under its lock.
     cluster = None if on is None else read_cluster(on)
     folder = find_run(run)
     if folder.imported.exists():
@@ -288,6 +289,7 @@ def resume(
         now = state.status(run)
         if folder.done.exists() and not now["failed"]:
             return run
+        # Refuse other data, other weights, a cluster or gates that are not permitted.
         started = folder.plan()
         if digest_of(started.data) != started.digest:
             raise InputError(
@@ -306,6 +308,7 @@ def resume(
         if receiver:
             permit((), open_source(started.data).manifest, (), receiver)
         refuse_others(folder.path, started.arms, started.protocol)
+        # Note it, and start the worker or queue the run.
         folder.note("resumed")
         if budget_usd is not None:
             _set_budget(folder, started, budget_usd)

@@ -45,6 +45,7 @@ NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 
 def do_run(folder: RunDirectory) -> str:
     """Finish a run whose lock this process holds; "done" or "cancelled"."""
+    # Events of the run: state, progress at intervals.
     plan = folder.plan()
     store = folder.store(plan)
     events = LineWriter(folder.events)
@@ -71,6 +72,7 @@ def do_run(folder: RunDirectory) -> str:
         store.reopen()
         for warning in damage_warnings(folder.items):
             print(f"{now()} warning: {warning}", flush=True)
+        # The cohort, and a check of where text would be sent.
         kind, cluster = EXPERIMENTS.build(plan.kind), folder.cluster()
         cohort = kind.cohort(open_source(plan.data), plan)
         asked = chosen(cohort, plan)
@@ -83,6 +85,7 @@ def do_run(folder: RunDirectory) -> str:
         def note(text: str) -> None:
             notify("note", text=text)
 
+        # The items: here, or on a cluster.
         job = Job(plan, cohort, store, progress, folder.path, note, egress)
         try:
             job.begin()
@@ -99,6 +102,7 @@ def do_run(folder: RunDirectory) -> str:
                 notify("cancelled")
                 folder.cancelled.touch()
                 return "cancelled"
+        # Rows as Parquet, and the note that the run is done.
         store.compact()
         finished: Mapping[str, Any] = {
             "run": folder.id,

@@ -157,6 +157,7 @@ def select_report(
     protocol sets no limit: a reader's window may then still cut. A sentence has a ``title`` where
     it was searched with one; its ``text`` is what is shown.
     """
+    # The question, the arm's selection, and what of it enters the prompt.
     cohort = open_data(data)
     ARMS.get(arm)  # an unknown arm is refused before a record is read
     record = cohort.records[record_id]
@@ -183,6 +184,7 @@ def select_report(
         cut_off = selection.lines is None and line.text != full_text[line.sentence_id]
         return body(line) if cut_off else entry.sentence.text
 
+    # Tokens of the lines as they are shown.
     if selection.lines is None:
         tokens = sum(
             entry.sentence.tokens if text == entry.sentence.text else count_tokens(text)

@@ -177,6 +177,7 @@ def patients(
         ]
         return _answers(reader, prompts)
 
+    # Answers with the evidence, in short contexts, and without it; then both controls.
     answers = ask(able, [case.shown for case in able])
     short = ask(able, [case.short for case in able])
     bare = ask(able, [case.bare for case in able])
@@ -184,6 +185,7 @@ def patients(
     moved = [able[(i + 7) % len(able)] for i in range(len(able))]
     strange = ask(able, [case.shown for case in moved])
     swapped = ask(moved, [case.shown for case in able])
+    # Outcomes by part and question type.
     hits: dict[tuple[str, str], list[bool]] = defaultdict(list)
     rows: list[dict[str, str]] = []
     for i, case in enumerate(able):

@@ -323,6 +323,7 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     "dropped"). Evidence that people mark later counts at once.
     Raises UnknownName, and InputError for a run that asks no question set.
     """
+    # The run's questions, one arm and one reader.
     folder = find_run(run)
     plan = folder.plan()
     questions = _questions(plan)
@@ -338,6 +339,7 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     cell_of = {
         one.id: (one.record_id, i % len(questions)) for i, one in enumerate(cohort.instructions)
     }
+    # Its rows, and evidence that people marked.
     store = folder.store(plan)
     where = f"label = {literal(label)} AND reader = {literal(reader)}"
     rows = store.select(

@@ -249,6 +249,7 @@ def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<eventstream person_id="{p.id}">'
     for e in encounters:
+        # Who and where.
         base = sum(ord(c) for c in e.specialty) % 90
         providers = [
             _provider(base + 17 * k + e.number % 3, e.specialty)
@@ -275,6 +276,7 @@ def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
             yield f"<provider{_attributes(provider)}/>"
         yield "</providers>"
         yield "<events>"
+        # Events, in one entry for each time.
         stamp = ""
         for item in e.items:
             now = f"{item.when:%Y-%m-%d %H:%M}"
@@ -334,6 +336,7 @@ def make_clinical(
         raise InputError(
             "synthetic cohort: patients must be ≥ 1, events_per_patient ≥ 20 and seed ≥ 0"
         )
+    # One file a patient, and the rows of its questions.
     ehrs = _prepare(out)
     tables: tuple[list[list[str]], list[list[str]]] = ([], [])
     counts: Counter[str] = Counter()
@@ -362,6 +365,7 @@ def make_clinical(
             task_types[asked.fact.task_type] += 1
         if progress is not None:
             progress(index - first + 1, patients)
+    # Tables of questions and responses, and the cohort's own files.
     for stale in sorted(set(ehrs.glob("*.xml")) - written):
         stale.unlink()
     instructions, responses = tables

@@ -224,6 +224,7 @@ def _minutes(e: Encounter, minutes: float) -> datetime:
 
 
 def _notes(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -> None:
+    # By setting: visit, telephone, emergency, hospital, series.
     match e.setting:
         case "OP":
             kind = "Progress Note"
@@ -333,6 +334,7 @@ def _rounds(
     rng: np.random.Generator, p: Patient, e: Encounter
 ) -> Iterator[tuple[datetime, tuple[str, ...]]]:
     """Rounds of measurement in order of importance; stays have many."""
+    # Analytes of the conditions that the encounter is about.
     wanted = [name for key in e.focus for name in diseases()[key].labs]
     labs = list(dict.fromkeys(key for name in wanted for key in panel_analytes(name)))
     if e.setting == "SERIES":
@@ -353,6 +355,7 @@ def _rounds(
         for panel in ("bmp", "cbc", "lft", "lipid"):
             yield _minutes(e, 33), tuple(key for key in panels()[panel] if key not in labs)
         return
+    # In hospital: admission, then vital signs every six hours and laboratory every morning.
     kind = e.episode.kind if e.episode is not None else None
     first = kind.labs if kind is not None else ("bmp", "cbc")
     yield _minutes(e, 6), panels()["vitals"]

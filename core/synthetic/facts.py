@@ -269,6 +269,7 @@ def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[Item]
 
 def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     """Most recent value (R) or all values (S) of a repeated finding."""
+    # Values that follow each other, and the notes that state them.
     asks = {"R": t.ask_r, "S": t.ask_s}.get(task, ())
     target, rng, words = scene.target, scene.rng, scene.p.words
     if not asks or not _suits(scene.p, t.need, target.when):
@@ -284,6 +285,7 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     values = chain[first : first + len(hosts)]
     if len(set(values)) != len(values):
         return None
+    # A statement in each note, the question, and other texts on the subject.
     frames = shuffled(rng, t.says)
     statements = [
         Statement(
@@ -299,6 +301,7 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     noise = [(t.section, n.format_map({**words, "v": pick(rng, chain)})) for n in t.noise]
     main = hosts.index(target)
     statements = [statements[main], *statements[:main], *statements[main + 1 :]]
+    # Answer, keys and wrong answers, by type of question.
     if task == "R":
 
         def answer(value: str, host: Item) -> str:
@@ -391,6 +394,7 @@ def drug_facts(
     for id_, (course, step, note) in sorted(w.steps.items()):
         if not near(orders[id(note)]) or step.replaces:
             continue
+        # A step of a drug near the target: its names and reason.
         drug, text, why = drugs()[step.drug], texts[id_], step.why.format_map(w.p.words)
         # A name of the drug that the sentence does not use, where there is one.
         names = [n for n in (drug.key, drug.brand) if n.lower() not in text.lower()]
@@ -398,6 +402,7 @@ def drug_facts(
         if task == "S":
             facts.append(_drug_history(w, id_, course, texts, name))
             continue
+        # Question and answer.
         words = {"name": name, "lay": drug.lay}
         month, year = f"{step.when:%B %Y}", step.when.year
         question = w.worded(f"{step.action}_{task}", month=month, year=year, **words)
@@ -438,6 +443,7 @@ def lab_facts(
 ) -> list[Fact]:
     """Trend (S), highest and lowest (Rn) or latest value (R) of analytes, where the reading is in
     the wanted decile."""
+    # Values of each analyte.
     readings: dict[str, list[Item]] = {}
     for event in events:
         if event.type == "measurement":
@@ -461,6 +467,7 @@ def lab_facts(
             )
         )
 
+    # Questions for its trend, its extremes or its latest value.
     for lab in _lab_questions():
         analyte = analytes()[lab.analyte]
         items = readings.get(analyte.code, [])

@@ -306,6 +306,7 @@ def _is_worse(w: Writer, key: str, when: datetime) -> bool:
 
 def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     """Progress Note, Consult Note or H&P of an outpatient visit."""
+    # History: why the patient comes, what was copied, what is new.
     when, rng, p = note.when, w.rng, w.p
     long = note.kind in ("H&P", "Consult Note") or chance(rng, 0.45)
     known = ", ".join([diseases()[k].short for k in active(p, when)][:4]) or "no chronic illness"
@@ -329,6 +330,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     if long:
         company = "a relative" if chance(rng, 0.5) else "no one"
         hpi.append(w.worded("clinic_history", company=company))
+    # Background sections, some of them carried forward.
     blocks = [
         section("cc", "Chief Complaint", [capitalised(reason) + "."]),
         section("hpi", w.worded("title_history"), hpi),
@@ -346,6 +348,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     if long:
         blocks.append(section("fh", "Family History", _family(w)))
     blocks.append(section("social", "Social History", _social(w)))
+    # Findings of this visit.
     ros = w.some("review_of_systems", *((5, 10) if long else (2, 3)))
     for key in e.focus:
         ros += w.say(diseases()[key].ros, when)
@@ -353,6 +356,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     blocks.append(section("exam", w.worded("title_exam"), _exam(w, when, e.focus)))
     if results := _results(w, when):
         blocks.append(section("results", w.worded("title_results"), results, "list"))
+    # Assessment and plan, by condition.
     plan: list[str | Piece] = []
     for key in e.focus:
         disease = diseases()[key]

@@ -155,6 +155,7 @@ def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int)
     Raises SpecError for a cohort without multiple-choice questions whose evidence is located, or
     with fewer notes of other patients than ``others``.
     """
+    # Questions with located evidence, and enough notes of other patients.
     asked = {
         one.id: one
         for one in cohort.instructions
@@ -178,6 +179,7 @@ def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int)
                 f"task {task} shows {others} notes of other patients, and for a patient there are "
                 f"{available}; ask for fewer ('others')"
             )
+    # A record for each question and repeat, built when it is read.
     sites = {
         f"{one.id}/{task}/{repeat}": (one, repeat)
         for one in asked.values()

@@ -194,6 +194,7 @@ def paper_claims(
     runs on the paper's data by its models; "cannot be tested here" where there is none, with the
     reason (``why``) and what would test it (``test``).
     """
+    # The paper's figures, and those of the runs by protocol and kind.
     by_key: dict[Key, Row] = {(r["table"], r["label"], r["what"]): r for r in paper_rows()}
     printed: Figures = {k: (r["value"], r["low"], r["high"], None) for k, r in by_key.items()}
     runs = {"published": published, "corrected": corrected}
@@ -207,6 +208,7 @@ def paper_claims(
         plan = find_run(run).plan()
         known[protocol, plan.kind] = plan, figures(run, judge), _differences(run, judge)
     rows: list[Row] = []
+    # One row a claim: its effect in the paper and under each protocol.
     for name, claim in CLAIMS.claims.items():
         setting = CLAIMS.settings[claim.setting]
         stated = claim.effect(printed, {})
@@ -238,6 +240,7 @@ def paper_claims(
                     lacking.append("answers generated with a declared effect of position")
                 why += lacking
                 on_paper += [] if lacking else [verdict]
+        # The weakest verdict counts.
         row["direction"] = _weakest(on_text) or NO_FIGURE
         row["verdict"] = _weakest(on_paper) or UNTESTED
         row["why"] = _why(claim, on_text, why) if not on_paper else ""

@@ -176,6 +176,7 @@ class ForecastJobs(TrainingJobs[Item]):
             save_model,
         )
 
+        # Configuration of the network and of its training.
         assert item.seed is not None
         options = self.options
         config = EncoderConfig(
@@ -211,12 +212,14 @@ class ForecastJobs(TrainingJobs[Item]):
             )
             return True
 
+        # Train, on several devices where the spec says so.
         devices = options.get("devices", 1)
         make = partial(ForecastTrainer, data, config, recipe, question, texts, device)
         if devices > 1:  # the checkpoint then has all epochs, from which the trainer below resumes
             train_distributed(make, devices, checkpoint, report, device == "cpu")
         trainer = make()
         trainer.run(report, checkpoint)
+        # Evaluate on held-out patients.
         logits = trainer.logits(data.held_out)
         mean, sd = trainer.gate_spread(data.held_out)
         gate = {"mean": mean, "sd": sd, "collapsed": collapsed(mean, sd)}

@@ -191,6 +191,7 @@ class Evaluation:
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
+        # Sentences of the test patients, drawn as in training.
         cohort = gold_under(cohort, protocol)
         protocol, _ = resolve_position(protocol, cohort)
         self.k = protocol.k
@@ -211,6 +212,7 @@ class Evaluation:
             texts = self.texts.setdefault(id, [s.text for s in units])
             asked = Asked(id, instruction.question, gold.answer, texts)
             drawn = pairs([asked], rules, rng)
+            # Of each question: drawn pairs, sentences before its cutoff, evidence of both kinds.
             first = {text: i for i, text in reversed(list(enumerate(texts)))}
             before = {s.id for s in allowed(units, instruction.cutoff)}
             lexical = np.zeros(len(texts), dtype=bool)
@@ -519,6 +521,7 @@ def published(rows: Table) -> Table:
     in the paper's table; for the ablation of the query ours are one gate each, and ``low``,
     ``high`` its interval by patient.
     """
+    # The paper's lines with the recalls of this run's variants.
     lines: list[tuple[str, str, str, Sequence[str | None], int | None, list[float], Ends, Any]] = []
     grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
     columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
@@ -546,6 +549,7 @@ def published(rows: Table) -> Table:
             lines.append(
                 ("query_ablation", line["condition"], value, paper, paper_n, ours, interval, our_n)
             )
+    # As rows, in shares.
     table: Table = []
     for name, factor, value, paper, paper_n, ours, (low, high), n in lines:
         several = len(ours) > 1

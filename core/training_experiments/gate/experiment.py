@@ -70,6 +70,7 @@ class GateJobs(TrainingJobs[Variant]):
     def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
         from midchart.core.gate.training import GateTrainer
 
+        # Train on this variant's pairs.
         base, protocol = self.job.protocol, one.protocol(self.job.protocol)
         data = self._load(protocol)
         if data.split != self.split:
@@ -84,6 +85,7 @@ class GateJobs(TrainingJobs[Variant]):
         trainer = GateTrainer(config, data.train, data.validation, recipe)
         trainer.run(report, checkpoint)
         seconds = time.perf_counter() - start
+        # Evaluate with each salt of the hash.
         temperature = fit_temperature(trainer.logits(data.validation), data.validation.label)
         gate = Gate(config, trainer.weights(), self.split, temperature)
         if self._evaluation is None:

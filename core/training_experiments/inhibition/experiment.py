@@ -87,6 +87,7 @@ class InhibitionJobs(TrainingJobs[Item]):
             strengths,
         )
 
+        # Train, with the time left of this run.
         recipe = recipe_of(self.options, one.variant, one.placement, one.seed)
         config, device = decoder_of(self.options, one.variant), self.options["device"] or None
         trainer = DecoderTrainer(config, recipe, device)
@@ -103,6 +104,7 @@ class InhibitionJobs(TrainingJobs[Item]):
             return True
 
         trainer.run(report, checkpoint)
+        # Evaluate at every length, number of distractors and depth.
         start, plan = time.perf_counter(), measures_of(self.options)
         cells = evaluate(
             trainer,

@@ -297,6 +297,7 @@ def contrasts(
 
     The ``reference`` is softmax, and after it each of a variant's ``controls`` in the run.
     """
+    # Pairs of variants with the same placement.
     measured = {group: quantities(known, plan, longest) for group, known in answers.items()}
     pairs = [
         (placement, variant, reference)
@@ -311,6 +312,7 @@ def contrasts(
     )
     table: Table = []
     for placement, variant, reference in pairs:
+        # Means of each seed, and differences of the seeds that both have.
         group, base = (placement, variant), (placement, reference)
         seeds = answers[group].seeds
         means, gaps = _resample(_columns(measured[group].values()), protocol), None
