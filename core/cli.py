@@ -798,7 +798,7 @@ def bench(call: Namespace) -> None:
     if program not in sys.path:
         sys.path.append(program)
     run_bench = import_module("tests.bench").bench
-    timings = run_bench(call.names, lambda line: print(line, file=sys.stderr))
+    timings = run_bench(call.names, partial(print, file=sys.stderr))
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 

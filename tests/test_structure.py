@@ -112,3 +112,15 @@ def test_the_index_of_documents_links_every_file_of_docs():
     files = {p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png"}
     assert files - {"README.md"} == {link for link in links if "/" not in link}
     assert all((folder / link).exists() for link in links)
+
+
+def test_no_two_classes_have_one_name():
+    """Of core and pages, private ones too: a name means one thing."""
+    modules: dict[str, list[str]] = {}
+    for path in (p for folder in ("core", "pages") for p in (ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                name = node.name.lstrip("_")
+                modules.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert len(modules) > 300, "too few classes were looked at"
+    assert not {name: paths for name, paths in modules.items() if len(paths) > 1}

@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Demographics:
     """Demographics that distinguish people, as written; "" where the source states none.
 
     ``born`` is an ISO date, or its beginning (a year, a month) where no more is known.
@@ -32,7 +32,7 @@ class Person:
     born: str = ""
     sex: str = ""
 
-    def differences(self, other: Person) -> tuple[str, ...]:
+    def differences(self, other: Demographics) -> tuple[str, ...]:
         """The fields that both state and that differ, by name.
 
         Names are compared without case, accents and marks ("O'Neil", "ONeil"), and are the same
@@ -77,9 +77,9 @@ class People:
 
     def __init__(self, log: LoadLog) -> None:
         self._log = log
-        self._people: dict[Key, tuple[Person, str]] = {}
+        self._people: dict[Key, tuple[Demographics, str]] = {}
 
-    def same(self, key: Key, person: Person, file: str, line: int | None = None) -> bool:
+    def same(self, key: Key, person: Demographics, file: str, line: int | None = None) -> bool:
         """Whether ``person`` of ``file`` may be the one of this key; if not, the file is named.
 
         What the first file left open is filled in by later ones.
@@ -98,7 +98,7 @@ class People:
                 "each person a number, or put the file into another cohort",
             )
             return False
-        merged = Person(
+        merged = Demographics(
             known.family or person.family,
             max(known.born, person.born, key=len),
             known.sex or person.sex,

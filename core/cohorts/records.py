@@ -29,7 +29,7 @@ from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
-    Row,
+    TableRow,
     leave_out,
     read_head,
     read_table,
@@ -296,7 +296,7 @@ class Questions:
         default_factory=dict[str, tuple[str, Sequence[Span], bool]]
     )
 
-    def enter(self, row: Row, record: str, question: str, log: LoadLog) -> str:
+    def enter(self, row: TableRow, record: str, question: str, log: LoadLog) -> str:
         """The id of the instruction of a row; a new question becomes an instruction.
 
         The row's ``instruction_id`` is used unless another question has it; then a new id is
@@ -395,16 +395,16 @@ def opaque_id(filename: str, question: str) -> str:
     return f"q-{digest.hexdigest()}"
 
 
-def _record_of(row: Row, records: LazyRecords) -> str | None:
+def _record_of(row: TableRow, records: LazyRecords) -> str | None:
     """The record a row is about, by its person_id or by its filename with or without an ending."""
     id = records.id_of(row.get("person_id"))
     return records.of_file(row.get("filename")) if id is None else id
 
 
-def read_questions(rows: Iterable[Row], records: LazyRecords, log: LoadLog) -> Questions:
+def read_questions(rows: Iterable[TableRow], records: LazyRecords, log: LoadLog) -> Questions:
     """Instructions and gold sources of question rows; bad rows are skipped."""
     questions = Questions()
-    grouped: dict[str, list[Row]] = {}
+    grouped: dict[str, list[TableRow]] = {}
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
         question = row.get("question")
@@ -441,7 +441,7 @@ def read_question_tables(
     files: Iterable[Path], records: LazyRecords, log: LoadLog, delimiter: str = "\t"
 ) -> Questions:
     """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for file in files:
         log.opened.add(file)
         with log.skipping(file.name):
@@ -451,7 +451,7 @@ def read_question_tables(
     return read_questions(rows, records, log)
 
 
-def _with_plain_ids(rows: Sequence[Row], name: str, log: LoadLog) -> Sequence[Row]:
+def _with_plain_ids(rows: Sequence[TableRow], name: str, log: LoadLog) -> Sequence[TableRow]:
     """The rows with patients as whole numbers where a column has them as decimals (1.0 is 1)."""
     decimal = [c for c in ("filename", "person_id") if are_decimal_ids({r.get(c) for r in rows})]
     for column in decimal:
@@ -481,12 +481,12 @@ def _has_questions(file: Path) -> bool:
     return known >= set(QUESTION_COLUMNS)
 
 
-def _annotator(row: Row) -> int:
+def _annotator(row: TableRow) -> int:
     number = re.search(r"\d{1,18}", row.get("annotator_num"))
     return int(number.group()) if number else 0
 
 
-def _gold_source(id: str, record: str, rows: Sequence[Row]) -> GoldSource | None:
+def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource | None:
     rows = sorted(rows, key=_annotator)
     answers = [row.get("clinician_response") for row in rows]
     answer = next((a for a in answers if a.lower() not in _BLANK), "")
@@ -501,7 +501,7 @@ def _gold_source(id: str, record: str, rows: Sequence[Row]) -> GoldSource | None
 
 
 def read_responses(
-    rows: Iterable[Row], questions: Questions, records: LazyRecords, log: LoadLog
+    rows: Iterable[TableRow], questions: Questions, records: LazyRecords, log: LoadLog
 ) -> tuple[Response, ...]:
     """Model responses of review rows, each joined to its instruction by record and question.
 

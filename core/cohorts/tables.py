@@ -290,7 +290,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([,;|\t])"?\s*')
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table: file name in messages, first line, and cells by column."""
 
     file: str
@@ -392,7 +392,7 @@ def read_table(
     log: LoadLog,
     delimiter: str = "\t",
     names: Mapping[str, Sequence[str]] | None = None,
-) -> list[Row]:
+) -> list[TableRow]:
     """All rows of a delimited table with a header, of any encoding, separator and quoting.
 
     ``delimiter``: the one that needs no statement. ``names``: further columns, and other names that
@@ -402,7 +402,7 @@ def read_table(
     """
     text = read_any_text(path, name, log)
     header, parsed = table_rows(text, name, log, delimiter, required, names)
-    rows = [Row(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
+    rows = [TableRow(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
     if "'" in text:
         _remove_apostrophes(header, rows, name, log)
     return rows
@@ -529,7 +529,7 @@ APOSTROPHES = r"'(?:[^']|'')*'"
 
 
 def _remove_apostrophes(
-    header: Sequence[str], rows: Sequence[Row], name: str, log: LoadLog
+    header: Sequence[str], rows: Sequence[TableRow], name: str, log: LoadLog
 ) -> None:
     for column in header:
         cells = [row.cells for row in rows if row.cells[column].startswith("'")]

@@ -285,7 +285,7 @@ READ = frozenset(_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TextPart:
     """A part of a form's text: its label, the path of its values, and the path's first field."""
 
     label: str
@@ -293,12 +293,12 @@ class _Part:
     field: str
 
 
-def _compiled(form: _Form) -> tuple[tuple[_Part, ...], frozenset[str]]:
+def _compiled(form: _Form) -> tuple[tuple[_TextPart, ...], frozenset[str]]:
     """A form's parts, and the fields that its text, name and time draw on."""
-    parts: list[_Part] = []
+    parts: list[_TextPart] = []
     for part in form.parts:
         name, _, path = part.rpartition(": ")
-        parts.append(_Part(name, path, path.partition(".")[0]))
+        parts.append(_TextPart(name, path, path.partition(".")[0]))
     fields = {path.partition(".")[0] for path in (*form.times, *form.names, *form.attachments)}
     used = _SILENT.union(fields, (part.field for part in parts), form.silent, FIELDS)
     return tuple(parts), used

@@ -1,7 +1,7 @@
 """Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles.
 
-Every resource has a :class:`Place`, at which it is read again when a record is built. Compressed
-and UTF-16 NDJSON is unpacked once into a temporary file without a name.
+Every resource has a :class:`ResourcePlace`, at which it is read again when a record is built.
+Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Member(NamedTuple):
     in_array: bool = False
 
 
-class Place(NamedTuple):
+class ResourcePlace(NamedTuple):
     """Where a resource is: number of the file; line, or entry of a JSON file; byte offset and
     length of its line; number of the resource among the members of the line or file, from 1 (0:
     the line is the resource)."""
@@ -300,7 +300,9 @@ class ResourceFiles:
         self._copy.flush()
         return start, self._copy.tell()
 
-    def resources(self, number: int, reasons: Reasons) -> Iterator[tuple[Member, Place, bool]]:
+    def resources(
+        self, number: int, reasons: Reasons
+    ) -> Iterator[tuple[Member, ResourcePlace, bool]]:
         """Each resource of a file with its place, and whether it may have modifier extensions.
 
         Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
@@ -310,7 +312,7 @@ class ResourceFiles:
             inside, extended = file.members()
             self._documents.get((number, 0), lambda: inside)
             for position, member in enumerate(inside, 1):
-                yield member, Place(number, position, 0, 0, position), extended
+                yield member, ResourcePlace(number, position, 0, 0, position), extended
             self._documents.clear()
             return
         with self._content(file) as (opened, start, end):
@@ -326,10 +328,10 @@ class ResourceFiles:
                     continue
                 extended = _MODIFIER in content
                 if not (isinstance(document, list) or _is_bundle(document)):
-                    yield Member(document), Place(number, line, offset, length, 0), extended
+                    yield Member(document), ResourcePlace(number, line, offset, length, 0), extended
                     continue
                 for position, member in enumerate(members(document), 1):
-                    yield member, Place(number, line, offset, length, position), extended
+                    yield member, ResourcePlace(number, line, offset, length, position), extended
 
     @contextmanager
     def _content(self, file: ResourceFile) -> Generator[tuple[BinaryIO, int, int]]:
@@ -341,9 +343,9 @@ class ResourceFiles:
             self._copy.seek(file.unpacked[0])
             yield self._copy, *file.unpacked
 
-    def reading(self) -> Reading:
+    def reading(self) -> OpenResources:
         """Reads resources at their places."""
-        return Reading(self.files, self._copy, self._documents)
+        return OpenResources(self.files, self._copy, self._documents)
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
@@ -361,7 +363,7 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
             yield line, begin, length, content
 
 
-class Reading(AbstractContextManager["Reading"]):
+class OpenResources(AbstractContextManager["OpenResources"]):
     """Reads resources at their places; each file is opened, and its state checked, once."""
 
     def __init__(
@@ -376,7 +378,7 @@ class Reading(AbstractContextManager["Reading"]):
             os.close(handle)
         self._handles.clear()
 
-    def __call__(self, place: Place) -> Any:
+    def __call__(self, place: ResourcePlace) -> Any:
         """The resource at a place; raises DataError where its file changed."""
         file = self._files[place.file]
         if place.file not in self._checked:
@@ -397,7 +399,7 @@ class Reading(AbstractContextManager["Reading"]):
             reason = "changed while it was read"
             raise DataError(file.name, place.line, reason, "open the cohort again") from None
 
-    def _parsed(self, file: ResourceFile, place: Place) -> Any:
+    def _parsed(self, file: ResourceFile, place: ResourcePlace) -> Any:
         if file.unpacked is None:
             handle = self._handles.get(place.file)
             if handle is None:

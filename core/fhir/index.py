@@ -18,10 +18,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.identity import Key, People, Person, record_names
+from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ
-from midchart.core.fhir.files import Member, Place, Reasons, ResourceFiles, stem
+from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
 from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
@@ -97,11 +97,11 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _PatientStatement:
     """A Patient resource: its place, demographics, and its version among those of its file."""
 
     slot: int
-    person: Person
+    person: Demographics
     number: str
     history: bool
 
@@ -138,7 +138,7 @@ class ResourceIndex:
         self._identifiers: dict[str, Key | None] = {}
         self._loose: dict[str, list[str]] = {}
         """``Type/id`` → the authorities of loose scopes that have it."""
-        self._patients: dict[Key, list[_Statement]] = {}
+        self._patients: dict[Key, list[_PatientStatement]] = {}
         self._links: list[tuple[int, int, str, str]] = []
         self._replaced: list[tuple[int, int, str, str]] = []
         self._dropped: dict[int, tuple[Reasons, str]] = {}
@@ -157,7 +157,7 @@ class ResourceIndex:
             self._scopes.append(Scope(authority, around, loose))
         return self._scopes[number]
 
-    def enter(self, member: Member, scope: Scope, place: Place, extended: bool) -> None:
+    def enter(self, member: Member, scope: Scope, place: ResourcePlace, extended: bool) -> None:
         """Enter one resource; one that cannot be used is counted with its reason.
 
         ``extended``: whether its file has modifier extensions.
@@ -287,7 +287,7 @@ class ResourceIndex:
     ) -> None:
         family, _ = _name(member.resource)
         born, sex = (clean(member.resource.get(name)) for name in ("birthDate", "gender"))
-        statement = _Statement(slot, Person(family, born, sex), number, member.history)
+        statement = _PatientStatement(slot, Demographics(family, born, sex), number, member.history)
         self._patients.setdefault(key, []).append(statement)
         known = self._known.setdefault(key[0], {})
         if known.get(key[1]) == _DELETED:
@@ -332,7 +332,7 @@ class ResourceIndex:
         self._drop(slot, f"{kind} is an older version of another one")
         return False
 
-    def _delete(self, member: Member, scope: Scope, place: Place) -> None:
+    def _delete(self, member: Member, scope: Scope, place: ResourcePlace) -> None:
         typed = _TYPED.search(member.deleted) or _TYPED.search(member.url)
         if typed is None:
             return
@@ -351,9 +351,9 @@ class ResourceIndex:
     def _drop(self, slot: int, reason: str) -> None:
         self._dropped[slot] = self.left_out, reason
 
-    def place(self, slot: int) -> Place:
+    def place(self, slot: int) -> ResourcePlace:
         """The place of a slot."""
-        return Place(*self._slots[slot * _WIDTH : slot * _WIDTH + 5])
+        return ResourcePlace(*self._slots[slot * _WIDTH : slot * _WIDTH + 5])
 
     # Records.
 
@@ -379,7 +379,7 @@ class ResourceIndex:
     def _settle(
         self,
         key: Key,
-        statements: list[_Statement],
+        statements: list[_PatientStatement],
         people: People,
         conflicts: dict[Key, frozenset[str]],
         patients: dict[Key, tuple[int, str]],
@@ -388,7 +388,7 @@ class ResourceIndex:
         resources are the first one's."""
         stated: set[str] = set()
         refused: set[str] = set()
-        current: _Statement | None = None
+        current: _PatientStatement | None = None
         histories: set[str] = set()
         for one in statements:
             place = self.place(one.slot)
@@ -412,7 +412,7 @@ class ResourceIndex:
         if refused:
             conflicts[key] = frozenset(stated - refused)
 
-    def _newer(self, current: _Statement, other: _Statement) -> _Statement:
+    def _newer(self, current: _PatientStatement, other: _PatientStatement) -> _PatientStatement:
         """The statement of a patient that counts; the other one is dropped."""
         with self.files.reading() as read:
             before, after = read(self.place(current.slot)), read(self.place(other.slot))

@@ -22,18 +22,18 @@ from midchart.core.format import finite
 from midchart.core.gate.checkpoint import (
     CARD,
     VALIDATED,
-    Epoch,
     Gate,
     GateConfig,
+    GateEpoch,
+    GateRecipe,
     PlusRecipe,
     PlusStep,
-    Recipe,
     Split,
     fold_patients,
     save_gate,
     split_patients,
 )
-from midchart.core.gate.examples import Asked, Pairs, hashing_of, pairs
+from midchart.core.gate.examples import Pairs, QuestionSentences, hashing_of, pairs
 from midchart.core.gate.measures import auroc, fit_temperature
 from midchart.core.gate.plus import (
     Plus,
@@ -99,7 +99,7 @@ def _questions_with_answers(
     protocol: Protocol,
     unread: set[str],
     digests: dict[str, str],
-) -> list[Asked]:
+) -> list[QuestionSentences]:
     """The questions with a reference answer of some patients, with their records' sentences up to
     the question's cutoff.
 
@@ -108,7 +108,7 @@ def _questions_with_answers(
     """
     cohort = gold_under(cohort, protocol)
     wanted = set(record_ids)
-    questions: list[Asked] = []
+    questions: list[QuestionSentences] = []
     units: dict[tuple[str, datetime | None], tuple[list[Sentence], list[str]]] = {}
     for instruction in cohort.instructions:
         gold = cohort.gold.get(instruction.id)
@@ -125,7 +125,7 @@ def _questions_with_answers(
         before, texts = units[id, cutoff]
         ids = gold_sentence_ids(before, gold.spans)
         evidence = [i for i, unit in enumerate(before) if unit.id in ids]
-        questions.append(Asked(id, instruction.question, gold.answer, texts, evidence))
+        questions.append(QuestionSentences(id, instruction.question, gold.answer, texts, evidence))
     return questions
 
 
@@ -210,9 +210,9 @@ def train_gate(
     cohort: Cohort,
     protocol: Protocol,
     folder: Path,
-    progress: Progress[Epoch] | None = None,
+    progress: Progress[GateEpoch] | None = None,
     config: GateConfig | None = None,
-    recipe: Recipe | None = None,
+    recipe: GateRecipe | None = None,
     split: Split | None = None,
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
@@ -231,7 +231,7 @@ def train_gate(
     make_folder(folder)
     drawn = split_pairs(cohort, protocol, split)
     config = config or GateConfig(hashing_of(protocol))
-    recipe = recipe or Recipe(seed=protocol.seed)
+    recipe = recipe or GateRecipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
     identity = digest(repr(trainer.identity()))
     trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")

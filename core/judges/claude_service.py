@@ -42,7 +42,7 @@ from midchart.core.client.calls import (
     typed_failure,
 )
 from midchart.core.config import Secret
-from midchart.core.egress import Gate, Permit
+from midchart.core.egress import EgressCheck, Permit
 from midchart.core.errors import MidchartError
 from midchart.core.judges.language_model import IndexedReply, Reply, Request
 from midchart.core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
@@ -549,7 +549,7 @@ class ClaudeEngine:
     def __init__(
         self,
         options: ClaudeOptions,
-        egress: Gate,
+        egress: EgressCheck,
         log: Path | None,
         watch: Callable[[str], None],
     ) -> None:

@@ -43,7 +43,7 @@ _DATE = re.compile(r"^Chartdate : (\S+)$", re.MULTILINE)
 _FORMAT = "see the format of EHRNoteQA"
 
 
-class _Question(BaseModel):
+class _EhrnoteqaQuestion(BaseModel):
     model_config = ConfigDict(extra="allow")
     patient_id: int | str
     question: Annotated[str, Field(pattern=r"\S")]
@@ -102,7 +102,7 @@ class EhrNoteQa(RecordLoader):
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The patients asked about who have notes, and their questions."""
         # Questions, line by line.
-        asked: list[tuple[str, int, _Question]] = []
+        asked: list[tuple[str, int, _EhrnoteqaQuestion]] = []
         for file in self.files(place):
             name = shown(file, root)
             log.opened.add(file)
@@ -111,7 +111,7 @@ class EhrNoteQa(RecordLoader):
                     if not line.strip():
                         continue
                     try:
-                        stated = _Question.model_validate(read_json(line, name, number))
+                        stated = _EhrnoteqaQuestion.model_validate(read_json(line, name, number))
                     except DataError as error:
                         log.skip_error(error)
                     except ValidationError:

@@ -37,9 +37,9 @@ from midchart.core.fhir.files import (
     LARGEST_BUNDLE,
     SUFFIXES,
     Member,
-    Place,
     Reasons,
     ResourceFiles,
+    ResourcePlace,
     ending,
     names_type,
     stem,
@@ -243,7 +243,7 @@ def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
     return scope
 
 
-def _scope(index: ResourceIndex, member: Member, at: Place, folder: Scope) -> Scope:
+def _scope(index: ResourceIndex, member: Member, at: ResourcePlace, folder: Scope) -> Scope:
     """The scope of a resource: the innermost bundle that holds it, or its folder."""
     file = index.files.files[at.file]
     scope = folder

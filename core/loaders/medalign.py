@@ -31,7 +31,7 @@ from midchart.core.cohorts.records import (
     read_questions,
     read_responses,
 )
-from midchart.core.cohorts.tables import Row, read_table
+from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Record
@@ -442,7 +442,7 @@ def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> 
     aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
 
 
-def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[Row]:
+def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[TableRow]:
     path = root / file
     if path.exists() or path.is_symlink():
         log.opened.add(path)

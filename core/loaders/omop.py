@@ -35,7 +35,7 @@ from midchart.core.cohorts.columns import (
     decide_times,
 )
 from midchart.core.cohorts.files import LoadLog, checked_tables
-from midchart.core.cohorts.identity import People, Person
+from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
     Entry,
@@ -802,10 +802,10 @@ def _account_people(base: _Database, log: LoadLog) -> None:
     leave_out(log, file, reasons)
 
 
-def _person(base: _Database, row: Row) -> Person:
+def _person(base: _Database, row: Row) -> Demographics:
     born = [
         base.number("person", row, column).zfill(2)
         for column in ("year_of_birth", "month_of_birth", "day_of_birth")
         if row.get(column)
     ]
-    return Person(born="-".join(born), sex=base.concept(row, "gender")[1])
+    return Demographics(born="-".join(born), sex=base.concept(row, "gender")[1])

@@ -302,23 +302,23 @@ PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ShardBatch:
     """Shards that a worker executes one after another; ``deaths``: workers that died over them."""
 
     shards: tuple[str, ...]
     deaths: int = 0
 
-    def after_death(self) -> list[Batch]:
+    def after_death(self) -> list[ShardBatch]:
         """Smaller batches to retry, down to one shard each."""
         each = -(-len(self.shards) // PIECES)
         parts = [self.shards[i : i + each] for i in range(0, len(self.shards), each)]
-        return [Batch(part, self.deaths + 1) for part in parts]
+        return [ShardBatch(part, self.deaths + 1) for part in parts]
 
 
-def batches(shards: Sequence[str], room: int) -> deque[Batch]:
+def batches(shards: Sequence[str], room: int) -> deque[ShardBatch]:
     """All shards in batches, for so many workers."""
     each = max(1, -(-len(shards) // (BATCHES_EACH * max(1, room))))
-    return deque(Batch(tuple(shards[i : i + each])) for i in range(0, len(shards), each))
+    return deque(ShardBatch(tuple(shards[i : i + each])) for i in range(0, len(shards), each))
 
 
 class Started:
@@ -336,7 +336,7 @@ class Started:
         """Note a row that was written."""
         self._shards.add(row[self._column])
 
-    def there(self, batch: Batch) -> dict[str, list[dict[str, Any]]]:
+    def there(self, batch: ShardBatch) -> dict[str, list[dict[str, Any]]]:
         """The rows of a batch's shards, by table."""
         known = [shard for shard in batch.shards if shard in self._shards]
         if not known:
@@ -364,7 +364,7 @@ class _Worker:
 
     actor: Any
     asked: Any
-    batch: Batch | None = None
+    batch: ShardBatch | None = None
 
 
 class Pool:

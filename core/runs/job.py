@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
 from midchart.core.cohorts.gold import gold_under
-from midchart.core.egress import CLOSED, Gate
+from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError, WorkFailed
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
@@ -110,7 +110,7 @@ class Job:
         progress: Progress,
         folder: Path,
         note: Callable[[str], None] = lambda _: None,
-        egress: Gate = CLOSED,
+        egress: EgressCheck = CLOSED,
     ) -> None:
         self.plan, self.store, self.folder = plan, store, folder
         self.protocol = plan.protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.egress import Gate, audit, gate_of, read_address
+from midchart.core.egress import EgressCheck, audit, gate_of, read_address
 from midchart.core.errors import DataError
 from midchart.core.gate.cohort_training import split_of
 from midchart.core.judges import JUDGES
@@ -67,7 +67,7 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
 
 def permit(
     listed: Sequence[Destination], manifest: Manifest, hosts: Iterable[str], cluster: str = ""
-) -> Gate:
+) -> EgressCheck:
     """The egress gate of a run, once all destinations and the ``cluster`` are permitted.
 
     Raises EgressRefused.
@@ -95,7 +95,7 @@ def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], rec
             )
 
 
-def preflight(what: Spec, egress: Gate) -> None:
+def preflight(what: Spec, egress: EgressCheck) -> None:
     """Query the services of a run's readers for what every item needs; raises InputError."""
     for entry in (*what.readers_of_arms, *what.reader_entries):
         ask = getattr(READERS.get(entry.name), "preflight", None)

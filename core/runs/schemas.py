@@ -36,30 +36,30 @@ Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 
 
-class _Document(BaseModel):
+class _RunDocument(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
-class _Component(_Document):
+class _ComponentDocument(_RunDocument):
     model_config = ConfigDict(extra="forbid")
     name: str
     options: dict[str, Any] = {}
     label: str = ""
 
 
-class _Arm(_Component):
+class _ArmDocument(_ComponentDocument):
     k: Annotated[int, Field(ge=0, le=LARGEST)]
     recency: Count
     tokens: Count | None
 
 
-class _Spec(_Document):
+class _SpecDocument(_RunDocument):
     name: str
     kind: str
     data: str = ""
-    arms: Annotated[list[_Arm], Field(max_length=1_000)]
-    readers: Annotated[list[str | _Component], Field(max_length=1_000)]
-    judges: Annotated[list[str | _Component], Field(max_length=1_000)]
+    arms: Annotated[list[_ArmDocument], Field(max_length=1_000)]
+    readers: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
+    judges: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
     limit: Count | None
     part: str = ""
     options: dict[str, Any] = {}
@@ -68,40 +68,40 @@ class _Spec(_Document):
     primary_judge: str = ""
 
 
-class _Tag(_Document):
+class _Tag(_RunDocument):
     synthetic: bool
     external_services_allowed: bool
 
 
-class _Cohort(_Document):
+class _CohortDocument(_RunDocument):
     path: str
     digest: str
     data_use: _Tag
 
 
-class _Versions(_Document):
+class _Versions(_RunDocument):
     midchart: str
     code: str
     python: str
     packages: dict[str, str]
 
 
-class _Position(_Document):
+class _Position(_RunDocument):
     used: Literal["order", "time", "token"]
     named: bool
     median_events: Annotated[float, Field(ge=0, le=LARGEST)] | None
     records: Count
 
 
-class PlanDocument(_Document):
+class PlanDocument(_RunDocument):
     """``spec.json``."""
 
     run: str
     created: Moment
-    spec: _Spec
+    spec: _SpecDocument
     protocol: dict[str, Any]
     position: _Position | None = None
-    cohort: _Cohort
+    cohort: _CohortDocument
     versions: _Versions
     weights: dict[str, str] = {}
     instructions: Count = 0
@@ -109,7 +109,7 @@ class PlanDocument(_Document):
     facts: dict[str, Any] = Field({}, alias="found")
 
 
-class DigestedDocument(_Document):
+class DigestedDocument(_RunDocument):
     """A document with digests of the files of rows."""
 
     sha256: dict[str, str] = {}
@@ -133,7 +133,7 @@ class ImportedDocument(DigestedDocument):
     data: str
 
 
-class QueueDocument(_Document):
+class QueueDocument(_RunDocument):
     """``queued.json``."""
 
     queue_number: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
@@ -142,7 +142,7 @@ class QueueDocument(_Document):
     wants: str
 
 
-class EventLine(_Document):
+class EventLine(_RunDocument):
     """A line of ``events.jsonl``."""
 
     time: Moment
@@ -156,22 +156,22 @@ class EventLine(_Document):
     versions: _Versions | None = None
 
 
-class PersonLine(_Document):
+class PersonLine(_RunDocument):
     """A line of ``people.jsonl``."""
 
     who: str
     action: str
 
 
-class _Gate(_Document):
+class _GateDocument(_RunDocument):
     gate: str
     seen: list[str]
 
 
-class GatesDocument(_Document):
+class GatesDocument(_RunDocument):
     """``gates.json``."""
 
-    __pydantic_extra__: dict[str, _Gate]  # pyright: ignore[reportIncompatibleVariableOverride]
+    __pydantic_extra__: dict[str, _GateDocument]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 PLAN, DONE, GATES = TypeAdapter(PlanDocument), TypeAdapter(DoneDocument), TypeAdapter(GatesDocument)

@@ -369,7 +369,7 @@ _Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG), AfterValidato
 
 
 @with_config(ConfigDict(strict=True))
-class Labels(TypedDict):
+class RunLabels(TypedDict):
     """``name``: shown instead of the spec's, "" for the spec's own; ``archived``: left out of
     lists and pickers."""
 
@@ -378,10 +378,10 @@ class Labels(TypedDict):
     archived: bool
 
 
-_LABELS = TypeAdapter(Labels)
+_LABELS = TypeAdapter(RunLabels)
 
 
-def labels_of(folder: RunDirectory) -> Labels:
+def labels_of(folder: RunDirectory) -> RunLabels:
     """A run's labels, none where there are none; raises DataError where they cannot be read."""
     try:
         return folder.document(folder.labels, _LABELS)
@@ -394,7 +394,7 @@ def label_run(
     name: str | None = None,
     tags: Sequence[str] | None = None,
     archived: bool | None = None,
-) -> Labels:
+) -> RunLabels:
     """Change a run's name, tags or archiving; None leaves one as it is. Gives all three.
 
     Noted in the audit log, by the names of what changed. Raises UnknownName, and InputError for a

@@ -75,7 +75,7 @@ class _Value:
     days: tuple[Day, ...]
 
 
-class _Index:
+class _ValueIndex:
     """Which sentences of a record have which words, and the values of sentences asked for."""
 
     def __init__(self, units: tuple[Sentence, ...]) -> None:
@@ -99,7 +99,7 @@ class _Index:
         return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, _MOST_COMMON * n))
 
 
-_indexes: LRU[_Index] = LRU(8)
+_indexes: LRU[_ValueIndex] = LRU(8)
 
 
 def other_values(
@@ -109,7 +109,7 @@ def other_values(
     first. Nothing after ``cutoff`` is looked at. Raises IndexError where there is no such event.
     """
     units = sentences(record, Protocol(sentence_tokens=protocol.sentence_tokens))
-    index = _indexes.get(f"{record.digest}{protocol.sentence_tokens}", lambda: _Index(units))
+    index = _indexes.get(f"{record.digest}{protocol.sentence_tokens}", lambda: _ValueIndex(units))
     items: dict[int, frozenset[str]] = {}
     newest = datetime.min
     for span in spans:
@@ -205,7 +205,7 @@ def _following(text: str) -> list[str]:
     return _words(clause)[:_WORDS_AFTER][::-1]
 
 
-def _shared(value: _Value, others: list[_Value], index: _Index) -> frozenset[str]:
+def _shared(value: _Value, others: list[_Value], index: _ValueIndex) -> frozenset[str]:
     """The words that make ``value`` and one of ``others`` values of one item; none where they are
     not, or where one of them states the same value."""
     matching: list[tuple[_Value, frozenset[str]]] = []

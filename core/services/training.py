@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.gate.checkpoint import VALIDATED, Epoch, PlusStep, Split
+from midchart.core.gate.checkpoint import VALIDATED, GateEpoch, PlusStep, Split
 from midchart.core.gate.cohort_training import (
     PLUS_FIELDS,
     PROTOCOL_FIELDS,
@@ -60,9 +60,9 @@ def make_gate(
         kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
     folder = _gate_folder(cohort, chosen, fields, kind) if out is None else user_path(out)
 
-    def report(part: Epoch | PlusStep, parts: int) -> bool:
+    def report(part: GateEpoch | PlusStep, parts: int) -> bool:
         if progress is not None:
-            progress(part.epoch if isinstance(part, Epoch) else part.step, parts)
+            progress(part.epoch if isinstance(part, GateEpoch) else part.step, parts)
         return True
 
     result: dict[str, Any] = {"folder": str(folder.resolve())}
@@ -77,7 +77,7 @@ def make_gate(
     return result | {"folds": fits}
 
 
-_Report = Callable[[Epoch | PlusStep, int], bool]
+_Report = Callable[[GateEpoch | PlusStep, int], bool]
 
 
 def _train(

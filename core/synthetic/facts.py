@@ -30,12 +30,12 @@ from midchart.core.synthetic.patient import (
     DOMAINS,
     Course,
     Domain,
+    DrugStep,
     Fact,
-    Item,
     Note,
     Patient,
+    RecordItem,
     Statement,
-    Step,
 )
 from midchart.core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
 from midchart.core.synthetic.trajectory import active
@@ -151,8 +151,8 @@ class Scene:
 
     p: Patient
     rng: np.random.Generator
-    hosts: list[Item]
-    target: Item
+    hosts: list[RecordItem]
+    target: RecordItem
     used: set[str] = field(default_factory=set[str])
 
 
@@ -188,7 +188,7 @@ def _suits(p: Patient, need: str, when: datetime) -> bool:
     return True
 
 
-def _note(item: Item) -> Note:
+def _note(item: RecordItem) -> Note:
     assert item.note is not None
     return item.note
 
@@ -250,14 +250,14 @@ def _single(t: Single, scene: Scene, task: str) -> Fact | None:
     )
 
 
-def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[Item]:
+def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[RecordItem]:
     """``count`` other notes for a series, at least ``gap`` days apart, over the record or over
     what precedes the target."""
     target = scene.target
     pool = [h for h in scene.hosts if h is not target and h.when.date() != target.when.date()]
     if before_only:
         pool = [h for h in pool if h.when < target.when]
-    chosen: list[Item] = []
+    chosen: list[RecordItem] = []
     days = {target.when.date()}
     for host in shuffled(scene.rng, pool):
         day = host.when.date()
@@ -304,7 +304,7 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     # Answer, keys and wrong answers, by type of question.
     if task == "R":
 
-        def answer(value: str, host: Item) -> str:
+        def answer(value: str, host: RecordItem) -> str:
             return t.answer_r.format_map({**words, "v": value, "date": f"{host.when:%B %Y}"})
 
         # Older values are in their own notes and are the most likely wrong answers.
@@ -349,7 +349,7 @@ _lab_questions = tsv_table(LabQuestion, "lab_questions.tsv")
 """All analytes that are asked for."""
 
 
-def _wrong_reasons(w: Writer, step: Step) -> list[str]:
+def _wrong_reasons(w: Writer, step: DrugStep) -> list[str]:
     others = [s.why.format_map(w.p.words) for _, s, _ in w.steps.values() if s.why != step.why]
     return [f"Because of {o}." for o in others[:3]] + [*wordings()["wrong_reasons"]]
 
@@ -434,23 +434,25 @@ def drug_facts(
     return [fact for fact in facts if fact is not None]
 
 
-def _value(item: Item) -> str:
+def _value(item: RecordItem) -> str:
     return f"{item.text} {item.unit}".strip()
 
 
 def lab_facts(
-    rng: np.random.Generator, events: list[Item], near: InDecile, task: str
+    rng: np.random.Generator, events: list[RecordItem], near: InDecile, task: str
 ) -> list[Fact]:
     """Trend (S), highest and lowest (Rn) or latest value (R) of analytes, where the reading is in
     the wanted decile."""
     # Values of each analyte.
-    readings: dict[str, list[Item]] = {}
+    readings: dict[str, list[RecordItem]] = {}
     for event in events:
         if event.type == "measurement":
             readings.setdefault(event.code, []).append(event)
     facts: list[Fact] = []
 
-    def add(kind: str, question: str, answer: str, items: list[Item], wrong: list[str]) -> None:
+    def add(
+        kind: str, question: str, answer: str, items: list[RecordItem], wrong: list[str]
+    ) -> None:
         statements = [Statement(f"{i.name}: {_value(i)}", None, item=i) for i in items]
         keys = tuple(i.text for i in sorted(items, key=lambda i: i.order))
         facts.append(

@@ -455,7 +455,7 @@ _SECTION = 400
 """Lines over which one width holds: letters of different widths may be put into one note."""
 
 
-class Piece(NamedTuple):
+class SentencePiece(NamedTuple):
     """A sentence of a note: its first character and the one after its last, and the same of the
     lines ``above`` that say what it is about: the nearest heading, a table row's header row."""
 
@@ -464,14 +464,14 @@ class Piece(NamedTuple):
     above: tuple[tuple[int, int] | None, tuple[int, int] | None] = (None, None)
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> list[SentencePiece]:
     """The sentences of a note, in order, none blank.
 
     They cover every visible character of ``text``, do not overlap, and begin and end with
     visible characters. A heading, list item, table row or line of one result without a full
     stop counts as a sentence. A heading has no heading itself.
     """
-    cut: list[Piece] = []
+    cut: list[SentencePiece] = []
     lines = _read_lines(text)
     headers = _headers(text, lines)
     heading: tuple[int, int] | None = None
@@ -482,11 +482,13 @@ def pieces(text: str) -> list[Piece]:
         line, end = lines[begin], lines[at].end
         if line.kind is _Kind.HEADING:
             heading = (line.start, line.end)
-            cut.append(Piece(line.start, end))
+            cut.append(SentencePiece(line.start, end))
         elif line.kind in (_Kind.PROSE, _Kind.ITEM):
-            cut += [Piece(*span, (heading, None)) for span in sentences(text, line.start, end)]
+            cut += [
+                SentencePiece(*span, (heading, None)) for span in sentences(text, line.start, end)
+            ]
         else:
-            cut.append(Piece(line.start, end, (heading, headers.get(begin))))
+            cut.append(SentencePiece(line.start, end, (heading, headers.get(begin))))
         begin = at + 1
     return cut
 

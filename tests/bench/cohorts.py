@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.experiments.curve.rows import POSITIONS, STRATA, Choice, Observed, Pieces
+from midchart.core.experiments.curve.rows import POSITIONS, STRATA, CurveChoice, Observed, Pieces
 from midchart.core.experiments.curve.tables import (
     bin_rows,
     compute_curve,
@@ -305,9 +305,13 @@ def curve() -> dict[str, Any]:
 def curve_million() -> dict[str, Any]:
     """A page's question about a million answers, against only averaging them in a plain loop."""
     observed = _million()
-    choices = [Choice(), Choice(stratum="model", value="model-1"), Choice(position="time")]
+    choices = [
+        CurveChoice(),
+        CurveChoice(stratum="model", value="model-1"),
+        CurveChoice(position="time"),
+    ]
 
-    def page(choice: Choice) -> tuple[Any, ...]:
+    def page(choice: CurveChoice) -> tuple[Any, ...]:
         curve, selected = compute_curve(observed, choice, 10, _RESAMPLES, 42)
         return bin_rows(curve), summary_row(curve, selected), verdict(curve, choice.score)
 

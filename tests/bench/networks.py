@@ -34,7 +34,7 @@ import numpy as np
 
 from midchart.core.attention import ATTENTIONS
 from midchart.core.errors import InputError, WorkFailed
-from midchart.core.gate.checkpoint import Gate, GateConfig, Recipe, Split
+from midchart.core.gate.checkpoint import Gate, GateConfig, GateRecipe, Split
 from midchart.core.gate.examples import Pairs
 from midchart.core.gate.scoring import Scorer
 from midchart.core.loaders.open import read_cohort
@@ -175,10 +175,14 @@ def drawn(
     """Examples of drawn tokens, half of which fill the window; labels hang on a token's count."""
     import numpy as np
 
-    from midchart.core.training_experiments.forecast.examples import Examples, Part, Vocabulary
+    from midchart.core.training_experiments.forecast.examples import (
+        Examples,
+        SplitExamples,
+        Vocabulary,
+    )
 
     rng = np.random.default_rng(0)
-    parts: list[Part] = []
+    parts: list[SplitExamples] = []
     at = 0
     for n in (train, tuning, 256):
         tokens = (vocabulary * rng.random((n, events)) ** 3).astype(np.int32).clip(2)
@@ -188,7 +192,7 @@ def drawn(
         label = (often > np.median(often)).astype(np.uint8)
         label[:2] = (0, 1)
         index = at + np.arange(n)
-        parts.append(Part(tokens, label, index, index))
+        parts.append(SplitExamples(tokens, label, index, index))
         at += n
     first = np.arange(vocabulary, dtype=np.int32)
     return Examples("anemia", Vocabulary(first, {}, vocabulary), *parts)
@@ -196,13 +200,13 @@ def drawn(
 
 def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from midchart.core.training_experiments.forecast.spec import Recipe
+    from midchart.core.training_experiments.forecast.spec import GateRecipe
     from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 
     size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)
     texts = tuple(f"code {i}" if i else "" for i in range(size))
-    trainer = ForecastTrainer(examples, config, Recipe(epochs=2), "anemia?", texts, device)
+    trainer = ForecastTrainer(examples, config, GateRecipe(epochs=2), "anemia?", texts, device)
     trainer.run()
     return trainer.history[-1].seconds
 
@@ -354,7 +358,7 @@ def training() -> dict[str, Any]:
         (rng.random(rows) < 0.25).astype(np.float32),
     )
     with one_thread():
-        trainer = GateTrainer(GateConfig(), pairs, pairs, Recipe())
+        trainer = GateTrainer(GateConfig(), pairs, pairs, GateRecipe())
         model = GateModel(GateConfig())
         hashed = plain.Rows(pairs, model.config.hashing)
         order = epoch_order(trainer.recipe.seed, 1, rows)

@@ -20,7 +20,7 @@ from midchart.core.experiments.curve.rows import (
     SCORES,
     SNIPPETS,
     STRATA,
-    Choice,
+    CurveChoice,
     Observed,
     no_responses,
     observe,
@@ -126,7 +126,7 @@ class CurveRun(Experiment):
         ]  # fmt: skip
         for stratum, score, position, bins in product(*lists):
             for value in observed.values(stratum):
-                choice = Choice(
+                choice = CurveChoice(
                     score, position, stratum, value, options["snippets"], options["least_score"]
                 )
                 columns = curve_columns(choice, bins)
@@ -178,7 +178,7 @@ def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
     return options["positions"] or [protocol.position]
 
 
-def _row(job: Job, observed: Observed, choice: Choice, bins: int) -> Row:
+def _row(job: Job, observed: Observed, choice: CurveChoice, bins: int) -> Row:
     row = blank(CURVES)
     with outcome(row):
         protocol = job.protocol

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.errors import InputError
-from midchart.core.experiments.curve.rows import MEANS, Choice, Observed, Selected, select
+from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
 from midchart.core.format import count, finite, p_value, percent, points
 from midchart.core.results.tables import ends, pick, read_published
 from midchart.core.runs.experiment import Table
@@ -331,7 +331,7 @@ SUMMARY: Schema = {
 
 
 def compute_curve(
-    observed: Observed, choice: Choice, bins: int, resamples: int, seed: int
+    observed: Observed, choice: CurveChoice, bins: int, resamples: int, seed: int
 ) -> tuple[Curve, Selected]:
     """A choice's curve; raises InputError where no answer has both the score and a position."""
     selected = select(observed, choice)
@@ -346,7 +346,7 @@ def compute_curve(
     return study(selected.responses, bins, resamples, seed, widened), selected
 
 
-def curve_columns(choice: Choice, bins: int) -> dict[str, Any]:
+def curve_columns(choice: CurveChoice, bins: int) -> dict[str, Any]:
     """The columns that identify a curve."""
     names = ("stratum", "value", "score", "position")
     return {name: getattr(choice, name) for name in names} | {"bins": bins}

@@ -285,14 +285,14 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
         for depth in options["depths"]
     ]
 
-    def place(site: Site) -> Placed:
+    def place(site: Site) -> PlacedRecord:
         haystack, needle = haystacks[site.record, site.length], needles[site.record, site.needle]
         depth, count = site.depth / 100, site.distractors
         built = insert(site.id, haystack, needle, depth, count, protocol.seed)
         order, time, token = place_of(built.record, built.span)
         snippets, spans = (needle.statement,), (built.span,)
         gold = Gold(site.id, needle.answer, snippets, spans, order, time, True, token)
-        return Placed(built.record, gold, built.reached, haystack.total)
+        return PlacedRecord(built.record, gold, built.reached, haystack.total)
 
     def instruction(site: Site) -> Instruction:
         needle = needles[site.record, site.needle]
@@ -328,7 +328,7 @@ def _cut_row(
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRecord:
     """The record of a site and its question's gold; ``reached``: share of the ``tokens`` of all
     else in it that precede what was placed."""
 
@@ -342,7 +342,7 @@ def cohort_of(
     cohort: Cohort,
     sites: Iterable[Site],
     cuts: tuple[dict[str, Any], ...],
-    place: Callable[[Site], Placed],
+    place: Callable[[Site], PlacedRecord],
     instruction: Callable[[Site], Instruction],
 ) -> NeedleCohort:
     """The cohort of sites of a cohort's records, each placed on access; an instruction's domain is
@@ -458,14 +458,14 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
             "the spec: " + ("; ".join(shown) or "it holds no questions")
         )
 
-    def place(site: Site) -> Placed:
+    def place(site: Site) -> PlacedRecord:
         context, source = contexts[site], cohort.records[site.record]
         at = context.place(site.depth)
         notes = [*context.others[:at], source.events[context.evidence], *context.others[at:]]
         record, places = composed(site.id, source, notes)
         gold = moved(cohort.gold[asked[site.record, site.needle].id], site.id, record, places)
         total = context.before[-1]
-        return Placed(record, gold, context.before[at] / total, total)
+        return PlacedRecord(record, gold, context.before[at] / total, total)
 
     def instruction(site: Site) -> Instruction:
         one = asked[site.record, site.needle]

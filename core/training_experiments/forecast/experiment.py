@@ -37,9 +37,9 @@ from midchart.core.training_experiments.forecast.evaluation import (
 )
 from midchart.core.training_experiments.forecast.examples import Examples, examples, fit, shuffled
 from midchart.core.training_experiments.forecast.spec import (
+    EncoderRecipe,
     Epoch,
     ForecastOptions,
-    Recipe,
     collapsed,
     most_of,
 )
@@ -50,7 +50,7 @@ PERMITTED = "EHRSHOT's agreement permits it on your own machine: "
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ForecastItem:
     """A model to fit: a variant (as in a plan) with a seed, or a baseline (neither)."""
 
     task: str
@@ -64,7 +64,7 @@ class Item:
         return digest(self.task, self.label, "" if self.seed is None else str(self.seed))
 
 
-def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
+def items(options: Mapping[str, Any], cohort: Cohort) -> list[ForecastItem]:
     """Every model of a run: for each task the baselines, which are fast, and the variants.
 
     A spec that names no task means all; "anemia" is short for "lab_anemia", as EHRSHOT's folders
@@ -76,17 +76,19 @@ def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
         f"lab_{task}" if task not in known and f"lab_{task}" in known else task
         for task in options["tasks"] or known
     ]
-    models: list[Item] = []
+    models: list[ForecastItem] = []
     for task in dict.fromkeys(tasks):
         if task not in known:
             raise UnknownName("task", task, known)
-        models += [Item(task, name) for name in options["baselines"]]
+        models += [ForecastItem(task, name) for name in options["baselines"]]
         for variant in options["variants"]:
-            models += [Item(task, variant["label"], variant, seed) for seed in options["seeds"]]
+            models += [
+                ForecastItem(task, variant["label"], variant, seed) for seed in options["seeds"]
+            ]
     return models
 
 
-class ForecastJobs(TrainingJobs[Item]):
+class ForecastJobs(TrainingJobs[ForecastItem]):
     """One pass over the models of a run."""
 
     table: ClassVar[str] = "models"
@@ -97,7 +99,7 @@ class ForecastJobs(TrainingJobs[Item]):
         self._examples: tuple[tuple[str, str], Examples] | None = None
         self._time_left = TimeLeft()
 
-    def columns(self, one: Item) -> Row:
+    def columns(self, one: ForecastItem) -> Row:
         return {
             "task": one.task,
             "variant": one.label,
@@ -105,7 +107,9 @@ class ForecastJobs(TrainingJobs[Item]):
             "seed": one.seed,
         }
 
-    def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
+    def train(
+        self, one: ForecastItem, row: Row, checkpoint: Path, later: Sequence[ForecastItem]
+    ) -> None:
         data = self._load(one.task, one.variant["split"] if one.variant else "official")
         row["tokens"] = data.vocabulary.size
         row["splits"] = [
@@ -143,7 +147,7 @@ class ForecastJobs(TrainingJobs[Item]):
             self._examples = ((task, split), loaded)
         return self._examples[1]
 
-    def _baseline(self, item: Item, data: Examples) -> Row:
+    def _baseline(self, item: ForecastItem, data: Examples) -> Row:
         self.job.watch(f"{item.task}: {item.label}")
         start = time.perf_counter()
         fitted = fit(item.label, data, self.job.protocol.seed)
@@ -156,18 +160,18 @@ class ForecastJobs(TrainingJobs[Item]):
             "calibration": calibration_rows({"raw": fitted.held_out}, data.held_out),
         }
 
-    def _evaluate(self, item: Item, data: Examples, scores: NDArray[np.float64]) -> Row:
+    def _evaluate(self, item: ForecastItem, data: Examples, scores: NDArray[np.float64]) -> Row:
         row, ranking = evaluation_row(data.held_out, scores, self.job.protocol)
         write_predictions(self.job.folder, item.name, data.held_out, scores, ranking)
         return row
 
     def _model(
         self,
-        item: Item,
+        item: ForecastItem,
         variant: Mapping[str, Any],
         data: Examples,
         checkpoint: Path,
-        later: Sequence[Item],
+        later: Sequence[ForecastItem],
     ) -> Row:
         from midchart.core.training.trainer import train_distributed
         from midchart.core.training_experiments.forecast.training import (
@@ -186,7 +190,7 @@ class ForecastJobs(TrainingJobs[Item]):
             options["length"],
             **{**options["encoder"], **variant["encoder"]},
         )
-        recipe = Recipe(
+        recipe = EncoderRecipe(
             epochs=options["epochs"],
             seed=item.seed,
             gate_training=variant["gate"],

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from midchart.core.errors import WorkFailed
-from midchart.core.gate.checkpoint import Epoch, Gate, Split
+from midchart.core.gate.checkpoint import Gate, GateEpoch, Split
 from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.measures import fit_temperature
@@ -77,7 +77,7 @@ class GateJobs(TrainingJobs[Variant]):
             raise WorkFailed("the split of patients is not the one this run began with")
         config, recipe = one.config(base), one.recipe(base, self.options["epochs"])
 
-        def report(epoch: Epoch, epochs: int) -> bool:
+        def report(epoch: GateEpoch, epochs: int) -> bool:
             self.job.notify()
             return True
 

@@ -63,7 +63,7 @@ HIT_HELP = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ArmMeasure:
     """What is compared: rows of the report, the share's column, its interval, titles."""
 
     frame: pd.DataFrame
@@ -84,7 +84,7 @@ def _pickers() -> DeltaGenerator:
     return st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
 
 
-def _measure(comparison: Comparison) -> Measure:
+def _measure(comparison: Comparison) -> ArmMeasure:
     """The pickers of measure, criterion and interval."""
     kinds = (["accuracy"] if comparison.judge else []) + ["evidence"]
     criterion = ""
@@ -102,7 +102,7 @@ def _measure(comparison: Comparison) -> Measure:
         title = results.CRITERIA.get(criterion, criterion)
     methods = [name for name, (low, _) in ENDS.items() if low in frame]
     method = pick("95 % interval", known_first(frame, methods), "interval", METHODS)
-    return Measure(frame, value, *ENDS[method], title, kind, criterion)
+    return ArmMeasure(frame, value, *ENDS[method], title, kind, criterion)
 
 
 def overall(comparison: Comparison) -> None:

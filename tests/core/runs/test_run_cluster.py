@@ -11,9 +11,9 @@ from midchart.core.errors import InputError, WorkFailed
 from midchart.core.results.items import rows
 from midchart.core.runs.cluster import (
     MOST_DEATHS,
-    Batch,
     Pool,
     RayWorker,
+    ShardBatch,
     ShardRows,
     batches,
     for_workers,
@@ -265,5 +265,5 @@ def test_batches_cover_all_shards_and_shrink_after_a_death():
     cut = batches([str(i) for i in range(100)], room=2)
     assert [p for batch in cut for p in batch.shards] == [str(i) for i in range(100)]
     assert max(len(lot.shards) for lot in cut) == 4
-    assert cut[0].after_death() == [Batch((str(i),), 1) for i in range(4)]
-    assert Batch(("a",), 1).after_death() == [Batch(("a",), 2)]
+    assert cut[0].after_death() == [ShardBatch((str(i),), 1) for i in range(4)]
+    assert ShardBatch(("a",), 1).after_death() == [ShardBatch(("a",), 2)]

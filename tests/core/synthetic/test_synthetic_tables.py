@@ -14,7 +14,7 @@ from midchart.core.synthetic.facts import Facts
 from midchart.core.synthetic.laboratory import make_laboratory
 from midchart.core.synthetic.letters import LETTERS, MIXED
 from midchart.core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind, Risk
-from midchart.core.synthetic.patient import People
+from midchart.core.synthetic.patient import PeopleTable
 from midchart.core.synthetic.reference import DATA, read_tsv, read_yaml
 from midchart.core.synthetic.trajectory import effect
 from tests.core.synthetic.test_synthetic_life import patient
@@ -43,14 +43,14 @@ def test_each_kind_of_cohort_has_its_golden_bytes(tmp_path: Path):
 KINDS: dict[str, Any] = {
     "diseases.yaml": tuple[Disease, ...],
     "episodes.yaml": tuple[EpisodeKind, ...],
-    "people.yaml": People,
+    "people.yaml": PeopleTable,
     "facts_social.yaml": Facts,
     "facts_diagnosis.yaml": Facts,
     "risks.tsv": Risk,
     "drugs.tsv": Drug,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
-    "laboratory_drugs.tsv": laboratory.Drug,
+    "laboratory_drugs.tsv": laboratory.LaboratoryDrug,
 }
 
 
