@@ -13,6 +13,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.sizes import repeated_class_names
+
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "openai", "streamlit"]
 HEAVY += ["scipy", "sklearn", "pandas", "pyarrow"]
@@ -116,11 +118,4 @@ def test_the_index_of_documents_links_every_file_of_docs():
 
 def test_no_two_classes_have_one_name():
     """Of core and pages, private ones too: a name means one thing."""
-    modules: dict[str, list[str]] = {}
-    for path in (p for folder in ("core", "pages") for p in (ROOT / folder).rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                name = node.name.lstrip("_")
-                modules.setdefault(name, []).append(str(path.relative_to(ROOT)))
-    assert len(modules) > 300, "too few classes were looked at"
-    assert not {name: paths for name, paths in modules.items() if len(paths) > 1}
+    assert repeated_class_names() == []
