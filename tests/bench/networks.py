@@ -200,13 +200,13 @@ def drawn(
 
 def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
     """Seconds of the second of two epochs of training and examining on tuning."""
-    from midchart.core.training_experiments.forecast.spec import GateRecipe
+    from midchart.core.training_experiments.forecast.spec import EncoderRecipe
     from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 
     size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
     config = EncoderConfig(size, name, {}, events, **shape)
     texts = tuple(f"code {i}" if i else "" for i in range(size))
-    trainer = ForecastTrainer(examples, config, GateRecipe(epochs=2), "anemia?", texts, device)
+    trainer = ForecastTrainer(examples, config, EncoderRecipe(epochs=2), "anemia?", texts, device)
     trainer.run()
     return trainer.history[-1].seconds
 
