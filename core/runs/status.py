@@ -191,7 +191,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "reason": _crash_reason(folder, events) if state == "crashed" else "",
         "note": _last(events, "note").get("text", "") if working else "",
         "warnings": damage_warnings(folder.items),
-        "place": queue.index(folder.id) + 1 if folder.id in queue else None,
+        "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
         "rate": per_second,
         "seconds_left": (raw["planned"] - done - failed) / per_second if per_second else None,
@@ -212,7 +212,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
     ``name``, ``tags`` and ``archived``: :mod:`midchart.core.runs.status`; ``group``: the spec's.
-    ``place`` in the queue, from 1; ``slot`` of a running worker; ``rate``: its items a second,
+    ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
     smoothed over about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether
     this installation's cohort of an imported run's name is the "same" (then ``data`` is that one),
     an "other", or "absent".
@@ -314,7 +314,7 @@ def _entry(rows: Sequence[Row]) -> Row:
     totals = {name: sum(row[name] for row in rows) for name in SUMMED}
     rate = sum(row["rate"] or 0 for row in rows) or None
     missing = totals["planned"] - totals["done"] - totals["failed"]
-    places = [row["place"] for row in rows if row["place"]]
+    numbers = [row["queue_number"] for row in rows if row["queue_number"]]
     return {
         **at_work,
         **totals,
@@ -322,7 +322,7 @@ def _entry(rows: Sequence[Row]) -> Row:
         "runs": runs,
         "name": f"{first['group']} ({len(rows)} runs)",
         "created": first["created"],
-        "place": min(places, default=None) if status == "queued" else None,
+        "queue_number": min(numbers, default=None) if status == "queued" else None,
         "rate": rate,
         "seconds_left": missing / rate if rate else None,
         "tags": list(dict.fromkeys(tag for row in rows for tag in row["tags"])),
@@ -343,7 +343,7 @@ def progress(rows: Iterable[Row]) -> Row:
     working = [entry for entry in entries if entry["status"] in AT_WORK]
     left = [entry["seconds_left"] for entry in working]
     return {
-        "active": sorted(entries, key=lambda entry: (entry["place"] or 0, entry["run"])),
+        "active": sorted(entries, key=lambda entry: (entry["queue_number"] or 0, entry["run"])),
         "running": [entry["name"] for entry in working],
         "queued": sum(row["status"] == "queued" for row in rows),
         **{name: sum(entry[name] for entry in working) for name in SUMMED},
@@ -369,8 +369,8 @@ _Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG), AfterValidato
 
 
 @with_config(ConfigDict(strict=True))
-class Labels(TypedDict):
-    """``name``: shown in place of the spec's, "" for the spec's own; ``archived``: left out of
+class RunLabels(TypedDict):
+    """``name``: shown instead of the spec's, "" for the spec's own; ``archived``: left out of
     lists and pickers."""
 
     name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
@@ -378,10 +378,10 @@ class Labels(TypedDict):
     archived: bool
 
 
-_LABELS = TypeAdapter(Labels)
+_LABELS = TypeAdapter(RunLabels)
 
 
-def labels_of(folder: RunDirectory) -> Labels:
+def labels_of(folder: RunDirectory) -> RunLabels:
     """A run's labels, none where there are none; raises DataError where they cannot be read."""
     try:
         return folder.document(folder.labels, _LABELS)
@@ -394,7 +394,7 @@ def label_run(
     name: str | None = None,
     tags: Sequence[str] | None = None,
     archived: bool | None = None,
-) -> Labels:
+) -> RunLabels:
     """Change a run's name, tags or archiving; None leaves one as it is. Gives all three.
 
     Noted in the audit log, by the names of what changed. Raises UnknownName, and InputError for a
