@@ -10,7 +10,7 @@ from midchart.core.runs.declared import (
     BY_PATIENT,
     WILSON,
     Conclusion,
-    IntervalColumns,
+    Ends,
     Measure,
     View,
 )
@@ -23,7 +23,7 @@ IN_PROMPT = Measure("in_prompt", "% with all of the evidence in the prompt", "%"
 MIDDLE = Measure(
     "difference", "points in the middle minus at the edge", "points",
     "Paired by fact or question; p Holm-adjusted over all tests of the run.",
-    (IntervalColumns("ci_low", "ci_high", "by patient"),), "patients", clusters="patients", p="p_holm",
+    (Ends("ci_low", "ci_high", "by patient"),), "patients", clusters="patients", p="p_holm",
 )  # fmt: skip
 ASKED = ("label", "reader", "judge")
 
