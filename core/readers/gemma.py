@@ -28,7 +28,7 @@ from midchart.core.errors import MissingModel, SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.qwen import Choose, Qwen, QwenOptions, Texts
-from midchart.core.text.prompt import NOT_DOCUMENTED, Frame, body, quoted
+from midchart.core.text.prompt import COMPLETION, NOT_DOCUMENTED, Frame, body, quoted
 from midchart.core.types import Answer, Prompt
 
 _NAME = "model.gguf"
@@ -114,7 +114,7 @@ def _write_config(work: Path, folder: Path) -> None:
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
 
 
-FRAME = Frame("<bos>Patient record:\n", "\n\nQuestion: ", "\nAnswer:")
+FRAME = Frame("<bos>Patient record:\n", "\n\nQuestion: ", "\nAnswer:", COMPLETION)
 
 
 class GemmaOptions(QwenOptions):
@@ -138,8 +138,8 @@ class Gemma(Qwen):
     title: ClassVar[str] = "Gemma 3 270M, base model (on this machine)"
     needs: ClassVar[str] = weights.GEMMA
     options_model = GemmaOptions
-    model_type: ClassVar[str] = "gemma3_text"
-    frame: ClassVar[Frame] = FRAME
+    model_types: ClassVar[tuple[str, ...]] = ("gemma3_text",)
+    frame: Frame = FRAME
     lead: ClassVar[str] = " "
     ends: ClassVar[tuple[str, ...]] = ("\n", *("\n" * n for n in range(2, 32)), "<eos>")
 
@@ -193,5 +193,7 @@ def _sourced(answer: Answer, prompt: Prompt) -> Answer:
     for line in reversed(prompt.context):
         if answer.text and body(line).strip().startswith(answer.text):
             text = quoted(answer.text, line.text)
-            return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)
+            return replace(
+                answer, text=text, sources=(line.sentence_id,), quotes=True, ended="stop"
+            )
     return replace(answer, quotes=True)

@@ -17,7 +17,7 @@ import pytest
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import parse
 from midchart.core.readers import READERS
-from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
+from midchart.core.text.prompt import HEAD, MIDDLE, REQUEST, TAIL
 from midchart.core.types import Answer, Gold, Instruction, Prompt
 from tests.support.run_helpers import until
 from tests.support.tiny_models import make_qwen
@@ -73,7 +73,8 @@ def url(models):
 def prompt(lines):
     context = "\n".join(f"[2020-01-{i + 1:02d}] Glucose: {90 + 7 * i} mg" for i in range(lines))
     text = f"{HEAD}{context}{MIDDLE}What was the glucose?{TAIL}"
-    return Prompt(text, "What was the glucose?", (), 0)
+    user = f"{REQUEST}{context}{MIDDLE}What was the glucose?"
+    return Prompt(text, "What was the glucose?", (), 0, user=user)
 
 
 def served(url, models, **options):
@@ -85,13 +86,14 @@ def test_a_real_server_gives_the_answers_of_the_local_reader(url, models):
     asked = [prompt(n) for n in (1, 4, 9, 2)]
     local = READERS.build("qwen", PROTOCOL, model=NAME, dtype="float32")
     local_answers = dict(local.read_many(asked))
-    for path in ("auto", "chat"):
-        built = served(url, models, path=path, concurrency=2)
+    for path, template in (("auto", ""), ("completions", "chatml"), ("completions", "tokenizer")):
+        built = served(url, models, path=path, template=template, concurrency=2)
         served_answers = dict(built.read_many(asked))
         for i, one in enumerate(asked):
             assert served_answers[i].status == "ok", served_answers[i].reason
             assert served_answers[i].text == local_answers[i].text
-            assert served_answers[i].how == ("completions" if path == "auto" else "chat")
+            assert served_answers[i].how == ("chat" if path == "auto" else "completions")
+            assert served_answers[i].ended == local_answers[i].ended
             assert (
                 served_answers[i].prompt_tokens
                 == built.count_tokens(one.text)
