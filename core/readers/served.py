@@ -123,9 +123,9 @@ class Served(Configurable):
         if chosen.path == "completions":
             if not chosen.template:
                 raise InputError(
-                    "the reader 'served' with path = \"completions\" needs 'template', which renders "
-                    'the messages: "chatml" for Qwen, or "tokenizer" for the chat template of '
-                    "'tokenizer'; the path chat leaves that to the server"
+                    "the reader 'served' with path = \"completions\" needs 'template', which "
+                    'renders the messages: "chatml" for Qwen, or "tokenizer" for the chat template '
+                    "of 'tokenizer'; the path chat leaves that to the server"
                 )
             if chosen.template == "tokenizer":
                 if not chosen.tokenizer:

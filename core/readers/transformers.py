@@ -2,8 +2,8 @@
 
 The folder is one that transformers saves or a hub gives: ``config.json``, ``tokenizer.json``,
 weights as safetensors, and a chat template, by which prompts are rendered
-(:mod:`midchart.core.text.chat_template`). Decoding is greedy, as of the reader ``qwen``, and ends at
-the tokens that ``generation_config.json`` names. A model that reasons before it answers needs
+(:mod:`midchart.core.text.chat_template`). Decoding is greedy, as of the reader ``qwen``, and ends
+at the tokens that ``generation_config.json`` names. A model that reasons before it answers needs
 ``reasoning_tokens``.
 """
 

@@ -370,6 +370,7 @@ def _parsed(
 
 _TEXTS = frozenset({
     "reason", "prompt", "answer", "raw", "about", "text", "how", "wording", "summary", "bins",
+    "reasoning",
 })  # fmt: skip
 """Columns of more than a name."""
 

@@ -59,7 +59,7 @@ STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
 
 
 def _row(columns: Mapping[str, Any], count: Counts, **stratum: str) -> dict[str, Any]:
-    outcomes = {name: count[name] for name in ("refusals", "unparsed", "failed")}
+    outcomes = {name: count[name] for name in ("refusals", "unparsed", "cut_off", "failed")}
     return {**columns, **stratum, **share(count), **outcomes}
 
 
