@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from midchart.core.client.calls import RetryPolicy
+from midchart.core.client.claude import BatchState, call_log, tokens_at_most
 from midchart.core.judges import JUDGES
-from midchart.core.judges.claude_service import BatchState, tokens_at_most
-from midchart.core.judges.model_options import judge_log
 from midchart.core.protocol import Protocol
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.types import Answer, Gold, Instruction
@@ -143,7 +142,7 @@ def test_a_killed_run_collects_its_batch_and_repeats_no_call(server, tmp_path):
     resumed = {rest[i]: v for i, v in verdicts.items()}
     assert len(resumed) == 7 and right(resumed) and right(dict(first))
     assert len(submitted(server)) == 1  # nothing was asked, or paid, twice
-    lines = list(read_lines(judge_log(tmp_path, "claude")))
+    lines = list(read_lines(call_log(tmp_path, "claude")))
     assert [line["event"] for line in lines].count("spent") == 1
     # What failed in a batch, or is new, is asked in a new one.
     assert right(dict(judge(server, tmp_path).judge_many(items(4, start=20))))
@@ -159,7 +158,7 @@ def killed_before_the_id(server, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         list(judge(server, tmp_path, watch=watch).judge_many(items(7)))
-    file = judge_log(tmp_path, "claude")
+    file = call_log(tmp_path, "claude")
     remaining = [line for line in file.read_text().splitlines() if '"asked"' not in line]
     file.write_text("\n".join(remaining) + "\n")
     return file, remaining
@@ -175,7 +174,7 @@ def test_a_batch_whose_id_was_lost_is_recovered(server, tmp_path):
     other = tmp_path / "other"
     (other / "judging").mkdir(parents=True)
     intent = json.loads(remaining[0]) if '"asking"' in remaining[0] else json.loads(remaining[1])
-    path = judge_log(other, "claude")
+    path = call_log(other, "claude")
     path.write_text(json.dumps({**intent, "claim": "f" * 16, "n": 99}) + "\n")
     server.looks = 1
     assert right(dict(judge(server, other).judge_many(items(2))))
@@ -219,7 +218,7 @@ def test_a_refused_submission_costs_nothing_and_has_a_reason(server, tmp_path):
     assert {v.reason for v in verdicts.values()} == {
         "127.0.0.1 does not accept the request (status 400)"
     }
-    assert sum(line.get("usd", 0) for line in read_lines(judge_log(tmp_path, "claude"))
+    assert sum(line.get("usd", 0) for line in read_lines(call_log(tmp_path, "claude"))
                if line["event"] == "spent") == 0  # fmt: skip
     assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
 
