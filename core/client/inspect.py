@@ -2,7 +2,7 @@
 
 Inspect AI is optional (``pip install inspect-ai`` and the provider's own package) and imported by
 name. Its clients are not ours, so what they may reach is held one level below them: they run on an
-event loop and in a thread of their own, which connect to the permitted address alone. Their calls
+event loop in a separate thread, which connects to the permitted address alone. Their calls
 have our time limit, retries and budget; their own retries, caches and batches are off. Two limits
 are not ours to set: the bytes of an answer (its tokens are limited), and what a provider's package
 does in threads that it starts itself.
@@ -146,9 +146,9 @@ class _HeldLoop(asyncio.SelectorEventLoop):
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         self.hold(host, port)
-        found = await super().getaddrinfo(host, port, **options)
-        self._resolved |= {str(one[4][0]) for one in found}
-        return found
+        addresses = await super().getaddrinfo(host, port, **options)
+        self._resolved |= {str(one[4][0]) for one in addresses}
+        return addresses
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any

@@ -28,7 +28,7 @@ class Inspect(Claude):
 
     @classmethod
     def addresses(cls, **options: object) -> tuple[str, ...]:
-        """Where questions, answers and evidence are sent; nowhere for the mock provider."""
+        """Where questions, answers and evidence are sent; none for the mock provider."""
         return tuple(filter(None, super().addresses(**options)))
 
     def make_engine(self) -> Engine:

@@ -44,30 +44,30 @@ class Kind:
     more: dict[str, Any] = field(default_factory=dict)
 
 
-def choice(reason, **message):
-    return {"choices": [{"index": 0, "finish_reason": reason, "message": message}]}
+def choice(reason, **fields):
+    return {"choices": [{"index": 0, "finish_reason": reason, "message": fields}]}
 
 
-def said(content, reason="stop", **message):
+def message(content, reason="stop", **message):
     return choice(reason, role="assistant", content=content, **message)
 
 
 CALL = {"id": "call_0", "type": "function", "function": {"name": "search", "arguments": "{}"}}
 THOUGHTS = {"completion_tokens": 60, "prompt_tokens": 99, "total_tokens": 159}
 KINDS = {
-    "OpenAI: stop": Kind(said("20 mg", refusal=None, annotations=[]), "20 mg", "stop"),
+    "OpenAI: stop": Kind(message("20 mg", refusal=None, annotations=[]), "20 mg", "stop"),
     "vLLM: length": Kind(
-        said("The dose of", "length", reasoning_content=None), "The dose of", "length"
+        message("The dose of", "length", reasoning_content=None), "The dose of", "length"
     ),
-    "Mistral: model_length": Kind(said("The dose", "model_length"), "The dose", "length"),
-    "vLLM: content null": Kind(said(None), "", "empty"),
-    "llama.cpp: content empty": Kind(said(""), "", "empty"),
-    "SGLang: white space": Kind(said("\n \n"), "", "empty"),
+    "Mistral: model_length": Kind(message("The dose", "model_length"), "The dose", "length"),
+    "vLLM: content null": Kind(message(None), "", "empty"),
+    "llama.cpp: content empty": Kind(message(""), "", "empty"),
+    "SGLang: white space": Kind(message("\n \n"), "", "empty"),
     "Mistral: list of parts": Kind(
-        said([{"type": "text", "text": "20 "}, {"type": "text", "text": "mg"}]), "20 mg", "stop"
+        message([{"type": "text", "text": "20 "}, {"type": "text", "text": "mg"}]), "20 mg", "stop"
     ),
     "Magistral: thinking part": Kind(
-        said(
+        message(
             [
                 {"type": "thinking", "thinking": [{"type": "text", "text": "look"}]},
                 {"type": "text", "text": "20 mg"},
@@ -77,52 +77,52 @@ KINDS = {
         "stop",
         "look",
     ),
-    "vLLM: tool_calls": Kind(said(None, "tool_calls", tool_calls=[CALL]), "", "tool"),
-    "Ollama: tool call that stops": Kind(said("", "stop", tool_calls=[CALL]), "", "tool"),
-    "Azure: content_filter": Kind(said("20", "content_filter"), "20", "filter"),
+    "vLLM: tool_calls": Kind(message(None, "tool_calls", tool_calls=[CALL]), "", "tool"),
+    "Ollama: tool call that stops": Kind(message("", "stop", tool_calls=[CALL]), "", "tool"),
+    "Azure: content_filter": Kind(message("20", "content_filter"), "20", "filter"),
     "OpenAI: refusal": Kind(
-        said(None, refusal="I can't help with that."), "I can't help with that.", "refusal"
+        message(None, refusal="I can't help with that."), "I can't help with that.", "refusal"
     ),
     "vLLM: reasoning_content": Kind(
-        said("20 mg", reasoning_content="The record says so."),
+        message("20 mg", reasoning_content="The record says so."),
         "20 mg",
         "stop",
         "The record says so.",
     ),
     "Ollama: reasoning": Kind(
-        said("20 mg", reasoning="So it says."), "20 mg", "stop", "So it says."
+        message("20 mg", reasoning="So it says."), "20 mg", "stop", "So it says."
     ),
     "SGLang: reasoning only, out of tokens": Kind(
-        said(None, "length", reasoning_content="Let me see"), "", "length", "Let me see"
+        message(None, "length", reasoning_content="Let me see"), "", "length", "Let me see"
     ),
     "llama.cpp: think block": Kind(
-        said("<think>\nIt says so.\n</think>\n\n20 mg"), "20 mg", "stop", "It says so."
+        message("<think>\nIt says so.\n</think>\n\n20 mg"), "20 mg", "stop", "It says so."
     ),
     "vLLM without a parser: closing tag alone": Kind(
-        said("It says so.</think>20 mg"), "20 mg", "stop", "It says so."
+        message("It says so.</think>20 mg"), "20 mg", "stop", "It says so."
     ),
-    "think block out of tokens": Kind(said("<think>It sa", "length"), "", "length", "It sa"),
+    "think block out of tokens": Kind(message("<think>It sa", "length"), "", "length", "It sa"),
     "llama.cpp: usage missing": Kind(
-        said("20 mg") | {"usage": None},
+        message("20 mg") | {"usage": None},
         "20 mg",
         "stop",
         more={"prompt_tokens": PROMPT.tokens, "output_tokens": 0},
     ),
     "OpenAI: another model's name": Kind(
-        said("20 mg") | {"model": "tiny-2026-08-01"},
+        message("20 mg") | {"model": "tiny-2026-08-01"},
         "20 mg",
         "stop",
         more={"model": "tiny-2026-08-01"},
     ),
     "OpenAI: reasoning counted, not shown": Kind(
-        said("20 mg")
+        message("20 mg")
         | {"usage": {**THOUGHTS, "completion_tokens_details": {"reasoning_tokens": 50}}},
         "20 mg",
         "stop",
         more={"reasoning_tokens": 50, "output_tokens": 60},
     ),
-    "TGI: eos_token": Kind(said("20 mg", "eos_token"), "20 mg", "stop"),
-    "no finish_reason": Kind(said("20 mg", None), "20 mg", "stop"),
+    "TGI: eos_token": Kind(message("20 mg", "eos_token"), "20 mg", "stop"),
+    "no finish_reason": Kind(message("20 mg", None), "20 mg", "stop"),
 }
 
 
@@ -142,14 +142,14 @@ def test_a_reply_is_read_as_its_server_means_it(server, kind):
 
 @pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
 def test_an_answer_that_the_server_broke_off_is_a_failed_one(server, reason):
-    server.replies.append(said("20", reason))
+    server.replies.append(message("20", reason))
     answer = served(server).read(PROMPT)
     assert answer.status == "failed" and "for a reason that Midchart does not know" in answer.reason
 
 
 @pytest.mark.parametrize("content", [7, {"text": "x"}, [7], [{"type": "image"}]])
 def test_content_of_another_form_is_a_broken_answer(server, content):
-    server.replies.append(said(content))
+    server.replies.append(message(content))
     answer = served(server).read(PROMPT)
     assert answer.status == "failed" and "sent a broken answer" in answer.reason
 

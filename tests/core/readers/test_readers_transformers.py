@@ -28,16 +28,16 @@ TYPES = ("llama", "mistral", "qwen3", "phi3", "gemma3_text")
 
 
 @pytest.fixture(autouse=True)
-def here(models: Path) -> Path:
+def models_folder(models: Path) -> Path:
     return models
 
 
 def selection(n=12):
-    kept = []
+    entries = []
     for i in range(n):
         text = f"Glucose: {90 + 7 * i} mg; Hemoglobin A1c: {5 + i / 10:.1f} %"
-        kept.append(Kept(Sentence(f"e{i}", Span(i, 0, len(text)), None, "x", text, 9), i, "arm"))
-    return Selection("p", "i", "bm25", tuple(kept), 9 * n)
+        entries.append(Kept(Sentence(f"e{i}", Span(i, 0, len(text)), None, "x", text, 9), i, "arm"))
+    return Selection("p", "i", "bm25", tuple(entries), 9 * n)
 
 
 def asked(reader, n=12, window=None, **options):
