@@ -230,22 +230,26 @@ class Served(Configurable):
     def _written(self, server: OpenAIServer, prompt: Prompt) -> Reply:
         tokens = self.protocol.answer_tokens + self.options.reasoning_tokens
         if self.path == "completions":
-            return server.complete(prompt.text, tokens, self.frame.ends)
+            return server.complete(self._text(prompt), tokens, self.frame.ends)
         return server.chat(messages(prompt), tokens)
+
+    def _text(self, prompt: Prompt) -> str:
+        """The finished prompt, without the token that the server writes before it."""
+        return prompt.text.removeprefix(self.frame.start)
 
     def _choice(self, server: OpenAIServer, prompt: Prompt) -> Reply:
         """The option that the server's log-probabilities choose."""
         options = prompt.options
         if self.options.choose == "letter":
             letters = LETTERS[: len(options)]
-            asked = prompt.text if self.path == "completions" else messages(prompt)
+            asked = self._text(prompt) if self.path == "completions" else messages(prompt)
             reply = self._caller.call(lambda: server.letter(asked, letters))
             return replace(reply, text=option_text(options, letters.index(reply.text)))
         each: list[float] = []
         reply = Reply("", 0, 0, "completions")
         for option in map(one_line, options):
             total, reply = self._caller.call(
-                lambda option=option: server.log_likelihood(prompt.text, option)
+                lambda option=option: server.log_likelihood(self._text(prompt), option)
             )
             each.append(total / len(option))
         return replace(reply, text=option_text(options, each.index(max(each))))

@@ -84,6 +84,7 @@ def agreed(first: Answer, second: Answer) -> Answer:
     )
     if failed is not None:
         return failed
+    costs = (first.cost_usd, second.cost_usd)
     same = words(first.text) == words(second.text)
     answer = first if same else replace(first, text=NOT_DOCUMENTED, sources=(), quotes=False)
     reason = "" if same else "the answer changes with the order of the context"
@@ -93,6 +94,7 @@ def agreed(first: Answer, second: Answer) -> Answer:
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         output_tokens=first.output_tokens + second.output_tokens,
         reused_tokens=first.reused_tokens + second.reused_tokens,
+        cost_usd=None if None in costs else sum(filter(None, costs)),
         reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
         seconds=first.seconds + second.seconds,
         peak_mb=max(first.peak_mb, second.peak_mb),

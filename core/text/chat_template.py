@@ -62,7 +62,9 @@ def template_frame(folder: Path) -> Frame:
         )
     name = digest(str(tokenizer.get_chat_template()))
     ends = tuple(token for token in (tokenizer.eos_token,) if token)
-    return Frame(head, middle, tail, name, ends)
+    start = tokenizer.bos_token or ""
+    twice = head.startswith(start) and tokenizer("x").input_ids[:1] == [tokenizer.bos_token_id]
+    return Frame(head, middle, tail, name, ends, start if twice else "")
 
 
 def _rendered(tokenizer: Any, messages: list[dict[str, str]]) -> str:

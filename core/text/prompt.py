@@ -65,7 +65,8 @@ class Frame:
 
     A frame renders two messages, the system's and the user's, as ``template`` does (as in
     :class:`midchart.core.types.Prompt`); of a template that is "completion" there are none.
-    ``ends``: texts by which a model that does not stop there begins another turn.
+    ``ends``: texts by which a model that does not stop there begins another turn. ``start``: the
+    token at the head's beginning that a server's tokenizer writes by itself.
     """
 
     head: str
@@ -73,6 +74,7 @@ class Frame:
     tail: str
     template: str = ""
     ends: tuple[str, ...] = ()
+    start: str = ""
 
 
 _STARTS = ("<bos>",)

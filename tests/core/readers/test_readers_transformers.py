@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from midchart.core.errors import InputError
 from midchart.core.protocol import PRESETS, Protocol
@@ -13,6 +15,7 @@ from midchart.core.readers import READERS
 from midchart.core.text.chat_template import template_frame
 from midchart.core.text.prompt import CHATML, SYSTEM, build_prompt
 from midchart.core.types import Kept, Selection, Sentence, Span
+from tests.support.openai_server import OpenAIFake
 from tests.support.tiny_models import OTHER_TEMPLATE, make_gemma, make_other
 
 PROTOCOL = Protocol(answer_tokens=24)
@@ -101,6 +104,24 @@ def test_a_template_without_a_system_message_gets_it_in_the_user_s(models, templ
     frame = template_frame(make_other(models / name, "llama", template))
     assert frame.head.startswith(f"<bos><|start|>user<|sep|>{SYSTEM}\n\nBased ONLY on")
     assert frame.tail == "<|end|><|start|>assistant<|sep|>"
+
+
+def test_a_token_that_a_server_writes_by_itself_is_not_sent_twice(models, monkeypatch):
+    folder = make_other(models / "begins", "llama")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    template_frame.cache_clear()
+    assert (template_frame(folder).start, template_frame(folder).head[:5]) == ("<bos>", "<bos>")
+    with OpenAIFake() as server:
+        reader = READERS.build(
+            "served", PROTOCOL, url=f"{server.url}/v1", model="tiny", path="completions",
+            template="tokenizer", tokenizer="begins",
+        )  # fmt: skip
+        prompt = asked(reader, 2)
+        assert reader.read(prompt).status == "ok"
+        (body,) = server.asked("/v1/completions")
+        assert f"<bos>{body['prompt']}" == prompt.text
 
 
 @pytest.mark.parametrize(
