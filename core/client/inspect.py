@@ -227,7 +227,7 @@ class InspectModel:
             memoize=False,
             **self.options.arguments,
         )
-        sdk = getattr(model.api, "client", None)
+        sdk: Any = getattr(model.api, "client", None)
         if hasattr(sdk, "max_retries"):
             sdk.max_retries = 0  # core.client.calls retries, in step with the other calls
         return model

@@ -15,9 +15,6 @@ from midchart.core.judges.model_options import JudgeOptions
 class InspectJudgeOptions(InspectFields, JudgeOptions):
     """Options of the judge ``inspect``."""
 
-    def require(self, judge: str) -> None:
-        InspectFields.require(self, f"judge {judge!r}")
-
 
 @JUDGES.register("inspect")
 class Inspect(Claude):

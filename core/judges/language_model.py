@@ -219,7 +219,7 @@ class LanguageJudge(Configurable):
     @classmethod
     def check(cls, protocol: Protocol, **options: Any) -> None:
         """Refuse invalid options and a missing key, without a connection."""
-        cls.read_options(options).require(cls.name)
+        cls.read_options(options).require(f"judge {cls.name!r}")
 
     @classmethod
     def addresses(cls, **options: Any) -> tuple[str, ...]:

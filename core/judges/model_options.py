@@ -33,8 +33,11 @@ class JudgeOptions(ServiceOptions):
         """What the model costs; None where that is not known."""
         return None
 
-    def require(self, judge: str) -> None:
-        """Raise InputError or MissingKey where the model cannot be asked; opens no connection."""
+    def require(self, component: str) -> None:
+        """Raise InputError or MissingKey where the model cannot be asked; opens no connection.
+
+        ``component``: what asks it, in words ("judge 'claude'").
+        """
 
 
 class ServedOptions(JudgeOptions):
@@ -49,22 +52,18 @@ class ServedOptions(JudgeOptions):
     def address(self) -> str:
         return self.url
 
-    def require(self, judge: str) -> None:
+    def require(self, component: str) -> None:
         if not self.url:
             raise InputError(
-                f"the judge {judge!r} needs 'url', its server's address, like "
-                "http://127.0.0.1:8000/v1"
+                f"the {component} needs 'url', its server's address, like http://127.0.0.1:8000/v1"
             )
         read_address(self.url)
         if not self.model:
-            raise InputError(f"the judge {judge!r} needs 'model', the model's name on its server")
+            raise InputError(f"the {component} needs 'model', the model's name on its server")
 
 
 class ClaudeOptions(ClaudeFields, JudgeOptions):
     """Options of a judge that asks Claude."""
-
-    def require(self, judge: str) -> None:
-        ClaudeFields.require(self, f"judge {judge!r}")
 
 
 class BlindOptions(ClaudeOptions):
@@ -83,21 +82,18 @@ class BlindOptions(ClaudeOptions):
     def price(self) -> Price | None:
         return None if self.url else super().price
 
-    def require(self, judge: str) -> None:
+    def require(self, component: str) -> None:
         if not self.url:
-            return super().require(judge)
+            return super().require(component)
         read_address(self.url)
         if not self.model or self.model == HAIKU:
-            raise InputError(
-                f"the judge {judge!r} with 'url' needs 'model', its name on that server"
-            )
+            raise InputError(f"the {component} with 'url' needs 'model', its name on that server")
         default = ClaudeOptions()
         names = ("base_url", "stream", "batch", "budget_usd")
         wrong = [name for name in names if getattr(self, name) != getattr(default, name)]
         if wrong:
             raise InputError(
-                f"{', '.join(wrong)} of the judge {judge!r} belong to Claude; leave them out with "
-                "'url'"
+                f"{', '.join(wrong)} of the {component} belong to Claude; leave them out with 'url'"
             )
 
 

@@ -121,9 +121,13 @@ class Qwen(Configurable):
         ends = [i for i in (*named, *_end_ids(self.folder)) if i is not None]
         self._stop, self._end = frozenset(ends), ends[0] if ends else -1
 
-    @cached_property
+    @property
     def frame(self) -> Frame:
         """The chat template of the model's folder, or ChatML."""
+        return self._frame
+
+    @cached_property
+    def _frame(self) -> Frame:
         if self.protocol.preset == "published" or not has_template(self.folder):
             return CHATML
         return template_frame(self.folder)

@@ -128,6 +128,8 @@ class Reading:
                 frame_of(reader),
                 asked.question.instruction.options,
             )
+        except Stopped:
+            raise
         except Exception as error:  # noqa: BLE001 - becomes the row's reason
             row |= {"status": "failed", "reason": reason_of(error)}
             self._write(asked, row, None)

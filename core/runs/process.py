@@ -19,7 +19,7 @@ from typing import Any, overload
 
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
-from midchart.core.client.claude import call_log
+from midchart.core.client.claude import Work, call_log
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.identity import person
 from midchart.core.judges import JUDGES
@@ -328,7 +328,7 @@ def _set_budget(folder: RunDirectory, started: Plan, budget_usd: float) -> None:
     if not 0 < budget_usd < 1e9:
         raise InputError("a budget is US dollars above 0")
     readers = (*started.reader_entries, *started.readers_of_arms)
-    paid = [
+    paid: list[tuple[Work, ComponentSpec]] = [
         *(("judging", one) for one in started.judge_entries if one.options.get("budget_usd")),
         *(("reading", one) for one in readers if one.options.get("budget_usd")),
     ]
