@@ -64,7 +64,8 @@ class ServedEngine:
             messages = [{"role": "user", "content": request.prompt}]
             reply = self._caller.call(lambda: server.chat(messages, options.max_tokens))
             tokens = (reply.prompt_tokens, reply.output_tokens)
-            how = ", ".join(filter(None, ("alone", reply.differs or "temperature 0")))
+            greedy = "" if "temperature" in reply.differs else "temperature 0"
+            how = ", ".join(filter(None, ("alone", greedy, reply.differs)))
             usage = Usage(reply.model or options.model, *tokens, how=how)
             return Reply(reply.text, usage, reply.ended, reply.reasoning, reply.reasoning_tokens)
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text.prompt import build_prompt
 from midchart.core.text.reasoning import split_reasoning
-from midchart.core.types import Selection
+from midchart.core.types import Answer, Gold, Instruction, Selection
 from tests.support.openai_server import OpenAIFake
 
 PROMPT = build_prompt(
@@ -232,3 +233,24 @@ def test_an_open_block_is_reasoning_alone():
     assert split_reasoning("<think>so far") == ("so far", "")
     assert split_reasoning("so far", opened=True) == ("so far", "")
     assert split_reasoning("The tag <think> is named.") == ("", "The tag <think> is named.")
+
+
+def test_a_judge_reads_the_same_replies_and_records_how_it_was_asked(server):
+    server.refuses["temperature"] = refusal("temperature")
+    server.refuses["max_tokens"] = refusal("max_tokens")
+    judge = JUDGES.build(
+        "served", Protocol(), url=f"{server.url}/v1", model="tiny", concurrency=1, retries=0,
+        reasoning_effort="low",
+    )  # fmt: skip
+    gold = Gold("i", "90 mg", ("Glucose 90 mg",))
+    item = (Instruction("i", "p", "What was the glucose?"), gold, Answer("90 mg"))
+    server.replies.append(message("<think>It is the same.</think>YES") | {"model": "tiny-2"})
+    verdict = judge.judge(*item)
+    assert (verdict.outcome, verdict.raw, verdict.usage.model) == ("correct", "YES", "tiny-2")
+    assert verdict.usage.how == "alone, the model's own temperature, max_completion_tokens"
+    assert sent(server)[-1]["reasoning_effort"] == "low"
+    server.replies.append(message(None, "length", reasoning_content="Let me see"))
+    verdict = judge.judge(*item)
+    assert verdict.outcome == "failed" and "used all 16 tokens before" in verdict.reason
+    server.replies.append(message("YES, because"))
+    assert judge.judge(*item).outcome == "unparsed"
