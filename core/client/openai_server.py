@@ -120,7 +120,9 @@ class OpenAIServer:
         create = self._open().completions.create
         reply = self._ask(create, "completions", tokens, prompt=prompt)[0]
         for end in ends:
-            reply = replace(reply, text=reply.text.split(end, 1)[0].strip())
+            text, turn_end, _ = reply.text.partition(end)
+            if turn_end:
+                reply = replace(reply, text=text.strip(), ended="stop")
         return reply if reply.text or reply.ended != "stop" else replace(reply, ended="empty")
 
     def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> Reply:

@@ -257,7 +257,14 @@ def test_a_further_turn_written_by_the_model_is_removed():
         return " 20 milligram.<|im_end|>\n<|im_start|>user\nand then?"
 
     with OpenAIFake(says=says) as server:
-        assert reader(server, **COMPLETIONS).read(prompts(1)[0]).text == "20 milligram."
+        # The server says that it ran out of tokens, but the answer's turn had ended.
+        choice = {"index": 0, "finish_reason": "length"}
+        server.replies.append({"choices": [{**choice, "text": says("")}]})
+        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
+        assert (answer.text, answer.ended) == ("20 milligram.", "stop")
+        server.replies.append({"choices": [{**choice, "text": "<|im_end|>\n<|im_start|>"}]})
+        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
+        assert (answer.text, answer.ended) == ("", "empty")
 
 
 def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
