@@ -62,21 +62,21 @@ def test_unfinished_answers_are_unparsed_for_every_judge_and_bound_the_accuracy(
     assert (reasoned["answer"], reasoned["reasoning"]) == ("20 mg", "It says so.")
     assert reasoned["reasoning_tokens"] == 4
 
-    made = report(ran)
-    for row in made["tables"]["accuracy"]:
+    results = report(ran)
+    for row in results["tables"]["accuracy"]:
         if row["band"] == "overall":
             total = len(answers)
             assert (row["cut_off"], row["unparsed"], row["n"]) == (2, 4, total - 4)
             assert row["bound_low"] == pytest.approx(row["correct"] / total)
             assert row["bound_high"] == pytest.approx((row["correct"] + 4) / total)
-    (warning,) = (text for text in made["warnings"] if "cut off" in text)
+    (warning,) = (text for text in results["warnings"] if "cut off" in text)
     assert warning.startswith(f"2 of {len(answers)} answers of the reader served")
 
 
 def test_a_run_without_unfinished_answers_has_no_warning(place):
-    made = report(run(place, []))
-    assert not [text for text in made["warnings"] if "cut off" in text]
-    assert {row["cut_off"] for row in made["tables"]["accuracy"]} == {0}
+    results = report(run(place, []))
+    assert not [text for text in results["warnings"] if "cut off" in text]
+    assert {row["cut_off"] for row in results["tables"]["accuracy"]} == {0}
 
 
 def test_under_the_published_preset_a_cut_off_answer_is_judged_as_the_paper_s_were(place):
@@ -89,7 +89,7 @@ def test_under_the_published_preset_a_cut_off_answer_is_judged_as_the_paper_s_we
 
 
 def test_of_two_readings_an_unfinished_one_counts():
-    whole, cut = Answer("20 mg"), Answer("20", ended="length")
-    assert agreed(whole, cut).ended == agreed(cut, whole).ended == "length"
-    assert agreed(whole, whole).ended == "stop"
+    complete, cut = Answer("20 mg"), Answer("20", ended="length")
+    assert agreed(complete, cut).ended == agreed(cut, complete).ended == "length"
+    assert agreed(complete, complete).ended == "stop"
     assert Protocol().second_read == "none"
