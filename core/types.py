@@ -253,6 +253,9 @@ class Prompt:
     ``text`` is the complete prompt; ``context`` the lines that survived in it; ``cut`` the ids of
     those that did not. ``question_survived`` is False only under the published right truncation.
     ``options`` are those of a multiple-choice question, which ``text`` lists after it.
+    ``user`` is the user's message that ``text`` renders, for a backend that renders messages itself
+    ("": the prompt was cut on the right, or is no conversation); ``template`` names what rendered
+    it: "chatml", "completion", "messages" (the server does) or the digest of a chat template.
     """
 
     text: str
@@ -262,6 +265,15 @@ class Prompt:
     cut: tuple[str, ...] = ()
     question_survived: bool = True
     options: tuple[str, ...] = ()
+    user: str = ""
+    template: str = ""
+
+
+Ended = Literal["stop", "length", "filter", "tool", "empty", "refusal"]
+"""How an answer ended: by itself, at the limit of its tokens, at a filter of the service, with the
+call of a tool, without any text, or with a refusal that the service marks as one."""
+CUT_OFF: tuple[Ended, ...] = ("length", "empty")
+"""Ends of an answer that is neither right nor wrong: the model did not finish it, or wrote none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +283,9 @@ class Answer:
     ``prompt_tokens`` read from a shared prefix; ``seconds`` is the time of the answer;
     ``peak_mb`` the most memory of the accelerator, in 10^6 bytes, at that time (0: unknown);
     ``how`` the reader's method, where it has several; ``quotes``: it is meant as a line of its
-    context, with its date.
+    context, with its date. ``reasoning`` is what the model wrote before its answer, which no judge
+    sees, of ``reasoning_tokens`` tokens (part of ``output_tokens``). Of a service: ``endpoint`` its
+    path, ``model`` the model that it says answered, ``cost_usd`` the price (None: not known).
     """
 
     text: str
@@ -285,6 +299,12 @@ class Answer:
     peak_mb: float = 0.0
     how: str = ""
     quotes: bool = False
+    ended: Ended = "stop"
+    reasoning: str = ""
+    reasoning_tokens: int = 0
+    endpoint: str = ""
+    model: str = ""
+    cost_usd: float | None = None
 
 
 Outcome = Literal["correct", "incorrect", "unparsed", "failed"]

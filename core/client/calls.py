@@ -314,5 +314,5 @@ def quiet_clients() -> None:
 
     Called after a client's package is imported, as the import may enable logging.
     """
-    for name in ("anthropic", "openai", "httpx2", "httpcore2"):
+    for name in ("anthropic", "openai", "httpx2", "httpcore2", "httpx", "httpcore", "inspect_ai"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,8 +1,13 @@
-"""One OpenAI-compatible server (vLLM, SGLang, ``transformers serve``, a hospital's own).
+"""One OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, a hospital's own).
 
-Decoding is greedy. A finished ChatML prompt goes to ``/v1/completions`` unchanged; a server without
-that path gets the same system and user text through ``/v1/chat/completions``. What a server sends
-is validated, never trusted.
+Decoding is greedy. Messages go to ``/v1/chat/completions``, where the server renders them by its
+model's own template; a finished text goes to ``/v1/completions``. What a server sends is validated,
+never trusted; how an answer ended, its reasoning and the model that the server names are part of a
+reply.
+
+Servers differ in the parameters they take: newer models refuse ``max_tokens`` for
+``max_completion_tokens``, or a temperature. A refused call names the parameter; the call is made
+again without it, and so are all later ones of this connection.
 
 Tokens are counted with the model's tokenizer on this machine (``tokenizer.json`` in a folder of the
 models folder) exactly; otherwise an upper estimate for today's byte-pair tokenizers on clinical
@@ -13,9 +18,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Literal
 
 from midchart.core import config as settings
@@ -30,46 +36,62 @@ from midchart.core.client.calls import (
 from midchart.core.config import Secret
 from midchart.core.egress import Permit
 from midchart.core.errors import InputError, MissingModel
-from midchart.core.text.prompt import HEAD, TAIL
+from midchart.core.text.reasoning import split_reasoning
+from midchart.core.types import Ended
 
-_Endpoint = Literal["completions", "chat"]
+PathName = Literal["completions", "chat"]
+ENDPOINTS: Mapping[str, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _TOP = 20
 """Most probable tokens that a server is asked for: as many as OpenAI's own API reports."""
-_USER = "<|im_start|>user\n"
-_SYSTEM = "<|im_start|>system\n"
-_END = "<|im_end|>"
-
-
-class _NoSuchPath(CallFailed):
-    """The server does not know the path, or the model: both answer 404."""
+_OPTIONAL = ("max_tokens", "temperature", "frequency_penalty", "repetition_penalty")
+"""Parameters that some servers or models refuse."""
+_REFUSING = re.compile(
+    r"unsupported|not support|does not support|unexpected|extra|unknown|unrecogni|not permitted"
+    r"|not allowed|deprecated|forbidden"
+)
+ENDS: Mapping[str, Ended] = {
+    **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
+    "content_filter": "filter",
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "tool"),
+    "refusal": "refusal",
+}
+"""What services call the end of an answer. None, which some send, is a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """A server's answer: text, tokens read and written (0: not reported), and its path."""
+    """A server's answer: text, tokens read and written (0: not reported), its path, how it ended,
+    the reasoning before it with its tokens (0: not reported), the model that the server names, and
+    how the call differed from a greedy one ("": not at all)."""
 
     text: str
     prompt_tokens: int
     output_tokens: int
-    path: _Endpoint
+    path: PathName
+    ended: Ended = "stop"
+    reasoning: str = ""
+    reasoning_tokens: int = 0
+    model: str = ""
+    differs: str = ""
 
 
 class OpenAIServer:
     """A connection to one server, safe between threads. It opens on the first call.
 
-    ``path``: "completions" or "chat" alone, or "auto", completions where the server has it.
+    ``effort``: the parameter ``reasoning_effort`` of chat calls ("": not sent).
     """
 
     def __init__(
-        self, permit: Permit, key: Secret | None, model: str, timeout_s: float, path: str = "auto"
+        self, permit: Permit, key: Secret | None, model: str, timeout_s: float, effort: str = ""
     ) -> None:
         self.permit, self.model, self.timeout_s = permit, model, timeout_s
         self.service = f"the server at {permit.address.host}"
-        self.path: _Endpoint = "chat" if path == "chat" else "completions"
-        self._fixed = path != "auto"
+        self.refused: frozenset[str] = frozenset()
+        """Parameters that the server has refused."""
+        self._effort = {"reasoning_effort": effort} if effort else {}
         self._key = key
         self._lock = threading.Lock()
-        self._penalty = True
         self._client: Any = None
 
     def _open(self) -> Any:
@@ -90,34 +112,37 @@ class OpenAIServer:
                 )
             return self._client
 
-    def complete(self, prompt: str, tokens: int) -> ServerReply:
-        """The model's greedy answer to a finished ChatML prompt; raises CallFailed."""
-        reply = self._completed(prompt, tokens)
-        # A model that does not stop at the end of its turn writes further turns.
-        text = reply.text.split(_END, 1)[0].split("<|im_start|>", 1)[0]
-        return replace(reply, text=text.strip())
+    def complete(self, prompt: str, tokens: int, ends: Sequence[str] = ()) -> ServerReply:
+        """The model's greedy continuation of a finished prompt; raises CallFailed.
 
-    def _completed(self, prompt: str, tokens: int) -> ServerReply:
-        if self.path == "completions":
-            try:
-                create = self._open().completions.create
-                return self._ask(create, "completions", prompt=prompt, max_tokens=tokens)[0]
-            except _NoSuchPath:
-                if self._fixed:
-                    raise
-        reply = self.chat(_chat_messages(prompt), tokens)
-        self.path = "chat"
-        return reply
+        ``ends``: what a model that does not stop at the end of its turn writes before the next.
+        """
+        create = self._open().completions.create
+        reply = self._ask(create, "completions", tokens, prompt=prompt)[0]
+        for end in ends:
+            text, turn_end, _ = reply.text.partition(end)
+            if turn_end:
+                reply = replace(reply, text=text.strip(), ended="stop")
+        return reply if reply.text or reply.ended != "stop" else replace(reply, ended="empty")
 
-    def letter(self, prompt: str, letters: str) -> ServerReply:
-        """The most probable of ``letters`` as the first token of an answer; raises CallFailed."""
-        try:
-            reply, probable = self._first_tokens(prompt)
-        except _NoSuchPath:
-            if self._fixed:
-                raise
-            self.path = "chat"
-            reply, probable = self._first_tokens(prompt)
+    def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> ServerReply:
+        """The model's greedy answer to messages; raises CallFailed."""
+        create = self._open().chat.completions.create
+        return self._ask(create, "chat", tokens, messages=messages, **self._effort)[0]
+
+    def letter(self, asked: str | Sequence[dict[str, str]], letters: str) -> ServerReply:
+        """The most probable of ``letters`` as the first token of an answer to a finished prompt or
+        to messages; raises CallFailed."""
+        client = self._open()
+        if isinstance(asked, str):
+            create, path = client.completions.create, "completions"
+            reply, response = self._ask(create, path, 1, prompt=asked, logprobs=_TOP)
+            probable = _first_completion_token(response)
+        else:
+            more: dict[str, Any] = {"logprobs": True, "top_logprobs": _TOP, **self._effort}
+            create = client.chat.completions.create
+            reply, response = self._ask(create, "chat", 1, messages=asked, **more)
+            probable = _first_chat_token(response)
         among = {
             token.strip(): value for token, value in sorted(probable.items(), key=itemgetter(1))
         }
@@ -127,21 +152,7 @@ class OpenAIServer:
                 f"{self.service} reports no log-probability of any option's letter; "
                 'use choose = "text"'
             )
-        return replace(reply, text=max(able, key=among.__getitem__))
-
-    def _first_tokens(self, prompt: str) -> tuple[ServerReply, dict[str, float]]:
-        """A reply of one token, and the most probable tokens in its place."""
-        client = self._open()
-        if self.path == "chat":
-            create, request = client.chat.completions.create, {"messages": _chat_messages(prompt)}
-            more: dict[str, Any] = {"max_tokens": 1, "logprobs": True, "top_logprobs": _TOP}
-            reply, response = self._ask(create, "chat", **request, **more)
-            return reply, _first_chat_token(response)
-        create = client.completions.create
-        reply, response = self._ask(
-            create, "completions", prompt=prompt, max_tokens=1, logprobs=_TOP
-        )
-        return reply, _first_completion_token(response)
+        return replace(reply, text=max(able, key=among.__getitem__), ended="stop")
 
     def log_likelihood(self, prompt: str, text: str) -> tuple[float, ServerReply]:
         """The log-likelihood of a text after a prompt; raises CallFailed.
@@ -149,8 +160,8 @@ class OpenAIServer:
         The server echoes the prompt's own log-probabilities (vLLM and SGLang do).
         """
         create = self._open().completions.create
-        request = {"prompt": prompt + text, "max_tokens": 1, "echo": True, "logprobs": 1}
-        reply, response = self._ask(create, "completions", **request)
+        request = {"prompt": prompt + text, "echo": True, "logprobs": 1}
+        reply, response = self._ask(create, "completions", 1, **request)
         echoed: Any = getattr(response.choices[0], "logprobs", None)
         values, offsets = (
             getattr(echoed, "token_logprobs", None),
@@ -167,35 +178,31 @@ class OpenAIServer:
         inside = [v for o, v in pairs if first <= o < end and isinstance(v, int | float)]
         if not inside:
             raise broken_response(self.service)
-        return float(sum(inside)), replace(reply, text=text)
-
-    def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> ServerReply:
-        """The model's greedy answer to messages; raises CallFailed."""
-        create = self._open().chat.completions.create
-        return self._ask(create, "chat", messages=messages, max_tokens=tokens)[0]
+        return float(sum(inside)), replace(reply, text=text, ended="stop")
 
     def _ask(
-        self, create: Callable[..., Any], path: _Endpoint, **request: Any
+        self, create: Callable[..., Any], path: PathName, tokens: int, **request: Any
     ) -> tuple[ServerReply, Any]:
         """A reply and the response it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
-        1.05) by default; a server that rejects the field is asked without it.
+        1.05) by default. A parameter that is refused is left out, here once the call succeeds
+        without it, and then for good.
         """
-        request |= {"model": self.model, "temperature": 0, "frequency_penalty": 0}
-        try:
-            if self._penalty:
-                try:
-                    response = create(**request, extra_body={"repetition_penalty": 1.0})
-                    return _read_response(response, self.service, path), response
-                except Exception as error:
-                    if not _rejects_penalty(error):
-                        raise
-                    self._penalty = False
-            response = create(**request)
-            return _read_response(response, self.service, path), response
-        except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise _openai_failure(error, self.service) from None
+        refused = self.refused
+        while True:
+            try:
+                response = create(model=self.model, **request, **_parameters(tokens, refused))
+                reply = _read_response(response, self.service, path)
+            except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
+                name = _refused_parameter(error)
+                if not name or name in refused:
+                    raise _openai_failure(error, self.service) from None
+                refused |= {name}
+                continue
+            with self._lock:
+                self.refused |= refused
+            return replace(reply, differs=_differs(refused)), response
 
     def window(self) -> int:
         """The longest prompt and answer of the model in tokens, as the server reports it.
@@ -218,6 +225,38 @@ class OpenAIServer:
         )
 
 
+def _parameters(tokens: int, refused: frozenset[str]) -> dict[str, Any]:
+    """The parameters of a greedy call of at most so many tokens, without the refused ones."""
+    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+    greedy = {"temperature": 0, "frequency_penalty": 0}
+    parameters: dict[str, Any] = {limit: tokens}
+    parameters |= {name: value for name, value in greedy.items() if name not in refused}
+    if "repetition_penalty" not in refused:
+        parameters["extra_body"] = {"repetition_penalty": 1.0}
+    return parameters
+
+
+def _differs(refused: frozenset[str]) -> str:
+    """How calls without the refused parameters differ from the greedy one, in words."""
+    words = {"temperature": "the model's own temperature", "max_tokens": "max_completion_tokens"}
+    return ", ".join(text for name, text in words.items() if name in refused)
+
+
+def _refused_parameter(error: Exception) -> str:
+    """The optional parameter that an error refuses; "" for any other error.
+
+    Its field ``param`` names it (OpenAI's form), or its text does, in words of refusal.
+    """
+    if getattr(error, "status_code", 0) not in (400, 422) or _too_long(error):
+        return ""
+    body: Any = getattr(error, "body", None)
+    named = body.get("param") if isinstance(body, dict) else None
+    if named in _OPTIONAL:
+        return str(named)
+    text = error_body(error)
+    return next((name for name in _OPTIONAL if name in text and _REFUSING.search(text)), "")
+
+
 def _first_completion_token(response: Any) -> dict[str, float]:
     """The most probable first tokens of a completion and their log-probabilities."""
     listed = getattr(getattr(response.choices[0], "logprobs", None), "top_logprobs", None)
@@ -238,52 +277,84 @@ def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
     return {t: v for t, v in pairs if isinstance(t, str) and isinstance(v, int | float)}
 
 
-def _chat_messages(prompt: str) -> list[dict[str, str]]:
-    """The system and user text of a finished ChatML prompt.
-
-    Raises CallFailed for a prompt that was cut on the right: a chat server would close its frame.
-    """
-    if not (prompt.startswith(HEAD) and prompt.endswith(TAIL)):
-        raise CallFailed(
-            "a prompt cut on the right can only go through /v1/completions, which this server "
-            "does not offer"
-        )
-    system = prompt[len(_SYSTEM) : prompt.index(_END)]
-    user = prompt[prompt.index(_USER) + len(_USER) : len(prompt) - len(TAIL)]
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
-
-
-def _read_response(response: Any, service: str, path: _Endpoint) -> ServerReply:
+def _read_response(response: Any, service: str, path: PathName) -> ServerReply:
     """A completion or chat completion; raises CallFailed for any other form."""
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise broken_response(service)
     first: Any = choices[0]
+    reason = getattr(first, "finish_reason", None)
+    ended = ENDS.get(str(reason or "stop"))
+    if ended is None:
+        raise CallFailed(f"{service} ended an answer for a reason that Midchart does not know")
     message = getattr(first, "message", None)
-    text = getattr(first, "text", None) if message is None else getattr(message, "content", None)
-    if not isinstance(text, str):
+    if path == "chat" and message is None:
         raise broken_response(service)
+    reasoning = refusal = ""
+    if message is None:
+        text = getattr(first, "text", None)
+        if not isinstance(text, str):
+            raise broken_response(service)
+    else:
+        text, reasoning = _read_content(getattr(message, "content", None), service)
+        for name in ("reasoning_content", "reasoning"):
+            value = getattr(message, name, None)
+            reasoning = reasoning or (value if isinstance(value, str) else "")
+        refusal = getattr(message, "refusal", None) or ""
+        if getattr(message, "tool_calls", None) or getattr(message, "function_call", None):
+            ended = "tool"
+    if not reasoning:
+        reasoning, text = split_reasoning(text)
+    text = text.strip()
+    if isinstance(refusal, str) and refusal.strip():
+        text, ended = text or refusal.strip(), "refusal"
+    elif not text and ended == "stop":
+        ended = "empty"
     usage = getattr(response, "usage", None)
     read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
-    return ServerReply(text, read, written, path)
+    thought = token_count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens")
+    model = getattr(response, "model", None)
+    name = model if isinstance(model, str) else ""
+    return ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)
+
+
+def _read_content(content: Any, service: str) -> tuple[str, str]:
+    """The text and the reasoning of a message's content: a text, none, or a list of parts."""
+    if content is None:
+        return "", ""
+    if isinstance(content, str):
+        return content, ""
+    if not isinstance(content, list):
+        raise broken_response(service)
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content:
+        part = part if isinstance(part, dict) else {}
+        inner = part.get("thinking")
+        if isinstance(inner, list):  # Mistral's form
+            thoughts += [str(one.get("text", "")) for one in inner if isinstance(one, dict)]
+        elif isinstance(inner, str):
+            thoughts.append(inner)
+        elif isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        else:
+            raise broken_response(service)
+    return "".join(texts), "".join(thoughts)
+
+
+_TOO_LONG = ("context length", "context_length", "too long", "maximum length", "max_model")
+
+
+def _too_long(error: Exception) -> bool:
+    body = error_body(error)
+    return getattr(error, "status_code", 0) == 400 and any(phrase in body for phrase in _TOO_LONG)
 
 
 def _openai_failure(error: Exception, service: str) -> CallFailed:
     """An error of the client as a CallFailed; its body is inspected and never passed on."""
-    failed = call_failure(error, service)
-    status = getattr(error, "status_code", None)
-    if status in (404, 405, 501):
-        return _NoSuchPath(str(failed))
-    body = error_body(error)
-    too_long = ("context length", "context_length", "too long", "maximum length", "max_model")
-    if status == 400 and any(phrase in body for phrase in too_long):
+    if _too_long(error):
         return CallFailed(f"{service} finds the prompt too long for its model (status 400)")
-    return failed
-
-
-def _rejects_penalty(error: Exception) -> bool:
-    status = getattr(error, "status_code", 0)
-    return status in (400, 422) and "repetition_penalty" in error_body(error)
+    return call_failure(error, service)
 
 
 _PIECE = re.compile(r"[A-Za-z]+|\s+|[^A-Za-z\s]")
@@ -316,12 +387,20 @@ def counter(tokenizer: str) -> Callable[[str], int]:
     """
     if not tokenizer:
         return cautious
-    if tokenizer in (".", "..") or "/" in tokenizer or "\\" in tokenizer:
-        raise InputError("'tokenizer' names a folder of the models folder, not a path")
-    file = settings.models_folder() / tokenizer / "tokenizer.json"
-    if not file.is_file():
-        raise MissingModel(f"there is no tokenizer at {file}; put the model's tokenizer.json there")
     from tokenizers import Tokenizer
 
-    built = Tokenizer.from_file(str(file))
+    built = Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
     return lambda text: len(built.encode(text, add_special_tokens=False).ids)
+
+
+def tokenizer_folder(tokenizer: str) -> Path:
+    """The folder of a tokenizer in the models folder; raises as :func:`counter` does."""
+    if tokenizer in (".", "..") or "/" in tokenizer or "\\" in tokenizer:
+        raise InputError("'tokenizer' names a folder of the models folder, not a path")
+    folder = settings.models_folder() / tokenizer
+    if not (folder / "tokenizer.json").is_file():
+        raise MissingModel(
+            f"there is no tokenizer at {folder / 'tokenizer.json'}; put the model's "
+            "tokenizer.json there"
+        )
+    return folder

@@ -7,9 +7,10 @@ prose is unparsed.
 
 from __future__ import annotations
 
+from midchart.core.client.requests import ModelService
 from midchart.core.judges import JUDGES
 from midchart.core.judges.claude import Claude
-from midchart.core.judges.language_model import ModelService, ServedEngine
+from midchart.core.judges.language_model import ServedEngine
 from midchart.core.judges.model_options import BlindOptions
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from midchart.core.client.claude import ClaudeEngine, call_log
+from midchart.core.client.requests import ModelService
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.judges import JUDGES
-from midchart.core.judges.claude_service import ClaudeEngine
-from midchart.core.judges.language_model import LanguageJudge, ModelService, Watch, ignore
-from midchart.core.judges.model_options import ClaudeOptions, judge_log
+from midchart.core.judges.language_model import LanguageJudge, Watch, ignore
+from midchart.core.judges.model_options import ClaudeOptions
 from midchart.core.protocol import Protocol
 
 
@@ -33,9 +34,11 @@ class Claude(LanguageJudge):
         watch: Watch = ignore,
         **options: Any,
     ) -> None:
-        self.log = judge_log(folder, label)
+        self.log = call_log(folder, label)
         super().__init__(protocol, egress, watch, **options)
 
     def make_engine(self) -> ModelService:
         """The Claude API, within the budget noted in the run's folder."""
-        return ClaudeEngine(self.options, self.egress, self.log, self.watch)
+        return ClaudeEngine(
+            self.options, self.options.max_tokens, self.egress, self.log, self.watch
+        )

@@ -1,4 +1,4 @@
-"""Judges that ask a language model: requests and replies, an on-site model, the base class.
+"""Judges that ask a language model: an on-site model, the prompts, the base class.
 
 A failed answer and a question without evidence are failed verdicts; an empty answer is incorrect
 without a call. The prompt holds the full question and the full response, the same for every arm
@@ -9,15 +9,14 @@ without a call. The prompt holds the full question and the full response, the sa
 from __future__ import annotations
 
 import re
-import typing
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar
 
 from midchart.core.client.calls import Caller, RetryPolicy, map_concurrently
 from midchart.core.client.openai_server import OpenAIServer
+from midchart.core.client.requests import IndexedReply, ModelService, Reply, Request
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
 from midchart.core.judges.model_options import (
@@ -32,48 +31,6 @@ from midchart.core.options import Configurable
 from midchart.core.protocol import Protocol
 from midchart.core.text import neutralise, words
 from midchart.core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A prompt in two parts: ``start``, which prompts on one question share, and the rest."""
-
-    start: str
-    rest: str
-
-    @property
-    def prompt(self) -> str:
-        """The complete prompt."""
-        return self.start + self.rest
-
-    @property
-    def digest(self) -> str:
-        """A hash of the prompt (32 hex digits)."""
-        return blake2b(self.prompt.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's text, its usage, and whether its service declined to answer."""
-
-    text: str
-    usage: Usage
-    declined: bool = False
-
-
-IndexedReply = tuple[int, Reply | MidchartError]
-"""A request's index and its reply or failure."""
-
-
-class ModelService(typing.Protocol):
-    """A service that runs a model. ``group``: how many requests are worth collecting."""
-
-    group: int
-
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
-        """The outcome of each request, in order of completion."""
-        ...
-
 
 # An on-site model, behind any OpenAI-compatible server.
 
@@ -101,15 +58,19 @@ class ServedEngine:
         if self._server is None:  # before any thread: a refusal concerns the whole group
             permit = self.egress.permit(options.url)
             key = permit.key(SERVED_KEY)
-            self._server = OpenAIServer(permit, key, options.model, options.timeout)
+            self._server = OpenAIServer(
+                permit, key, options.model, options.timeout, options.reasoning_effort
+            )
         server, stop = self._server, self._caller.begin()
 
         def ask(request: Request) -> Reply:
             messages = [{"role": "user", "content": request.prompt}]
             reply = self._caller.call(lambda: server.chat(messages, options.max_tokens))
             tokens = (reply.prompt_tokens, reply.output_tokens)
-            usage = Usage(options.model, *tokens, how="alone, temperature 0")
-            return Reply(reply.text.strip(), usage)
+            greedy = "" if "temperature" in reply.differs else "temperature 0"
+            how = ", ".join(filter(None, ("alone", greedy, reply.differs)))
+            usage = Usage(reply.model or options.model, *tokens, how=how)
+            return Reply(reply.text, usage, reply.ended, reply.reasoning, reply.reasoning_tokens)
 
         with closing(
             map_concurrently(requests, ask, options.concurrency, stop, lambda: self.watch(""))
@@ -266,7 +227,7 @@ class LanguageJudge(Configurable):
     @classmethod
     def check(cls, protocol: Protocol, **options: Any) -> None:
         """Refuse invalid options and a missing key, without a connection."""
-        cls.read_options(options).require(cls.name)
+        cls.read_options(options).require(f"judge {cls.name!r}")
 
     @classmethod
     def addresses(cls, **options: Any) -> tuple[str, ...]:
@@ -300,7 +261,7 @@ class LanguageJudge(Configurable):
             with closing(self.engine.ask_many([request for _, request in requests])) as replies:
                 for place, reply in replies:
                     index = requests[place][0]
-                    yield index, _verdict(reply, items[index][2])
+                    yield index, self._verdict(reply, items[index][2])
 
     def request(self, item: _Item) -> Request | Verdict:
         """The request about an item, or the verdict on an item that needs none."""
@@ -324,13 +285,16 @@ class LanguageJudge(Configurable):
             }
         return Request(fill(self._start, **parts), parts["response"] + fill(self._rest, **parts))
 
-
-def _verdict(reply: Reply | MidchartError, answer: Answer) -> Verdict:
-    refusal = is_refusal(answer.text)
-    if not isinstance(reply, Reply):
-        # A call without a usable reply may have to be paid.
-        usage: Usage | None = getattr(reply, "usage", None)
-        return Verdict("failed", refusal, reason=str(reply), usage=usage)
-    if reply.declined:
-        return Verdict("unparsed", refusal, "(the model's service declined)", usage=reply.usage)
-    return Verdict(read_yes_no(reply.text), refusal, reply.text, usage=reply.usage)
+    def _verdict(self, reply: Reply | MidchartError, answer: Answer) -> Verdict:
+        refusal = is_refusal(answer.text)
+        if not isinstance(reply, Reply):
+            return Verdict("failed", refusal, reason=str(reply))
+        if reply.ended == "refusal":
+            return Verdict("unparsed", refusal, "(the model's service declined)", usage=reply.usage)
+        if reply.ended == "length" and not reply.text:
+            reason = (
+                f"the model used all {self.options.max_tokens} tokens before it said a word; give "
+                "the judge a larger 'max_tokens' (a model that thinks first needs a few thousand)"
+            )
+            return Verdict("failed", refusal, reason=reason, usage=reply.usage)
+        return Verdict(read_yes_no(reply.text), refusal, reply.text, usage=reply.usage)

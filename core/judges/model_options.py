@@ -1,110 +1,23 @@
-"""Options of judges that ask a language model, prices of Claude, and what a call costs."""
+"""Options of judges that ask a language model, and what a call costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from hashlib import blake2b
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from midchart.core import config as settings
-from midchart.core.config import Secret
-from midchart.core.egress import Address, key_at, read_address
-from midchart.core.errors import InputError, MissingKey
-from midchart.core.options import Options
+from midchart.core.client.claude import HAIKU, ClaudeFields, Seconds, ServiceOptions
+from midchart.core.client.prices import PRICE_DATE, Price, estimated_tokens
+from midchart.core.egress import read_address
+from midchart.core.errors import InputError
 
-_PRICE_DATE = "2026-11-21"
-_BATCH = 0.5
-_CACHE_WRITE, _CACHE_READ = 1.25, 0.1
+SERVED_KEY = "MIDCHART_SERVED_KEY"
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars per million tokens read and written.
-
-    ``cached_from``: least tokens of a prompt's start that can be cached (0: not known, never
-    cached). ``temperature``: whether the model takes one.
-    """
-
-    read: float
-    written: float
-    cached_from: int = 0
-    temperature: bool = False
-
-    def of(
-        self, read: int, written: int, cached: int = 0, stored: int = 0, batch: bool = False
-    ) -> float:
-        """Dollars for a call: tokens read, written, read from the cache, stored in it."""
-        cost = (
-            (read + _CACHE_READ * cached + _CACHE_WRITE * stored) * self.read
-            + written * self.written
-        ) / 1e6
-        return cost * _BATCH if batch else cost
-
-
-PRICES: dict[str, Price] = {
-    "claude-haiku-4-5": Price(1.0, 5.0, 4096, True),
-    "claude-sonnet-4-5": Price(3.0, 15.0, 1024, True),
-    # The documentation says 1,024 for this one; caches were seen from 2,048 on.
-    "claude-sonnet-4-6": Price(3.0, 15.0, 2048, True),
-    "claude-opus-4-5": Price(5.0, 25.0, 4096, True),
-    "claude-opus-4-6": Price(5.0, 25.0, 4096, True),
-    "claude-opus-5": Price(5.0, 25.0, 512),
-    "claude-sonnet-5-5": Price(2.0, 10.0, 1024),
-    "claude-opus-5-5": Price(4.0, 20.0, 512),
-}
-"""By model id without its date. Haiku 5.5 is left out: its price depends on the prompt's length,
-so it takes the options."""
-
-
-def price_of(model: str, price_in: float = 0.0, price_out: float = 0.0) -> Price | None:
-    """The price of a model by the options, else by the table; None where neither has one.
-
-    Raises InputError for one price without the other, or a negative one.
-    """
-    known = next((p for name, p in PRICES.items() if _is(model, name)), None)
-    if not price_in and not price_out:
-        return known
-    if not (0 < price_in < 1e6 and 0 < price_out < 1e6):
-        raise InputError(
-            "'price_in' and 'price_out' are US dollars per million tokens, both above 0"
-        )
-    return replace(known or Price(0.0, 0.0), read=float(price_in), written=float(price_out))
-
-
-def _is(model: str, name: str) -> bool:
-    """Whether ``model`` is ``name`` or ``name`` with a date."""
-    rest = model.removeprefix(name)
-    return rest != model and (
-        not rest or (rest[0] == "-" and len(rest) == 9 and rest[1:].isdigit())
-    )
-
-
-def estimated_tokens(characters: int) -> int:
-    """An estimate, rather high, of the tokens of so many characters of English."""
-    return -(-characters * 2 // 7)
-
-
-_CLAUDE = "https://api.anthropic.com"
-HAIKU = "claude-haiku-4-5-20251001"
-_CLAUDE_KEY, SERVED_KEY = "ANTHROPIC_API_KEY", "MIDCHART_SERVED_KEY"
-Seconds = Annotated[float, Field(gt=0, lt=86_400)]
-Dollars = Annotated[float, Field(ge=0, lt=1e6)]
-
-
-class JudgeOptions(Options):
+class JudgeOptions(ServiceOptions):
     """Options of every judge that asks a language model."""
 
-    model: str = ""
-    """The model's name at its service."""
-    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """Concurrent calls."""
-    timeout: Seconds = 60.0
-    """Seconds a call may take."""
-    retries: Annotated[int, Field(ge=0, le=100)] = 5
-    """Tries after the first, with backoff."""
     max_tokens: Annotated[int, Field(ge=1, le=64_000)] = 16
     """Most tokens of a verdict: one word, and a few more to see what was written instead."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
@@ -120,8 +33,11 @@ class JudgeOptions(Options):
         """What the model costs; None where that is not known."""
         return None
 
-    def require(self, judge: str) -> None:
-        """Raise InputError or MissingKey where the model cannot be asked; opens no connection."""
+    def require(self, component: str) -> None:
+        """Raise InputError or MissingKey where the model cannot be asked; opens no connection.
+
+        ``component``: what asks it, in words ("judge 'claude'").
+        """
 
 
 class ServedJudgeOptions(JudgeOptions):
@@ -136,56 +52,18 @@ class ServedJudgeOptions(JudgeOptions):
     def address(self) -> str:
         return self.url
 
-    def require(self, judge: str) -> None:
+    def require(self, component: str) -> None:
         if not self.url:
             raise InputError(
-                f"the judge {judge!r} needs 'url', its server's address, like "
-                "http://127.0.0.1:8000/v1"
+                f"the {component} needs 'url', its server's address, like http://127.0.0.1:8000/v1"
             )
         read_address(self.url)
         if not self.model:
-            raise InputError(f"the judge {judge!r} needs 'model', the model's name on its server")
+            raise InputError(f"the {component} needs 'model', the model's name on its server")
 
 
-class ClaudeOptions(JudgeOptions):
-    """Options of Claude."""
-
-    model: str = HAIKU
-    """The model's id."""
-    base_url: str = _CLAUDE
-    """The API, or a gateway with the same interface."""
-    stream: bool = False
-    """Whether the reply is streamed."""
-    batch: bool = False
-    """Whether all requests form one batch: half the price, results within a day."""
-    poll: Annotated[float, Field(ge=1, lt=86_400)] = 30.0
-    """Seconds between two status requests of a batch."""
-    budget_usd: Annotated[float, Field(ge=0, lt=1e9)] = 0.0
-    """US dollars that this judge may spend in a run; 0 is no limit."""
-    price_in: Dollars = 0.0
-    """US dollars per million tokens read, where the built-in table does not apply."""
-    price_out: Dollars = 0.0
-    """US dollars per million tokens written, where the built-in table does not apply."""
-
-    @property
-    def address(self) -> str:
-        return self.base_url
-
-    @property
-    def price(self) -> Price | None:
-        """By the options, else by the built-in table."""
-        return price_of(self.model, self.price_in, self.price_out)
-
-    def require(self, judge: str) -> None:
-        if not self.model:
-            raise InputError(f"'model' of the judge {judge!r} is empty; the default is {HAIKU}")
-        address = read_address(self.base_url, "base_url")
-        if self.price is None and self.budget_usd:
-            raise InputError(
-                f"no price of {self.model} is known, so a budget cannot be kept: give the judge "
-                f"{judge!r} 'price_in' and 'price_out', US dollars per million tokens"
-            )
-        claude_key(address)
+class ClaudeOptions(ClaudeFields, JudgeOptions):
+    """Options of a judge that asks Claude."""
 
 
 class BlindOptions(ClaudeOptions):
@@ -204,43 +82,19 @@ class BlindOptions(ClaudeOptions):
     def price(self) -> Price | None:
         return None if self.url else super().price
 
-    def require(self, judge: str) -> None:
+    def require(self, component: str) -> None:
         if not self.url:
-            return super().require(judge)
+            return super().require(component)
         read_address(self.url)
         if not self.model or self.model == HAIKU:
-            raise InputError(
-                f"the judge {judge!r} with 'url' needs 'model', its name on that server"
-            )
+            raise InputError(f"the {component} with 'url' needs 'model', its name on that server")
         default = ClaudeOptions()
         names = ("base_url", "stream", "batch", "budget_usd")
         wrong = [name for name in names if getattr(self, name) != getattr(default, name)]
         if wrong:
             raise InputError(
-                f"{', '.join(wrong)} of the judge {judge!r} belong to Claude; leave them out with "
-                "'url'"
+                f"{', '.join(wrong)} of the {component} belong to Claude; leave them out with 'url'"
             )
-
-
-def claude_key(address: Address) -> Secret | None:
-    """The key of the Claude API where it belongs to an address; a gateway on this machine may need
-    none, and one off it gets none that its owner did not give it.
-
-    Raises MissingKey.
-    """
-    key = key_at(address, _CLAUDE_KEY)
-    if key is None and address.host == settings.CLAUDE_HOST:
-        raise MissingKey(
-            f"{_CLAUDE_KEY} is not set; put it in the environment or in .streamlit/secrets.toml"
-        )
-    return key
-
-
-def judge_log(folder: Path | None, label: str) -> Path | None:
-    """The log of a judge's budget and batches in a run's folder; None outside a run."""
-    if folder is None:
-        return None
-    return folder / "judging" / f"{blake2b(label.encode(), digest_size=8).hexdigest()}.jsonl"
 
 
 _VERDICT_TOKENS = 4
@@ -284,5 +138,5 @@ def estimate_call(
         )
     else:
         caching = f"on: prompts on one question share about {start:,} tokens"
-    basis = f"prices of {_PRICE_DATE}" + (", halved for a batch" if batch else "")
+    basis = f"prices of {PRICE_DATE}" + (", halved for a batch" if batch else "")
     return CallEstimate(read, written, price.of(read, written, batch=batch), caching, basis)

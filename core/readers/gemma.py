@@ -5,9 +5,11 @@ no task and by nobody of this project. Its prompt is a completion: record, quest
 answer ends with its line. The weights are under Gemma's terms (ai.google.dev/gemma/terms), and a
 third party packaged them: nothing of it is part of this program or a default.
 
-Reading GGUF takes a minute, so it is converted once, to the folder of a model: config, tokenizer,
-and bfloat16 weights. Tensors are dequantised by the package ``gguf``, one after another; names are
-those of llama.cpp for Gemma 3, whose norms are stored plus one.
+Reading GGUF takes a minute or two, so it is converted once, to the folder of a model: config,
+tokenizer, and bfloat16 weights. A run's worker does it before its first answer: it says how far it
+is, ends on a cancel, and holds a lock, so that other workers wait for the one. Tensors are
+dequantised by the package ``gguf``, one after another; names are those of llama.cpp for Gemma 3,
+whose norms are stored plus one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import hashlib
 import importlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -28,7 +30,8 @@ from midchart.core.errors import MissingModel, SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.qwen import Choose, Qwen, QwenOptions, Texts
-from midchart.core.text.prompt import NOT_DOCUMENTED, Frame, body, quoted
+from midchart.core.storage.lock import Lock
+from midchart.core.text.prompt import COMPLETION, NOT_DOCUMENTED, Frame, body, quoted
 from midchart.core.types import Answer, Prompt
 
 _NAME = "model.gguf"
@@ -51,18 +54,52 @@ _NAMES = {
 }
 
 
-def convert(parts: Iterable[Path], sha256: str, folder: Path) -> None:
+Watch = Callable[[str], None]
+"""Takes the state of a long wait in words; raises to end it."""
+
+
+def ignore(text: str) -> None:
+    """A watch that does nothing."""
+
+
+def prepare(model: str, watch: Watch = ignore) -> Path:
+    """The folder of a model's weights, converted from its installed packages the first time.
+
+    One process converts, others wait for it. ``watch`` is called with the progress, and between
+    two tensors; what it raises ends the conversion, of which nothing is left. Raises MissingModel.
+    """
+    folder = weights.locate(model).folder
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    file = folder.with_name(f"{folder.name}.lock")
+    while (lock := Lock.take(file, WAIT_S)) is None:
+        watch(f"another process prepares the weights of {model}")
+    try:
+        if not folder.is_dir():
+            convert(weights.gguf_parts(model), weights.MODELS[model].sha256, folder, watch)
+    finally:
+        lock.release()
+    return folder
+
+
+WAIT_S = 1.0
+"""Seconds between two looks at another process's conversion."""
+
+
+def convert(parts: Iterable[Path], sha256: str, folder: Path, watch: Watch = ignore) -> None:
     """Write the model of a GGUF file, given in ``parts``, into ``folder``.
 
-    Raises MissingModel where the file's SHA-256 is another.
+    ``watch`` as in :func:`prepare`. Raises MissingModel where the file's SHA-256 is another.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
         work, output = Path(place), Path(place) / "model"
         _join(parts, sha256, work / _NAME)
         output.mkdir()
-        _write_weights(work / _NAME, output)
+        watch("preparing the weights: config and tokenizer")
         _write_config(work, output)
+        _write_weights(work / _NAME, output, watch)
         try:
             output.rename(folder)
         except OSError:
@@ -85,13 +122,15 @@ def _join(parts: Iterable[Path], sha256: str, file: Path) -> None:
         )
 
 
-def _write_weights(file: Path, folder: Path) -> None:
+def _write_weights(file: Path, folder: Path, watch: Watch) -> None:
     import torch
     from safetensors.torch import save_file
 
     gguf: Any = importlib.import_module("gguf")
     weights: dict[str, torch.Tensor] = {}
-    for tensor in gguf.GGUFReader(file).tensors:
+    tensors = gguf.GGUFReader(file).tensors
+    for at, tensor in enumerate(tensors):
+        watch(f"preparing the weights: {at} of {len(tensors)} tensors")
         values = torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))
         name = str(tensor.name).removesuffix(".weight")
         if "norm" in name:
@@ -114,7 +153,7 @@ def _write_config(work: Path, folder: Path) -> None:
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
 
 
-FRAME = Frame("<bos>Patient record:\n", "\n\nQuestion: ", "\nAnswer:")
+FRAME = Frame("<bos>Patient record:\n", "\n\nQuestion: ", "\nAnswer:", COMPLETION)
 
 
 class GemmaOptions(QwenOptions):
@@ -138,32 +177,46 @@ class Gemma(Qwen):
     title: ClassVar[str] = "Gemma 3 270M, base model (on this machine)"
     needs: ClassVar[str] = weights.GEMMA
     options_model = GemmaOptions
-    model_type: ClassVar[str] = "gemma3_text"
-    frame: ClassVar[Frame] = FRAME
+    model_types: ClassVar[tuple[str, ...]] = ("gemma3_text",)
     lead: ClassVar[str] = " "
     ends: ClassVar[tuple[str, ...]] = ("\n", *("\n" * n for n in range(2, 32)), "<eos>")
 
-    def __init__(self, protocol: Protocol, **options: Any) -> None:
+    def __init__(self, protocol: Protocol, watch: Watch = ignore, **options: Any) -> None:
+        self.check(protocol, **options)
+        prepare(self.read_options(options).model, watch)
         super().__init__(protocol, **options)
         self.quote: bool = self.read_options(options).quote
 
     @classmethod
     def check(cls, protocol: Protocol, **options: Any) -> None:
-        """As :meth:`core.readers.qwen.Qwen.check`; raises SpecError for a compressed cache too."""
-        if cls.read_options(options).kv:
+        """As :meth:`core.readers.qwen.Qwen.check`; raises SpecError for a compressed cache too.
+
+        Weights that are still to be converted are not: their packages are looked for.
+        """
+        chosen = cls.read_options(options)
+        if chosen.kv:
             raise SpecError("the reader 'gemma' has no compression of its cache; leave 'kv' out")
-        super().check(protocol, **options)
+        if weights.locate(chosen.model).folder.is_dir():
+            super().check(protocol, **options)
+
+    @property
+    def frame(self) -> Frame:
+        """The frame of a completion."""
+        return FRAME
+
+    @classmethod
+    def mark(cls, model: str = "", **others: Any) -> str:
+        """A hash of the weights: of a converted file the file's own, which is known before it is
+        converted."""
+        located = weights.locate(model or cls.needs)
+        if located.how == "package":
+            return located.model.sha256
+        return weights.mark(located.folder)
 
     @classmethod
     def model_folder(cls, model: str) -> Path:
-        """The folder of the weights, converted from the installed packages the first time.
-
-        Raises MissingModel.
-        """
-        folder = weights.locate(model).folder
-        if not folder.is_dir():
-            convert(weights.gguf_parts(model), weights.MODELS[model].sha256, folder)
-        return folder
+        """The folder of the weights; raises MissingModel."""
+        return weights.locate(model).folder
 
     @property
     def identity(self) -> str:
@@ -193,5 +246,7 @@ def _sourced(answer: Answer, prompt: Prompt) -> Answer:
     for line in reversed(prompt.context):
         if answer.text and body(line).strip().startswith(answer.text):
             text = quoted(answer.text, line.text)
-            return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)
+            return replace(
+                answer, text=text, sources=(line.sentence_id,), quotes=True, ended="stop"
+            )
     return replace(answer, quotes=True)

@@ -135,10 +135,12 @@ class _FramedCache(Cache):
 
 @dataclass(slots=True)
 class Generated:
-    """Tokens of an answer, without the one that ended it, and seconds until it was finished."""
+    """Tokens of an answer, without the one that ended it, seconds until it was finished, and
+    whether it was cut off at the largest number of tokens."""
 
     ids: list[int] = field(default_factory=list[int])
     seconds: float = 0.0
+    cut: bool = False
 
 
 @torch.inference_mode()
@@ -291,6 +293,7 @@ def _decode(
             token = int(chosen[at])
             if token not in stop:
                 generated[row].ids.append(token)
+            generated[row].cut = token not in stop and step == new - 1
             ended = token in stop or step == new - 1
             if tree is not None and not ended:
                 trees[row], ended = _advance(generated[row], tree[token], new, stop)
@@ -315,7 +318,9 @@ def _advance(generated: Generated, at: Tree, new: int, stop: frozenset[int]) -> 
     """The continuations of an answer, and whether it ended because only one text remained."""
     if len(at) != 1 or len(left := rest(at)) == 0 or left[-1] not in stop:
         return at, False
-    generated.ids += left[:-1][: new - len(generated.ids)]
+    room = new - len(generated.ids)
+    generated.ids += left[:-1][:room]
+    generated.cut = len(left) - 1 > room
     return {}, True
 
 
@@ -374,6 +379,7 @@ def _answer(model: Any, ids: Ids, new: int, stop: frozenset[int], press: Any) ->
             break
         generated.ids.append(token)
         tokens = torch.tensor([[token]])
+    generated.cut = len(generated.ids) == new
     generated.seconds = time.perf_counter() - start
     return generated
 
@@ -388,13 +394,15 @@ _MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class EngineReply:
-    """An answer's token ids, or why there is none; costs as in :class:`core.types.Answer`."""
+    """An answer's token ids and whether it was cut off, or why there is none; costs as in
+    :class:`core.types.Answer`."""
 
     ids: tuple[int, ...]
     reason: str = ""
     seconds: float = 0.0
     reused: int = 0
     peak_mb: float = 0.0
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,14 +551,10 @@ class Engine:
                 )
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         shared = cached[1] if cached is not None else 0
+        reused = [0 if first and at == 0 else shared for at in range(len(indices))]
         return [
-            (
-                i,
-                EngineReply(
-                    tuple(one.ids), "", one.seconds, 0 if first and at == 0 else shared, peak
-                ),
-            )
-            for at, (i, one) in enumerate(zip(indices, generated, strict=True))
+            (i, EngineReply(tuple(one.ids), "", one.seconds, known, peak, one.cut))
+            for i, known, one in zip(indices, reused, generated, strict=True)
         ]
 
     def _batch_tokens(self, config: GenerationConfig, longest: int) -> int:

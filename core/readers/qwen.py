@@ -1,8 +1,10 @@
 """Qwen2.5-Instruct on this machine: the paper's reader (docs/methods.md, Stage 2: reading).
 
-Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Prompts are finished ChatML from
-:mod:`midchart.core.text.prompt`; control tokens inside a record were neutralised there. Many
-prompts are batched by length, and a prefix shared by prompts of one patient is read once.
+Greedy, ``answer_tokens`` new tokens, ended by ``<|im_end|>``. Messages are rendered by the chat
+template of the model's folder, for Qwen2.5 the paper's ChatML; under the preset "published", and
+where a folder has no template, by ChatML. Control tokens inside a record were neutralised
+(:mod:`midchart.core.text.prompt`). Many prompts are batched by length, and a prefix shared by
+prompts of one patient is read once.
 
 On one machine the same prompts in the same order give the same answers. The composition of a
 batch, a shared prefix, the number of threads or another processor changes the last bits of logits,
@@ -17,7 +19,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -31,7 +33,9 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.local_batches import Tree, tree
 from midchart.core.text import one_line
-from midchart.core.text.prompt import LETTERS, option_text
+from midchart.core.text.chat_template import has_template, template_frame
+from midchart.core.text.prompt import CHATML, LETTERS, Frame, option_text
+from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
 
 _DEFAULT = "Qwen2.5-7B-Instruct"
@@ -70,6 +74,8 @@ class QwenOptions(Options):
     """Whether shared prefixes are read once."""
     group: Count = 64
     """Prompts collected before they are batched."""
+    reasoning_tokens: Whole = 0
+    """Tokens for reasoning, in addition to those of the answer."""
     choose: Choose = "text"
     """How a multiple-choice question is answered: "text" as any other; "letter": the most probable
     letter of an option; "likelihood": the option whose text has the largest log-likelihood per
@@ -88,9 +94,12 @@ class Qwen(Configurable):
     family = "reader"
     needs: ClassVar[str] = _DEFAULT
     options_model = QwenOptions
-    model_type: ClassVar[str] = "qwen2"
+    model_types: ClassVar[tuple[str, ...]] = ("qwen2",)
     ends: ClassVar[tuple[str, ...]] = ENDS
-    """Tokens that end an answer; the first one ends each of a list of allowed answers."""
+    """Tokens that end an answer, besides those of the folder's ``generation_config.json``; the
+    first one ends each of a list of allowed answers."""
+    stretch: ClassVar[int] = _STRETCH
+    """How far YaRN stretches the trained length."""
     lead: ClassVar[str] = ""
     """What separates a prompt from its answer."""
 
@@ -102,14 +111,26 @@ class Qwen(Configurable):
         self.protocol, self.options, self.group = protocol, chosen, chosen.group
         self.folder = self.model_folder(chosen.model)
         self.trained = _config(self.folder)["max_position_embeddings"]
-        stretch = 1 if chosen.model in _TRAINED_LENGTH_ONLY else _STRETCH
-        self.window = chosen.window or self.trained * stretch
+        stretch = 1 if chosen.model in _TRAINED_LENGTH_ONLY else self.stretch
+        self.window = (chosen.window or self.trained * stretch) - chosen.reasoning_tokens
         self._tokenizer: Any = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._count = lru_cache(maxsize=65_536)(self._length)
-        ids = (self._tokenizer.token_to_id(token) for token in self.ends)
-        self._stop = frozenset(i for i in ids if i is not None)
+        named = [self._tokenizer.token_to_id(token) for token in self.ends]
+        ends = [i for i in (*named, *_end_ids(self.folder)) if i is not None]
+        self._stop, self._end = frozenset(ends), ends[0] if ends else -1
+
+    @property
+    def frame(self) -> Frame:
+        """The chat template of the model's folder, or ChatML."""
+        return self._frame
+
+    @cached_property
+    def _frame(self) -> Frame:
+        if self.protocol.preset == "published" or not has_template(self.folder):
+            return CHATML
+        return template_frame(self.folder)
 
     @classmethod
     def check(cls, protocol: Protocol, **options: Any) -> None:
@@ -121,10 +142,10 @@ class Qwen(Configurable):
         chosen: QwenOptions = cls.read_options(options)
         folder = cls.model_folder(chosen.model)
         config = _config(folder)
-        if config.get("model_type") != cls.model_type:
+        if config.get("model_type") not in cls.model_types:
             raise SpecError(
                 f"{folder} holds a model of type {config.get('model_type')!r}; the reader "
-                f"{cls.name!r} reads models of type {cls.model_type!r}"
+                f"{cls.name!r} reads models of type {', '.join(map(repr, cls.model_types))}"
             )
         if not (folder / "tokenizer.json").is_file():
             raise MissingModel(f"{folder}: tokenizer.json is not there")
@@ -132,7 +153,7 @@ class Qwen(Configurable):
             raise MissingModel(
                 f"kv = {chosen.kv!r} needs the package kvpress; get it with: {_KVPRESS}"
             )
-        longest = _STRETCH * config["max_position_embeddings"]
+        longest = cls.stretch * config["max_position_embeddings"]
         if chosen.window > longest:
             raise SpecError(
                 f"'window' of the reader {cls.name!r} is {chosen.window}; it goes from 0 to "
@@ -163,7 +184,8 @@ class Qwen(Configurable):
         chosen = self.options
         options = (self.trained, chosen.dtype, chosen.kv, chosen.kv_ratio if chosen.kv else 0)
         choose = (chosen.choose,) if chosen.choose != "text" else ()
-        return repr((weights.mark(self.folder), options, *choose))
+        reasoning = (chosen.reasoning_tokens,) if chosen.reasoning_tokens else ()
+        return repr((weights.mark(self.folder), options, *choose, *reasoning))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
@@ -208,7 +230,7 @@ class Qwen(Configurable):
         for index, prompt in enumerate(prompts):
             ids = np.array(self._ids(prompt.text), dtype=np.int64)
             options = [self._ids(f"{self.lead}{one_line(text)}") for text in prompt.options]
-            if len(ids) + max(map(len, options)) > min(self.window, self.trained):
+            if len(ids) + max(map(len, options)) > min(self._longest, self.trained):
                 yield index, self._too_long(len(ids))
                 continue
             start = time.perf_counter()
@@ -228,11 +250,13 @@ class Qwen(Configurable):
         for index, prompt in enumerate(prompts):
             texts = allowed[index] if allowed else None
             same.setdefault((prompt.text, texts), []).append(index)
-        new, options = self.protocol.answer_tokens, self.options
+        options = self.options
+        new = self.protocol.answer_tokens + options.reasoning_tokens
+        opened = self.frame.tail.rstrip().endswith("<think>")
         by_length: dict[bool, list[tuple[list[int], Any, Texts]]] = {False: [], True: []}
         for (text, texts), indices in same.items():
             ids = np.array(self._ids(text), dtype=np.int64)
-            if len(ids) + new > self.window or not len(ids):
+            if len(ids) + new > self._longest or not len(ids):
                 for index in indices:
                     yield index, self._too_long(len(ids))
             else:
@@ -252,13 +276,17 @@ class Qwen(Configurable):
             )
             engine = shared_engine(self.folder, options.dtype)
             for at, reply in engine.read([ids for _, ids, _ in group], config):
-                indices, ids, _ = group[at]
+                indices, ids, texts = group[at]
                 if reply.reason:
                     answer = Answer("", "failed", reply.reason, prompt_tokens=len(ids))
                 else:
-                    text = self._tokenizer.decode(list(reply.ids), skip_special_tokens=True)
+                    written = self._tokenizer.decode(list(reply.ids), skip_special_tokens=True)
+                    reasoning, text = split_reasoning(written, opened and not texts)
                     answer = Answer(
-                        text.strip(),
+                        text,
+                        ended="length" if reply.cut else "stop" if text else "empty",
+                        reasoning=reasoning,
+                        reasoning_tokens=self._length(reasoning),
                         prompt_tokens=len(ids),
                         output_tokens=len(reply.ids),
                         seconds=reply.seconds,
@@ -268,17 +296,32 @@ class Qwen(Configurable):
                 for index in indices:
                     yield index, answer
 
+    @property
+    def _longest(self) -> int:
+        """Longest prompt, reasoning and answer."""
+        return self.window + self.options.reasoning_tokens
+
     def _tree(self, texts: tuple[str, ...]) -> Tree:
-        end = self._tokenizer.token_to_id(self.ends[0])
-        return tree([*self._ids(text), end] for text in texts)
+        return tree([*self._ids(text), self._end] for text in texts)
 
     def _too_long(self, tokens: int) -> Answer:
         reason = (
             f"the prompt of {tokens:,} tokens with {self.protocol.answer_tokens:,} for the answer "
-            f"is longer than the reader's window of {self.window:,}"
+            f"is longer than the reader's window of {self._longest:,}"
         )
         return Answer("", "failed", reason if tokens else "the prompt is empty")
 
 
 def _config(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+
+
+def _end_ids(folder: Path) -> list[int]:
+    """The ids of the tokens that end an answer, as a folder's ``generation_config.json`` has them,
+    or else its ``config.json``."""
+    for name in ("generation_config.json", "config.json"):
+        if (folder / name).is_file():
+            ids = json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id")
+            if ids is not None:
+                return [ids] if isinstance(ids, int) else list(ids)
+    return []

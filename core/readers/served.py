@@ -1,7 +1,9 @@
 """Served: a model behind any OpenAI-compatible server, many prompts at a time.
 
 The server is on this machine, or one that the cohort's data-use tag and the run's spec both allow
-(:mod:`midchart.core.egress`). Decoding is greedy with ``protocol.answer_tokens`` new tokens. The
+(:mod:`midchart.core.egress`). Prompts are messages, which the server renders by its model's own
+template; ``path = "completions"`` sends a text that the named ``template`` renders here. Decoding
+is greedy with ``protocol.answer_tokens`` new tokens and those of ``reasoning_tokens`` besides. The
 model's window is the server's report or the option ``window``; where a server reports fewer tokens
 than the prompt has words, it truncated the prompt and the answer fails.
 """
@@ -16,15 +18,22 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from midchart.core.client.calls import Caller, CallFailed, RetryPolicy, map_concurrently
-from midchart.core.client.openai_server import OpenAIServer, ServerReply, counter
+from midchart.core.client.openai_server import (
+    ENDPOINTS,
+    OpenAIServer,
+    ServerReply,
+    counter,
+    tokenizer_folder,
+)
 from midchart.core.egress import CLOSED, EgressCheck, read_address
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.options import Configurable, Count, Options, Whole
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.qwen import Choose
-from midchart.core.text import one_line
-from midchart.core.text.prompt import LETTERS, option_text
+from midchart.core.text import count_tokens, one_line
+from midchart.core.text.chat_template import template_frame
+from midchart.core.text.prompt import CHATML, LETTERS, MESSAGES, Frame, messages, option_text
 from midchart.core.types import Answer, Prompt
 
 KEY = "MIDCHART_SERVED_KEY"
@@ -33,6 +42,9 @@ PREFLIGHT_RETRIES, PREFLIGHT_S = 3, 10.0
 _LEAST_TOKENS_PER_WORD = 0.8
 """Fewer reported tokens per word mean a truncated prompt: tokenizers make at least one token of
 almost every word."""
+TEMPLATE_TOKENS = 128
+"""Tokens kept free for what a server's template writes around the messages, where it is not known
+here (Llama 3.1 writes about 40, gpt-oss about 100)."""
 
 
 class ServedOptions(Options):
@@ -51,7 +63,14 @@ class ServedOptions(Options):
     window: Whole = 0
     """Longest prompt and answer in tokens; 0 asks the server."""
     path: Literal["auto", "completions", "chat"] = "auto"
-    """The endpoint; auto is completions where the server has it."""
+    """The endpoint; auto is chat."""
+    template: Literal["", "chatml", "tokenizer"] = ""
+    """What renders the messages for the path completions: ChatML, or the chat template of
+    ``tokenizer``."""
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high", "xhigh"] = ""
+    """The parameter ``reasoning_effort`` of chat calls; "" does not send it."""
+    reasoning_tokens: Whole = 0
+    """Tokens for reasoning, in addition to those of the answer."""
     choose: Choose = "text"
     """How a multiple-choice question is answered: "text" as any other; "letter": the most probable
     letter of an option by the server's log-probabilities; "likelihood": the option whose text has
@@ -101,6 +120,28 @@ class Served(Configurable):
         if not chosen.model:
             raise InputError("the reader 'served' needs 'model', the model's name on its server")
         counter(chosen.tokenizer)
+        if chosen.path == "completions":
+            if not chosen.template:
+                raise InputError(
+                    "the reader 'served' with path = \"completions\" needs 'template', which "
+                    'renders the messages: "chatml" for Qwen, or "tokenizer" for the chat template '
+                    "of 'tokenizer'; the path chat leaves that to the server"
+                )
+            if chosen.template == "tokenizer":
+                if not chosen.tokenizer:
+                    raise InputError("template = \"tokenizer\" needs 'tokenizer', a folder's name")
+                template_frame(tokenizer_folder(chosen.tokenizer))
+            if chosen.reasoning_effort:
+                raise InputError("'reasoning_effort' belongs to the path chat")
+            return
+        if chosen.template:
+            raise InputError("'template' belongs to path = \"completions\"; the server has its own")
+        if chosen.choose == "likelihood":
+            raise InputError(
+                'choose = "likelihood" needs path = "completions" and a \'template\', or use '
+                'choose = "letter"'
+            )
+        require_messages(protocol, "served", 'path = "completions" and template = "chatml"')
 
     @classmethod
     def addresses(cls, url: str = "", **options: Any) -> tuple[str, ...]:
@@ -127,22 +168,39 @@ class Served(Configurable):
     @property
     def identity(self) -> str:
         """Everything known that an answer depends on, without its prompt."""
-        choose = (self.options.choose,) if self.options.choose != "text" else ()
-        return repr((self.options.url, self.options.model, self.options.path, *choose))
+        chosen = self.options
+        choose = (chosen.choose,) if chosen.choose != "text" else ()
+        reasoning = (chosen.reasoning_effort, chosen.reasoning_tokens)
+        asked = (chosen.url, chosen.model, self.path, chosen.template, *choose)
+        return repr((*asked, *reasoning) if any(reasoning) else asked)
+
+    @property
+    def path(self) -> Literal["chat", "completions"]:
+        """The endpoint of calls."""
+        return "completions" if self.options.path == "completions" else "chat"
+
+    @property
+    def frame(self) -> Frame:
+        """What renders a prompt's messages: the named template, else the server."""
+        if self.options.template == "tokenizer":
+            return template_frame(tokenizer_folder(self.options.tokenizer))
+        return CHATML if self.options.template else MESSAGES
 
     @property
     def window(self) -> int:
-        """Longest prompt and answer, in the model's tokens."""
+        """Longest prompt and answer, in the model's tokens, without those for reasoning and for
+        the server's template."""
         if not self._window:
             self._window = self._caller.call(lambda: self._server().window())
-        return self._window
+        template = TEMPLATE_TOKENS if self.path == "chat" else 0
+        return self._window - self.options.reasoning_tokens - template
 
     def _server(self) -> OpenAIServer:
         if self._connected is None:
             options = self.options
             permit = self.egress.permit(options.url)
             self._connected = OpenAIServer(
-                permit, permit.key(KEY), options.model, options.timeout, options.path
+                permit, permit.key(KEY), options.model, options.timeout, options.reasoning_effort
             )
         return self._connected
 
@@ -160,9 +218,7 @@ class Served(Configurable):
             if prompt.options and self.options.choose != "text":
                 reply = self._choice(server, prompt)
             else:
-                reply = self._caller.call(
-                    lambda: server.complete(prompt.text, self.protocol.answer_tokens)
-                )
+                reply = self._caller.call(lambda: self._written(server, prompt))
             return _answer(prompt, reply, time.perf_counter() - start)
 
         workers = self.options.concurrency
@@ -171,18 +227,29 @@ class Served(Configurable):
                 answer = Answer("", "failed", str(answer))
             yield index, answer
 
+    def _written(self, server: OpenAIServer, prompt: Prompt) -> ServerReply:
+        tokens = self.protocol.answer_tokens + self.options.reasoning_tokens
+        if self.path == "completions":
+            return server.complete(self._text(prompt), tokens, self.frame.ends)
+        return server.chat(messages(prompt), tokens)
+
+    def _text(self, prompt: Prompt) -> str:
+        """The finished prompt, without the token that the server writes before it."""
+        return prompt.text.removeprefix(self.frame.start)
+
     def _choice(self, server: OpenAIServer, prompt: Prompt) -> ServerReply:
         """The option that the server's log-probabilities choose."""
         options = prompt.options
         if self.options.choose == "letter":
             letters = LETTERS[: len(options)]
-            reply = self._caller.call(lambda: server.letter(prompt.text, letters))
+            asked = self._text(prompt) if self.path == "completions" else messages(prompt)
+            reply = self._caller.call(lambda: server.letter(asked, letters))
             return replace(reply, text=option_text(options, letters.index(reply.text)))
         each: list[float] = []
         reply = ServerReply("", 0, 0, "completions")
         for option in map(one_line, options):
             total, reply = self._caller.call(
-                lambda option=option: server.log_likelihood(prompt.text, option)
+                lambda option=option: server.log_likelihood(self._text(prompt), option)
             )
             each.append(total / len(option))
         return replace(reply, text=option_text(options, each.index(max(each))))
@@ -200,5 +267,22 @@ def _answer(prompt: Prompt, reply: ServerReply, seconds: float) -> Answer:
         prompt_tokens=reply.prompt_tokens or prompt.tokens,
         output_tokens=reply.output_tokens,
         seconds=seconds,
-        how=reply.path,
+        how=", ".join(filter(None, (reply.path, reply.differs))),
+        ended=reply.ended,
+        reasoning=reply.reasoning,
+        reasoning_tokens=reply.reasoning_tokens or count_tokens(reply.reasoning),
+        endpoint=ENDPOINTS[reply.path],
+        model=reply.model,
     )
+
+
+def require_messages(protocol: Protocol, reader: str, instead: str) -> None:
+    """Refuse a protocol that cuts finished prompts for a reader whose service renders messages.
+
+    ``instead``: what to do. Raises InputError.
+    """
+    if protocol.truncation == "right":
+        raise InputError(
+            f'the protocol\'s truncation "right" cuts a finished prompt, and the reader {reader!r} '
+            f"sends messages; use {instead}"
+        )

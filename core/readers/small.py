@@ -152,7 +152,7 @@ def sourced(answer: Answer, prompt: Prompt) -> Answer:
         return replace(answer, quotes=True)
     line = lines[-1]
     text = quoted(body(line) if equal else _beginning(line, answer_words), line.text)
-    return replace(answer, text=text, sources=(line.sentence_id,), quotes=True)
+    return replace(answer, text=text, sources=(line.sentence_id,), quotes=True, ended="stop")
 
 
 def _begins(line: ContextLine, answer: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from midchart.core.interfaces import Reader, read_each
 from midchart.core.protocol import Protocol
 from midchart.core.text import words
 from midchart.core.text.prompt import NOT_DOCUMENTED
-from midchart.core.types import Answer, Prompt
+from midchart.core.types import CUT_OFF, Answer, Prompt
 
 
 def as_protocol_reads(reader: Reader, protocol: Protocol) -> Reader:
@@ -64,15 +64,27 @@ class TwiceReader:
         lines = prompt.context[::-1]
         # The question follows the context, and may precede it as well.
         head, _, tail = prompt.text.partition(context)
-        text = head + "\n".join(line.text for line in lines) + tail
-        return replace(prompt, text=text, context=lines, tokens=self.reader.count_tokens(text))
+        turned = "\n".join(line.text for line in lines)
+        text = head + turned + tail
+        begin, there, end = prompt.user.partition(context)
+        return replace(
+            prompt,
+            text=text,
+            context=lines,
+            tokens=self.reader.count_tokens(text),
+            user=begin + turned + end if there else prompt.user,
+        )
 
 
 def agreed(first: Answer, second: Answer) -> Answer:
     """The first of two answers where both have the same words, else "Not documented."."""
-    failed = next((one for one in (first, second) if one.status != "ok"), None)
+    both = (first, second)
+    failed = next((one for one in both if one.status != "ok"), None) or next(
+        (one for one in both if one.ended in CUT_OFF), None
+    )
     if failed is not None:
         return failed
+    costs = (first.cost_usd, second.cost_usd)
     same = words(first.text) == words(second.text)
     answer = first if same else replace(first, text=NOT_DOCUMENTED, sources=(), quotes=False)
     reason = "" if same else "the answer changes with the order of the context"
@@ -82,6 +94,8 @@ def agreed(first: Answer, second: Answer) -> Answer:
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         output_tokens=first.output_tokens + second.output_tokens,
         reused_tokens=first.reused_tokens + second.reused_tokens,
+        cost_usd=None if None in costs else sum(filter(None, costs)),
+        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
         seconds=first.seconds + second.seconds,
         peak_mb=max(first.peak_mb, second.peak_mb),
     )

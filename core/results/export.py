@@ -280,7 +280,8 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)
 TEXT_FREE = frozenset({
     "key", "item", "status", "reason", "label", "arm", "k", "record", "instruction", "band",
     "task_type", "domain", "specialty", "time", "wording", "prompt_hash", "reader", "judge",
-    "answer_key", "outcome", "model", "how", "failure_kind", "about", "selection", "entailment",
+    "answer_key", "outcome", "model", "how", "failure_kind", "ended", "template",
+    "endpoint", "about", "selection", "entailment",
     "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
     "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",

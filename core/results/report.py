@@ -29,6 +29,7 @@ from midchart.core.runs.status import status
 from midchart.core.storage.files import use_ordinary_mode
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
 from midchart.core.synthetic.reference import read_yaml
+from midchart.core.types import CUT_OFF
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
 # on. This holds for every arm; patients that a gate has seen (midchart.core.runs.gate_checkpoints)
@@ -160,6 +161,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
             *filter(None, (changed_rows(folder), counted.words)),
             *_warnings(folder, plan),
             *mostly_buffer(tables.get("tokens", ())),
+            *cut_off(plan, folder.store(plan)),
         ],
         "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
@@ -258,6 +260,30 @@ def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
         listed = ", ".join(f"{name} = {value}" for name, (_, value) in changed.items())
         warnings.append(f"the protocol differs from the corrected one: {listed}")
     return warnings
+
+
+MOST_CUT_OFF = 0.02
+"""Share of a reader's answers that may be cut off or empty without a warning."""
+
+
+def cut_off(plan: Plan, store: RowStore) -> list[str]:
+    """A warning for each reader of whose answers more than :data:`MOST_CUT_OFF` were cut off at the
+    limit of their tokens, or empty."""
+    if "ended" not in store.schemas.get("answers", ()):
+        return []
+    ends = ", ".join(map(literal, CUT_OFF))
+    rows = store.select(
+        "answers",
+        f"reader, count(*) AS n, count(*) FILTER (ended IN ({ends})) AS cut",
+        "status = 'ok' GROUP BY reader ORDER BY reader",
+    )
+    return [
+        f"{row['cut']} of {row['n']} answers of the reader {row['reader']} were cut off at the "
+        "limit of their tokens or empty: they are unparsed, inside the bounds; give it more "
+        "answer_tokens (the protocol) or reasoning_tokens (a reader that reasons)"
+        for row in rows
+        if row["cut"] > MOST_CUT_OFF * row["n"] and plan.protocol.preset != "published"
+    ]
 
 
 def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -297,7 +297,7 @@ so that a table costs the same for a thousand patients and a million."""
 ANSWER_COLUMNS = (
     "key", "status", "label", "reader", "lexical", "evidence", "evidence_in_prompt",
     "question_survived", "failure_kind", "prompt_tokens", "read_tokens", "reused_tokens",
-    "output_tokens", "seconds",
+    "output_tokens", "seconds", "ended", "cost_usd",
 )  # fmt: skip
 VERDICT_COLUMNS = (
     "status", "label", "reader", "judge", "record", "instruction", "answer_key", "band", "middle",
@@ -306,7 +306,7 @@ VERDICT_COLUMNS = (
 )  # fmt: skip
 OF_THE_ANSWER = (
     "lexical", "evidence", "evidence_all", "evidence_in_prompt", "evidence_all_in_prompt",
-    "question_survived", "failure_kind",
+    "question_survived", "failure_kind", "ended",
 )  # fmt: skip
 
 
@@ -431,16 +431,18 @@ _OUTCOMES = """
     count(*) FILTER (correct) AS correct, count(correct) AS n,
     count(*) FILTER (refusal) AS refusals,
     count(*) FILTER (outcome = 'unparsed') AS unparsed,
+    count(*) FILTER (ended IN ('length', 'empty')) AS cut_off,
     count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (unjudgeable) AS unjudgeable
 """
-SUMMED = ("n", "correct", "refusals", "unparsed", "failed", "unjudgeable")
+SUMMED = ("n", "correct", "refusals", "unparsed", "cut_off", "failed", "unjudgeable")
 NOTHING: Counts = dict.fromkeys((*SUMMED, "patients", "squares", "cross", "sizes"), 0)
 
 
 def tally(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     """Counts of ``judged`` by cell and the SQL expression ``stratum``; a null stratum is left out.
 
-    ``n`` judged right or wrong, ``correct``, ``refusals``, ``unparsed``, ``failed``.
+    ``n`` judged right or wrong, ``correct``, ``refusals``, ``unparsed``, ``failed``;
+    ``cut_off`` answers that ended at the limit of their tokens, or without text.
     """
     return _by_cell(
         ask(

@@ -128,6 +128,8 @@ class ReadingPass:
                 frame_of(reader),
                 asked.question.instruction.options,
             )
+        except Stopped:
+            raise
         except Exception as error:  # noqa: BLE001 - becomes the row's reason
             row |= {"status": "failed", "reason": reason_of(error)}
             self._write(asked, row, None)
@@ -176,6 +178,12 @@ class ReadingPass:
                     "seconds": answer.seconds or moment - start,
                     "peak_mb": answer.peak_mb or None,
                     "how": answer.how or None,
+                    "ended": answer.ended if answer.status == "ok" else None,
+                    "reasoning": answer.reasoning or None,
+                    "reasoning_tokens": answer.reasoning_tokens,
+                    "endpoint": answer.endpoint or None,
+                    "model": answer.model or None,
+                    "cost_usd": answer.cost_usd,
                 }
                 self._write(asked, row, prompt, answer.quotes)
                 start = time.perf_counter()
@@ -187,6 +195,7 @@ class ReadingPass:
             row |= {
                 "prompt": prompt.text,
                 "prompt_hash": digest(prompt.text),
+                "template": prompt.template or None,
                 "question_survived": prompt.question_survived,
                 "failure_kind": _failure_kind(asked.question, row, prompt, quotes),
             }
@@ -316,7 +325,8 @@ def case_of(
 ) -> JudgedCase | Verdict:
     """What a judge is given, or the verdict where none is needed.
 
-    Failed: a failed answer, or a question without evidence. Incorrect: an answer without a word.
+    Failed: a failed answer, or a question without evidence. Unparsed: an answer that its model did
+    not finish, or did not begin (:func:`unfinished`). Incorrect: an answer without a word.
     """
     if answer["status"] != "ok":
         return _failed_verdict("the answer failed")
@@ -325,14 +335,33 @@ def case_of(
         return _failed_verdict(
             question.problem or "the question has no reference answer and no evidence"
         )
+    if why := unfinished(answer, protocol):
+        return Verdict("unparsed", raw=why)
     text = answer["answer"] or ""
     if protocol.response_characters:
         text = text[: protocol.response_characters]
     if not words(text):
-        return Verdict("incorrect", raw="the answer is empty")
+        return Verdict("incorrect", answer["ended"] == "refusal", "the answer is empty")
     asked = question.instruction.question
     prompt_hash = digest(asked, gold.answer, "\n".join(gold.snippets), text)
     return JudgedCase(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
+
+
+def unfinished(answer: Mapping[str, Any], protocol: Protocol) -> str:
+    """Why an answers row is neither right nor wrong; "" where a judge can say.
+
+    Under the preset "published" every answer is judged, as the paper's were.
+    """
+    if protocol.preset == "published":
+        return ""
+    why = {
+        "length": "the answer was cut off at its largest number of tokens",
+        "filter": "the answer was cut off by a filter of the service",
+        "empty": "the model gave no text",
+    }
+    if answer["ended"] == "tool" and not words(answer["answer"] or ""):
+        return "the model called a tool instead of answering"
+    return why.get(answer["ended"], "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +486,7 @@ class Answering:
 
     def __init__(self, job: Job, question: Callable[[Instruction], Question]) -> None:
         self.job, self.question = job, question
-        self.answers = job.there("answers", "item, key, status, answer, sources")
+        self.answers = job.there("answers", "item, key, status, answer, sources, ended")
         self.verdicts = job.there("verdicts")
         self.judging = Judging(job, self.verdicts)
         self.reading = ReadingPass(job, self.judging.judge)

@@ -321,7 +321,20 @@ def _reader(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) 
     prompts = [lengths.prompt(arm, _window(entry), spec.protocol) for arm in spec.arms]
     calls = questions * len(spec.arms)
     written = calls * spec.protocol.answer_tokens * ANSWER
-    return _row(entry.label, calls, sum(prompts) * questions, written)
+    row = _row(entry.label, calls, sum(prompts) * questions, written)
+    return row | _price(entry, row)
+
+
+def _price(entry: ComponentSpec, row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader's calls cost, of one that has a price (null: it is not known); else nothing."""
+    price_of = getattr(READERS.get(entry.name), "price", None)
+    if price_of is None:
+        return {}
+    price, batch = price_of(**entry.options), bool(entry.options.get("batch"))
+    usd = (
+        None if price is None else price.of(row["read_tokens"], row["written_tokens"], batch=batch)
+    )
+    return {"cost_usd": usd}
 
 
 def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> dict[str, Any]:
@@ -330,7 +343,8 @@ def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> 
     question, answer = lengths.question / CHARACTERS, spec.protocol.answer_tokens * ANSWER
     one = writing(arm, spec.protocol, _window(entry), lengths.records, question, answer)
     label = f"{entry.label}, for the arm {arm.label}"
-    return _row(label, *(each * records for each in one))
+    row = _row(label, *(each * records for each in one))
+    return row | _price(entry, row)
 
 
 def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
@@ -366,9 +380,10 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
 
     ``items``, ``instructions``, ``records``; ``position`` of the evidence and why; ``readers``
     (those of arms too) and ``judges`` with label, calls and tokens, and the price of a judge that
-    is a ``model``; ``calls`` of readers and such judges, ``tokens`` and ``cost_usd`` in all (null:
-    a price is unknown); ``hosts`` called; ``leaves``, what would leave this machine (null:
-    nothing), with ``refused``, why it may not; ``cluster``, the same for a named cluster;
+    is a ``model`` and of a reader that has one; ``calls`` of readers and such judges, ``tokens``
+    and ``cost_usd`` in all (null: a price is unknown); ``hosts`` called; ``leaves``, what would
+    leave this machine (null: nothing), with ``refused``, why it may not; ``cluster``, the same for
+    a named cluster;
     ``weights`` needed; ``time`` in seconds (null: unknown) and its basis. Raises as starting the
     run does, except for what may not leave.
     """
@@ -388,6 +403,7 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     listed = destinations(spec, n)
     patients = kind.patients(cohort, instructions)
     costs = [judge["cost_usd"] for judge in judges if judge["calls"] and judge["model"]]
+    costs += [reader["cost_usd"] for reader in readers if "cost_usd" in reader]
     items = kind.planned(spec, cohort, instructions)
     return {
         "items": items,

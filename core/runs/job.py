@@ -168,6 +168,8 @@ class Job:
         if key not in self._built:
             try:
                 self._built[key] = make()
+            except Stopped:  # weights may be prepared for minutes
+                raise
             except Exception as error:  # noqa: BLE001 - kept, and raised for each of its items
                 self._built[key] = _Broken(reason_of(error))
         component = self._built[key]

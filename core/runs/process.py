@@ -20,10 +20,10 @@ from typing import Any, overload
 
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
+from midchart.core.client.claude import Work, call_log
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.identity import person
 from midchart.core.judges import JUDGES
-from midchart.core.judges.model_options import judge_log
 from midchart.core.provenance import now
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
@@ -269,9 +269,9 @@ def resume(
     """Resume a run that crashed, was cancelled or has failed items; gives its id.
 
     At once, or with ``queued`` as soon as its slot is free. Done items are skipped; a finished run
-    without failed items is left as it is. ``budget_usd``: a new budget of every judge that has one,
-    in US dollars for the whole run. ``on``: another cluster for its work ("here", "ray",
-    "ray://HOST:PORT"). Raises InputError where it is running, where cohort files, a reader's
+    without failed items is left as it is. ``budget_usd``: a new budget of every judge and reader
+    that has one, in US dollars for the whole run. ``on``: another cluster for its work ("here",
+    "ray", "ray://HOST:PORT"). Raises InputError where it is running, where cohort files, a reader's
     weights or an arm's gate have changed, or where the data-use tag forbids the cluster.
     """
     # A run that can be resumed, under its lock.
@@ -331,11 +331,16 @@ def resume(
 def _set_budget(folder: RunDirectory, started: Plan, budget_usd: float) -> None:
     if not 0 < budget_usd < 1e9:
         raise InputError("a budget is US dollars above 0")
-    paid = [entry for entry in started.judge_entries if entry.options.get("budget_usd")]
+    readers = (*started.reader_entries, *started.readers_of_arms)
+    paid: list[tuple[Work, ComponentSpec]] = [
+        *(("judging", one) for one in started.judge_entries if one.options.get("budget_usd")),
+        *(("reading", one) for one in readers if one.options.get("budget_usd")),
+    ]
     if not paid:
-        raise InputError(f"no judge of run {folder.id} has a budget; there is none to change")
-    for entry in paid:
-        file = judge_log(folder.path, entry.label)
+        raise InputError(
+            f"no judge and no reader of run {folder.id} has a budget; there is none to change"
+        )
+    for file in {call_log(folder.path, entry.label, work) for work, entry in paid}:
         if file is not None:
             add_line(file, {"event": "budget", "usd": budget_usd, "who": person().name})
 

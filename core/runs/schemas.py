@@ -20,7 +20,7 @@ from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.provenance import digest
 from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.storage.rows import Schema, literal
-from midchart.core.types import BANDS, Outcome, Selection
+from midchart.core.types import BANDS, Ended, Outcome, Selection
 
 LARGEST = 1 << 53
 
@@ -298,12 +298,20 @@ ANSWERS: Schema = {
     **dict.fromkeys(("read_tokens", "output_tokens", "reused_tokens"), "BIGINT"),
     **dict.fromkeys(("seconds", "peak_mb"), "DOUBLE"),
     **dict.fromkeys(("how", "failure_kind"), "VARCHAR"),
+    **dict.fromkeys(("ended", "reasoning"), "VARCHAR"),
+    "reasoning_tokens": "BIGINT",
+    **dict.fromkeys(("template", "endpoint", "model"), "VARCHAR"),
+    "cost_usd": "DOUBLE",
 }
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
 see :class:`midchart.core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a
 judge says wrong (:mod:`midchart.core.judges.rules`); null where there is no answer or no
-reference."""
+reference. From ``ended`` on (null in runs of earlier versions): how the answer ended
+(:data:`midchart.core.types.Ended`; null for a failed one); the reasoning before it, of which
+``output_tokens`` count ``reasoning_tokens``; what rendered the prompt (``template``, as of
+:class:`midchart.core.types.Prompt`); the service's path, the model that it named, and the
+price."""
 
 VERDICTS: Schema = {
     **_COMMON,
@@ -412,6 +420,7 @@ def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
         "outcome": get_args(Outcome),
         "band": [*(name for name, _, _ in BANDS), UNLOCATED],
         "failure_kind": FAILURE_KINDS,
+        "ended": get_args(Ended),
         "status": ["ok", "failed"],
     }
     tests: dict[str, str] = {}

@@ -31,7 +31,7 @@ _NAMES = (
     r"|extra_id_\d{1,5}|unused_?\d{1,5}|0x[0-9a-f]{2}|(?:start|begin|end)_of_\w{1,20}"
     r"|(?:start|end)_header_id|\w{1,30}_token"
 )
-_BRACKETED = r"inst|sys|system_prompt|available_tools|tool_(?:calls|results|content)|[gs]mask"
+_BRACKETED = r"inst|sys|think|system_prompt|available_tools|tool_(?:calls|results|content)|[gs]mask"
 _CONTROL_TOKEN = re.compile(
     r"<(?=\s*\|[^|<>]{1,60}\|\s*>"  # <|im_start|>, <|eot_id|>, <｜begin▁of▁sentence｜>
     rf"|\s*/?\s*(?:{_NAMES})\s*/?\s*>"  # <s>, </think>, <start_of_turn>

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from datetime import time as clock
 
-from midchart.core.errors import InputError
+from midchart.core.errors import InputError, WorkFailed
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, neutralise, one_line
 from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
@@ -44,10 +44,13 @@ def listed(options: Sequence[str]) -> list[str]:
     return [*lines, ANSWER_FORMAT] if lines else []
 
 
-HEAD = (
-    "<|im_start|>system\nYou are a clinical assistant.<|im_end|>\n<|im_start|>user\n"
+SYSTEM = "You are a clinical assistant."
+"""The system message of every prompt."""
+REQUEST = (
     "Based ONLY on the patient record below, answer the question briefly.\n\nPATIENT RECORD:\n"
 )
+"""The beginning of the user's message; context, :data:`MIDDLE` and question follow."""
+HEAD = f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{REQUEST}"
 MIDDLE = "\n\nQUESTION: "
 TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 NOT_DOCUMENTED = "Not documented."
@@ -58,21 +61,50 @@ _CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The text of a prompt before the context, between context and question, and after it."""
+    """The text of a prompt before the context, between context and question, and after it.
+
+    A frame renders two messages, the system's and the user's, as ``template`` does (as in
+    :class:`midchart.core.types.Prompt`); of a template that is "completion" there are none.
+    ``ends``: texts by which a model that does not stop there begins another turn. ``start``: the
+    token at the head's beginning that a server's tokenizer writes by itself.
+    """
 
     head: str
     middle: str
     tail: str
+    template: str = ""
+    ends: tuple[str, ...] = ()
+    start: str = ""
 
 
 _STARTS = ("<bos>",)
 """Control tokens that only the beginning of a prompt may be."""
-CHATML = Frame(HEAD, MIDDLE, TAIL)
+COMPLETION = "completion"
+"""The template of a prompt that is no conversation."""
+CHATML = Frame(HEAD, MIDDLE, TAIL, "chatml", ("<|im_end|>", "<|im_start|>"))
+"""The paper's prompt: Qwen's own template."""
+MESSAGES = Frame(f"{SYSTEM}\n\n{REQUEST}", MIDDLE, "", "messages")
+"""Both messages as they are, for a server that renders them itself."""
+_USER = Frame(REQUEST, MIDDLE, "")
 
 
 def frame_of(reader: object) -> Frame:
     """The frame of a reader's prompts: its attribute ``frame``, or ChatML."""
     return getattr(reader, "frame", CHATML)
+
+
+def messages(prompt: Prompt) -> list[dict[str, str]]:
+    """The two messages of a prompt, as chat endpoints take them.
+
+    Raises WorkFailed for a prompt that was cut on the right: its frame was not closed, and a chat
+    endpoint would close it.
+    """
+    if not prompt.user:
+        raise WorkFailed(
+            "a prompt cut on the right can only go through /v1/completions (path = "
+            '"completions", template = "chatml")'
+        )
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt.user}]
 
 
 _REFILLS = 2
@@ -219,8 +251,9 @@ def build_prompt(
     longest, window = window, min(window, arm_window or window)
     question = _clean(question)
     asked = "\n".join((question, *map(_clean, listed(options))))
+    user = _USER
     if protocol.question_place == "both":
-        frame = _asked_first(frame, asked)
+        frame, user = _asked_first(frame, asked), _asked_first(user, asked)
     everything = context_lines(selection, protocol)
     lines = everything
     if selection.arm == "full" and protocol.full_characters:
@@ -239,7 +272,20 @@ def build_prompt(
             f"{longest}, which would cut this context; give the reader a longer one, or the arm a "
             "shorter one"
         )
-    return replace(prompt, question=question, cut=cut, options=tuple(options))
+    message = ""
+    if frame.template != COMPLETION and prompt.text.endswith(frame.tail):
+        context = "\n".join(line.text for line in prompt.context)
+        message = user.head + context + user.middle + asked
+        if not prompt.text.endswith(message[len(user.head) :] + frame.tail):
+            message = ""  # the text was cut on the right, at a place like its end
+    return replace(
+        prompt,
+        question=question,
+        cut=cut,
+        options=tuple(options),
+        user=message,
+        template=frame.template,
+    )
 
 
 def _asked_first(frame: Frame, asked: str) -> Frame:

@@ -389,7 +389,13 @@ def served() -> dict[str, Any]:
     prompts = [Prompt(text, "What dose of lisinopril?", (), 40) for text in texts]
     with plain.slow_server(_DELAY_S) as server:
         reader: Any = READERS.build(
-            "served", Protocol(), url=f"{server.url}/v1", model="tiny", window=4096
+            "served",
+            Protocol(),
+            url=f"{server.url}/v1",
+            model="tiny",
+            window=4096,
+            path="completions",
+            template="chatml",
         )
         return compare(
             "served",

@@ -27,7 +27,7 @@ class ClaudeFake(FaultServer):
         self.says, self.looks = says or (lambda prompt: "YES"), looks
         self.outcome = outcome or (lambda place: "succeeded")
         self.batches, self.stop_reason, self.results_url = {}, "end_turn", None
-        self.cut_results = 0
+        self.cut_results, self.content, self.usage = 0, None, {}
         super().__init__()
 
     def error(self, status):
@@ -47,11 +47,12 @@ class ClaudeFake(FaultServer):
         stored = [part for part in parts if "cache_control" in part]
         return 200, {
             "id": "msg_1", "type": "message", "role": "assistant", "model": asked["model"],
-            "content": [{"type": "text", "text": response}] if response else [],
+            "content": self.content or ([{"type": "text", "text": response}] if response else []),
             "stop_reason": self.stop_reason, "stop_sequence": None,
             "usage": {
                 "input_tokens": len(prompt.split()), "output_tokens": 2,
                 "cache_creation_input_tokens": len(stored), "cache_read_input_tokens": 0,
+                **self.usage,
             },
         }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 
 from tests.support.fault_server import FaultServer
 
@@ -13,11 +14,14 @@ class OpenAIFake(FaultServer):
     """``window``: told by /v1/models (0: not told). ``paths``: those it offers. ``says``: what it
     answers to a prompt; by default the first line of its record that shares a word with the
     question, or YES where it is asked for one word. ``strict``: it knows no field that OpenAI's
-    own API does not."""
+    own API does not. ``replies``: documents of the next chat completions, each merged into a usual
+    one; an integer before a document is its status. ``refuses``: a parameter → the error that a
+    request with it gets."""
 
     def __init__(self, window=4096, paths=("completions", "chat/completions"), says=None):
         self.window, self.paths, self.says = window, paths, says or first_line
         self.usage, self.strict = None, False
+        self.replies, self.refuses = deque(), {}
         super().__init__()
 
     def answer(self, method, path, body, headers):
@@ -45,19 +49,24 @@ class OpenAIFake(FaultServer):
                 tops = [{"token": "C", "logprob": -0.2}, {"token": "A", "logprob": -0.7}]
                 choice["logprobs"] = {"content": [{"token": "C", "logprob": -0.2, "bytes": None,
                                                    "top_logprobs": tops}]}  # fmt: skip
+        for name, error in self.refuses.items():
+            if name in body:
+                return 400, {"error": error}
         if self.strict and "repetition_penalty" in body:
             message = "Unexpected fields in the request: {'repetition_penalty'}"
             return 422, {"detail": message}
         words = len(prompt.split())
-        if self.window and words + body["max_tokens"] > self.window:
+        limit = body.get("max_tokens", body.get("max_completion_tokens"))
+        if self.window and words + limit > self.window:
             text = f"maximum context length is {self.window} tokens: {prompt[:50]}"
             return 400, {"error": {"message": text, "type": "BadRequestError"}}
         usage = self.usage or {"prompt_tokens": 2 * words, "completion_tokens": 3}
-        return 200, {
+        document = {
             "id": "c", "object": "text_completion", "created": 0, "model": "tiny",
             "choices": [{"index": 0, "finish_reason": "stop", **choice}],
             "usage": {**usage, "total_tokens": 0},
         }  # fmt: skip
+        return 200, document | (self.replies.popleft() if self.replies else {})
 
 
 def first_line(prompt):

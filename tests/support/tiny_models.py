@@ -159,3 +159,68 @@ def make_gemma(folder: Path, seed: int = 0) -> Path:
         tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>"
     ).save_pretrained(folder)
     return folder
+
+
+OTHER_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}<|start|>{{ message['role'] }}<|sep|>"
+    "{{ message['content'] | trim }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant<|sep|>{% endif %}"
+)
+"""A chat template that is not ChatML."""
+
+
+def make_other(
+    folder: Path, model_type: str, template: str = OTHER_TEMPLATE, seed: int = 5
+) -> Path:
+    """A chat model of two layers of another architecture in ``folder``, with its own template."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        GenerationConfig,
+        PreTrainedTokenizerFast,
+    )
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=480,
+        special_tokens=["<pad>", "<bos>", "<|start|>", "<|sep|>", "<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    config = AutoConfig.for_model(
+        model_type,
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=4096,
+        initializer_range=0.3,
+        tie_word_embeddings=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=4,
+        dtype="float32",
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        model.lm_head.weight[4] *= 2.0
+    model.generation_config = GenerationConfig(eos_token_id=4, pad_token_id=0, bos_token_id=1)
+    model.save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<bos>",
+        eos_token="<|end|>",
+        pad_token="<pad>",
+        chat_template=template,
+    ).save_pretrained(folder)
+    return folder

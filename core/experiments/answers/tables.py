@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.client.claude import CallBudget, call_log
 from midchart.core.format import finite
-from midchart.core.judges.claude_service import JudgeBudget
-from midchart.core.judges.model_options import judge_log
 from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
@@ -59,7 +58,7 @@ STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
 
 
 def _row(columns: Mapping[str, Any], count: Counts, **stratum: str) -> dict[str, Any]:
-    outcomes = {name: count[name] for name in ("refusals", "unparsed", "failed")}
+    outcomes = {name: count[name] for name in ("refusals", "unparsed", "cut_off", "failed")}
     return {**columns, **stratum, **share(count), **outcomes}
 
 
@@ -372,10 +371,10 @@ def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
         in_rows = {row["judge"]: row["usd"] for row in sums}
     rows: Table = []
     for entry in plan.judge_entries:
-        file = judge_log(folder, entry.label)
+        file = call_log(folder, entry.label)
         if file is None or not file.exists():
             continue
-        budget, usd = JudgeBudget(file), in_rows.get(entry.label)
+        budget, usd = CallBudget(file), in_rows.get(entry.label)
         known = usd is not None or budget.spent > 0 or budget.reserved > 0
         rows.append(
             {

@@ -36,7 +36,7 @@ from midchart.core.stats.within import WithinContrast, within_contrast
 from midchart.core.storage.rows import RowStore, Schema, literal, snapshot
 from midchart.core.synthetic.needles import needle_kinds
 from midchart.core.text.evidence import is_middle
-from midchart.core.types import Instruction
+from midchart.core.types import CUT_OFF, Instruction
 
 SITE: Schema = {
     **dict.fromkeys(("needle", "fact"), "VARCHAR"),
@@ -67,7 +67,7 @@ FROM_VERDICTS = (
     "token_position", "judge", "outcome", "refusal", "answer_key",
 )  # fmt: skip
 BY_PEOPLE = ("judge", "outcome", "refusal", "answer_key")
-FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_tokens")
+FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_tokens", "ended")
 
 
 def needle_rows(
@@ -199,7 +199,8 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 def _counted(rows: Sequence[Row]) -> Row:
     """n judged, number right, share with its interval by patients, Wilson's, and its bounds were
     all that was not judged wrong or all right; how many of n declined to answer; what was not
-    judged; shares of the prompts with all pieces of the evidence and any, and with the question."""
+    judged, and how many answers were cut off or empty; shares of the prompts with all pieces of the
+    evidence and any, and with the question."""
     judged = [row for row in rows if row["correct"] is not None]
     n, correct = len(judged), sum(row["correct"] for row in judged)
     share = wilson_interval(correct, n) if n else None
@@ -213,6 +214,7 @@ def _counted(rows: Sequence[Row]) -> Row:
         "bound_high": (correct + len(rows) - n) / len(rows) if rows else None,
         "refusals": sum(row["refusal"] for row in judged),
         "unparsed": sum(row["outcome"] == "unparsed" for row in rows),
+        "cut_off": sum(row["ended"] in CUT_OFF for row in rows),
         "failed": sum(row["outcome"] == "failed" for row in rows),
         "in_prompt": _mean(rows, "evidence_all_in_prompt"),
         "any_piece_in_prompt": _mean(rows, "evidence_in_prompt"),

@@ -18,9 +18,12 @@ from midchart.pages.ui.shared.marks import plain
 FIRST_READERS = ("extractive", "small", "qwen")
 """Readers that run on this machine, in the order in which they are offered."""
 FIELDS = "replication_with"
-EXAMPLE = """reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "qwen" }
-judges = ["claude", "token_overlap", "blind"]
-allow_hosts = ["api.anthropic.com"]"""
+EXAMPLE = (
+    'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "qwen", '
+    'path = "completions", template = "chatml" }\n'
+    'judges = ["claude", "token_overlap", "blind"]\n'
+    'allow_hosts = ["api.anthropic.com"]'
+)
 
 
 def readers(cohort: str) -> list[str]:

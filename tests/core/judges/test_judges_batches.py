@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from midchart.core.client.calls import RetryPolicy
+from midchart.core.client.claude import call_log, tokens_at_most
 from midchart.core.judges import JUDGES
-from midchart.core.judges.claude_service import tokens_at_most
-from midchart.core.judges.model_options import judge_log
 from midchart.core.protocol import Protocol
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.types import Answer, Gold, Instruction
@@ -140,7 +139,7 @@ def test_a_killed_run_collects_its_batch_and_repeats_no_call(server, tmp_path):
     resumed = {rest[i]: v for i, v in verdicts.items()}
     assert len(resumed) == 7 and right(resumed) and right(dict(first))
     assert len(submitted(server)) == 1  # nothing was asked, or paid, twice
-    lines = list(read_lines(judge_log(tmp_path, "claude")))
+    lines = list(read_lines(call_log(tmp_path, "claude")))
     assert [line["event"] for line in lines].count("spent") == 1
     # What failed in a batch, or is new, is asked in a new one.
     assert right(dict(judge(server, tmp_path).judge_many(items(4, start=20))))
@@ -156,7 +155,7 @@ def killed_before_the_id(server, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         list(judge(server, tmp_path, watch=watch, budget_usd=1.0).judge_many(items(7)))
-    file = judge_log(tmp_path, "claude")
+    file = call_log(tmp_path, "claude")
     remaining = [line for line in file.read_text().splitlines() if '"asked"' not in line]
     file.write_text("\n".join(remaining) + "\n")
     return file
@@ -180,7 +179,7 @@ def test_an_unconfirmed_submission_is_repeated_by_a_resume_alone(server, tmp_pat
     assert "a resumed run asks again" in verdicts[0].reason
     until(lambda: server.batches, "the server makes it although nobody waits any more")
     assert len(submitted(server)) == 1
-    (spent,) = [e for e in read_lines(judge_log(tmp_path, "claude")) if e["event"] == "spent"]
+    (spent,) = [e for e in read_lines(call_log(tmp_path, "claude")) if e["event"] == "spent"]
     assert spent["usd"] > 0
     assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
     assert len(submitted(server)) == 2
@@ -192,7 +191,7 @@ def test_a_refused_submission_costs_nothing_and_has_a_reason(server, tmp_path):
     assert {v.reason for v in verdicts.values()} == {
         "127.0.0.1 does not accept the request (status 400)"
     }
-    assert sum(line.get("usd", 0) for line in read_lines(judge_log(tmp_path, "claude"))
+    assert sum(line.get("usd", 0) for line in read_lines(call_log(tmp_path, "claude"))
                if line["event"] == "spent") == 0  # fmt: skip
     assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
 

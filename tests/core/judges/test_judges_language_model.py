@@ -16,25 +16,19 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from midchart.core.client.calls import RetryPolicy
+from midchart.core.client.claude import BudgetSpent, CallBudget, cache_chains, tokens_at_most
+from midchart.core.client.prices import PRICES, Price, estimated_tokens, price_of
+from midchart.core.client.requests import Reply, Request
 from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingKey
 from midchart.core.judges import JUDGES
-from midchart.core.judges.claude_service import (
-    BudgetSpent,
-    JudgeBudget,
-    cache_chains,
-    tokens_at_most,
-)
 from midchart.core.judges.language_model import (
     NAMES,
-    Reply,
-    Request,
     fenced,
     fill,
     read_yes_no,
     template,
 )
-from midchart.core.judges.model_options import PRICES, Price, estimated_tokens, price_of
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.results.comparison import compare_runs
 from midchart.core.runs.directory import find_run
@@ -322,10 +316,10 @@ def test_a_budget_is_never_exceeded_and_the_rest_fails_with_the_reason(server, t
 
 def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):
     file = tmp_path / "budget.jsonl"
-    account = JudgeBudget(file, 1.0)
+    account = CallBudget(file, 1.0)
     account.charge(account.reserve(0.5), 0.2)
     account.reserve(0.6)  # the worker is killed here
-    next_budget = JudgeBudget(file, 1.0)
+    next_budget = CallBudget(file, 1.0)
     next_budget.charge_lost()
     assert next_budget.spent == pytest.approx(0.8)
     with pytest.raises(BudgetSpent, match=r"\$0\.8000 spent, and this call could cost \$0\.3000"):
@@ -337,7 +331,7 @@ def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):
 @limits(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 1)), max_size=20), st.floats(0.1, 1))
 def test_a_judge_never_spends_more_than_its_budget(calls, budget):
-    account = JudgeBudget(None, budget)
+    account = CallBudget(None, budget)
     for most, share in calls:
         try:
             claim = account.reserve(most)

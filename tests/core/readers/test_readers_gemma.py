@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,15 @@ from midchart.core.errors import MissingModel, SpecError
 from midchart.core.protocol import parse
 from midchart.core.readers import READERS, gemma, local_engine
 from midchart.core.readers.gemma import Gemma
+from midchart.core.runs.directory import make_run
+from midchart.core.runs.job import Stopped
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.storage.lock import Lock
 from midchart.core.text.prompt import NOT_DOCUMENTED, build_prompt
 from midchart.core.types import ContextLine, Prompt, Selection
 from tests.reference import qwen as reference
+from tests.support.run_helpers import continue_run, set_workspace, write_cohort
 from tests.support.tiny_models import make_gemma
 
 PROTOCOL = parse({"answer_tokens": 12})
@@ -103,3 +110,87 @@ def test_a_file_of_another_hash_is_not_converted(tmp_path: Path) -> None:
     with pytest.raises(MissingModel, match="is not the known one"):
         gemma.convert([piece], weights.MODELS[weights.GEMMA].sha256, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture
+def unconverted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Installed packages whose file is still to be converted; converting it takes two tensors."""
+    place = tmp_path / "cache" / "models" / weights.GEMMA
+    model = weights.MODELS[weights.GEMMA]
+    monkeypatch.setattr(weights, "locate", lambda name: weights.Found(model, place, "package"))
+    calls: list[str] = []
+
+    def convert(parts, sha256, folder, watch) -> None:
+        for tensor in range(2):
+            watch(f"preparing the weights: {tensor} of 2 tensors")
+        calls.append(sha256)
+        make_gemma(folder)
+
+    monkeypatch.setattr(gemma, "convert", convert)
+    return place, calls
+
+
+def test_a_spec_is_checked_and_planned_without_converting_the_weights(unconverted) -> None:
+    place, calls = unconverted
+    Gemma.check(PROTOCOL)
+    assert Gemma.mark() == weights.MODELS[weights.GEMMA].sha256
+    assert calls == [] and not place.exists()
+
+
+def test_building_it_converts_once_and_says_how_far_it_is(unconverted) -> None:
+    place, calls = unconverted
+    states: list[str] = []
+    for _ in range(2):
+        built = Gemma(PROTOCOL, watch=states.append, dtype="float32")
+    assert built.folder == place and len(calls) == 1
+    assert states == [f"preparing the weights: {n} of 2 tensors" for n in range(2)]
+
+
+def test_a_cancel_ends_the_conversion_and_the_next_one_begins_again(unconverted) -> None:
+    place, calls = unconverted
+
+    def cancelled(text: str) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        Gemma(PROTOCOL, watch=cancelled)
+    assert not place.exists() and calls == []
+    assert Gemma(PROTOCOL, dtype="float32").folder == place and len(calls) == 1
+
+
+def test_one_process_converts_and_others_wait_for_it(unconverted, monkeypatch) -> None:
+    place, calls = unconverted
+    monkeypatch.setattr(gemma, "WAIT_S", 0.05)
+    place.parent.mkdir(parents=True)
+    lock = Lock.take(place.with_name(f"{place.name}.lock"))
+    assert lock is not None
+    states: list[str] = []
+
+    def watch(text: str) -> None:
+        states.append(text)
+        if len(states) == 3:
+            make_gemma(place)  # as the other process would
+            lock.release()
+
+    assert Gemma(PROTOCOL, watch=watch, dtype="float32").folder == place
+    assert set(states) == {f"another process prepares the weights of {weights.GEMMA}"}
+    assert calls == []
+
+
+def test_a_run_that_is_cancelled_while_weights_are_prepared_stops(
+    tmp_path: Path, unconverted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, calls = unconverted
+    set_workspace(monkeypatch, tmp_path)
+    cohort = write_cohort(tmp_path / "data" / "cohorts" / "tiny", records=1)
+    table = {"kind": "answers", "data": str(cohort), "arms": ["bm25"], "readers": ["gemma"]}
+    folder = make_run(plan(read_spec(table)))
+    convert = gemma.convert
+
+    def cancelled(parts, sha256, place, watch) -> None:
+        folder.cancel.touch()
+        convert(parts, sha256, place, lambda text: (time.sleep(1.2), watch(text)))
+
+    monkeypatch.setattr(gemma, "convert", cancelled)
+    assert continue_run(folder) == "cancelled"
+    assert calls == [] and folder.store(folder.plan()).select("answers") == []

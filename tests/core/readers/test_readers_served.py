@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import build_prompt
-from midchart.core.types import Kept, Selection, Sentence, Span
+from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference.served import one_by_one
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.openai_server import OpenAIFake
@@ -61,8 +62,11 @@ def reader(server, protocol=None, **options):
     return built
 
 
+COMPLETIONS = {"path": "completions", "template": "chatml"}
+
+
 def test_a_prompt_is_sent_unchanged_with_greedy_decoding(server):
-    built = reader(server)
+    built = reader(server, **COMPLETIONS)
     asked = prompts(3)
     answers = dict(built.read_many(asked))
     for i, prompt in enumerate(asked):
@@ -78,31 +82,41 @@ def test_a_prompt_is_sent_unchanged_with_greedy_decoding(server):
     assert {r["headers"]["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
 
 
-def test_a_server_without_completions_is_asked_by_chat_with_the_same_texts():
-    with OpenAIFake(paths=("chat/completions",)) as server:
-        built = reader(server, concurrency=1)
-        asked = prompts(3)
-        assert {a.how for _, a in built.read_many(asked)} == {"chat"}
-        assert len(server.asked("/v1/completions")) == 1  # it is asked for once
-        for prompt, body in zip(asked, server.asked("/v1/chat/completions"), strict=True):
-            system, user = body["messages"]
-            assert system == {"role": "system", "content": "You are a clinical assistant."}
-            frame = f"<|im_start|>system\n{system['content']}<|im_end|>\n<|im_start|>user\n"
-            assert prompt.text == f"{frame}{user['content']}<|im_end|>\n<|im_start|>assistant\n"
-        # A prompt cut on the right has no frame that a chat server could make.
-        cut = prompts(1, Protocol(truncation="right", right_tokens=40))[0]
-        assert not cut.question_survived
-        answer = built.read(cut)
-        assert answer.status == "failed" and "cut on the right" in answer.reason
-        only = reader(server, path="completions").read(asked[0])
+def test_messages_go_to_the_chat_endpoint_unless_the_spec_names_a_template(server):
+    built = reader(server, concurrency=1)
+    asked = prompts(3)
+    for _, answer in built.read_many(asked):
+        assert (answer.how, answer.endpoint, answer.model) == (
+            "chat", "/v1/chat/completions", "tiny",
+        )  # fmt: skip
+    assert server.asked("/v1/completions") == []
+    for prompt, body in zip(asked, server.asked("/v1/chat/completions"), strict=True):
+        system, user = body["messages"]
+        assert system == {"role": "system", "content": "You are a clinical assistant."}
+        frame = f"<|im_start|>system\n{system['content']}<|im_end|>\n<|im_start|>user\n"
+        assert prompt.text == f"{frame}{user['content']}<|im_end|>\n<|im_start|>assistant\n"
+    with OpenAIFake(paths=("chat/completions",)) as chat:
+        only = reader(chat, **COMPLETIONS).read(asked[0])
         assert only.status == "failed" and "no such model or path (status 404)" in only.reason
+
+
+def test_a_prompt_cut_on_the_right_is_refused_by_a_chat_endpoint(server):
+    protocol = Protocol(truncation="right", right_tokens=40)
+    cut = prompts(1, protocol)[0]
+    assert not cut.question_survived and not cut.user
+    with pytest.raises(InputError, match='path = "completions" and template = "chatml"'):
+        reader(server, protocol)
+    answer = reader(server).read(cut)
+    assert answer.status == "failed" and "cut on the right" in answer.reason
+    assert server.requests == []
+    assert reader(server, protocol, **COMPLETIONS).read(cut).status == "ok"
 
 
 def test_a_server_that_knows_no_repetition_penalty_is_asked_without(server):
     server.strict = True
     built = reader(server, concurrency=1)
     assert [a.status for _, a in built.read_many(prompts(3))] == ["ok"] * 3
-    sent = [body.get("repetition_penalty") for body in server.asked("/v1/completions")]
+    sent = [body.get("repetition_penalty") for body in server.asked("/v1/chat/completions")]
     assert sent == [1.0, None, None, None]
 
 
@@ -114,7 +128,7 @@ def test_a_temporary_error_is_retried(server, fault):
     server.fault(fault, fault)
     answer = reader(server).read(prompts(1)[0])
     assert answer.status == "ok", answer.reason
-    assert len(server.asked("/v1/completions")) == 3
+    assert len(server.asked("/v1/chat/completions")) == 3
 
 
 @pytest.mark.parametrize(
@@ -163,13 +177,13 @@ def test_an_answer_beyond_the_limits_is_a_failed_answer_with_its_reason(server, 
     built = reader(server)
     answer = built.read(prompts(1)[0])
     assert answer.status == "failed" and reason in answer.reason
-    assert len(server.asked("/v1/completions")) == 1
+    assert len(server.asked("/v1/chat/completions")) == 1
     assert built.read(prompts(1)[0]).status == "ok"
 
 
 def test_redirects_are_not_followed_not_even_to_loopback(server):
     with OpenAIFake() as other:
-        server.fault(f"redirect:{other.url}/v1/completions")
+        server.fault(f"redirect:{other.url}/v1/chat/completions")
         answer = reader(server).read(prompts(1)[0])
         assert answer.status == "failed" and "redirects are not followed" in answer.reason
         assert other.requests == []
@@ -179,8 +193,8 @@ def test_an_unreachable_server_fails_quickly():
     with OpenAIFake() as gone:
         built = reader(gone, concurrency=1, retries=4)
     tries = []
-    complete = built._server().complete
-    built._server().complete = lambda *asked: (tries.append(1), complete(*asked))[1]
+    chat = built._server().chat
+    built._server().chat = lambda *asked: (tries.append(1), chat(*asked))[1]
     answers = dict(built.read_many(prompts(30)))
     assert {a.reason for a in answers.values()} == {
         "the server at 127.0.0.1 cannot be reached (ConnectError)"
@@ -219,14 +233,16 @@ def test_closing_the_iterator_stops_the_requests(server):
 
 def test_the_window_is_reported_by_the_server_or_set_by_option(server):
     server.fault("wrong", "529", "null")
-    assert reader(server).window == 4096
-    assert reader(server, window=900).window == 900
+    # Of a window that chat calls share with a template of at most 128 tokens and with reasoning.
+    assert reader(server).window == 4096 - 128
+    assert reader(server, window=900, reasoning_tokens=300).window == 900 - 128 - 300
+    assert reader(server, window=900, **COMPLETIONS).window == 900
     with (
         OpenAIFake(window=0) as silent,
         pytest.raises(InputError, match="set the reader's 'window'"),
     ):
         _ = reader(silent).window
-    long = reader(server).read(prompts(1)[0].__class__("word " * 5000, "?", (), 1))
+    long = reader(server).read(Prompt("word " * 5000, "?", (), 1, user="word " * 5000))
     assert long.status == "failed" and "too long for its model" in long.reason
 
 
@@ -241,7 +257,14 @@ def test_a_further_turn_written_by_the_model_is_removed():
         return " 20 milligram.<|im_end|>\n<|im_start|>user\nand then?"
 
     with OpenAIFake(says=says) as server:
-        assert reader(server).read(prompts(1)[0]).text == "20 milligram."
+        # The server says that it ran out of tokens, but the answer's turn had ended.
+        choice = {"index": 0, "finish_reason": "length"}
+        server.replies.append({"choices": [{**choice, "text": says("")}]})
+        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
+        assert (answer.text, answer.ended) == ("20 milligram.", "stop")
+        server.replies.append({"choices": [{**choice, "text": "<|im_end|>\n<|im_start|>"}]})
+        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
+        assert (answer.text, answer.ended) == ("", "empty")
 
 
 def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
@@ -260,7 +283,10 @@ def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
     [
         {"url": ""}, {"model": ""}, {"url": "example.org"}, {"concurrency": 0}, {"retries": -1},
         {"timeout": 0}, {"path": "both"}, {"window": 1.5}, {"tokenizer": "../x"},
-        {"url": "http://user:sk-hidden@127.0.0.1/v1"},
+        {"url": "http://user:sk-hidden@127.0.0.1/v1"}, {"path": "completions"},
+        {"template": "chatml"}, {"choose": "likelihood"},
+        {"path": "completions", "template": "tokenizer"},
+        {"path": "completions", "template": "chatml", "reasoning_effort": "low"},
     ],
 )  # fmt: skip
 def test_invalid_options_are_refused_without_a_connection(options):
@@ -305,7 +331,8 @@ def test_joined_texts_have_at_most_one_estimated_token_more(one, other):
 def test_concurrent_answers_equal_sequential_ones(server):
     asked = prompts(9)
     plain = one_by_one(server.url, [prompt.text for prompt in asked], 128)
-    assert [a.text for _, a in sorted(reader(server).read_many(asked))] == plain
+    answers = reader(server, **COMPLETIONS).read_many(asked)
+    assert [a.text for _, a in sorted(answers, key=itemgetter(0))] == plain
 
 
 OPTIONS = ("five milligrams a day", "ten", "none at all")
@@ -317,9 +344,9 @@ def choice_prompt():
 
 
 def test_the_server_s_log_probabilities_choose_an_option(server):
-    answer = reader(server, choose="letter").read(choice_prompt())
+    answer = reader(server, choose="letter", **COMPLETIONS).read(choice_prompt())
     assert (answer.text, answer.how) == ("B: ten", "completions")
-    answer = reader(server, choose="likelihood").read(choice_prompt())
+    answer = reader(server, choose="likelihood", **COMPLETIONS).read(choice_prompt())
     # The fake's log-probability of a word is -1 / (1 + its characters and the space after it).
     expected = {
         text: -sum(1 / (1 + len(word)) for word in re.findall(r"\S+\s*", text)) / len(text)
@@ -329,11 +356,8 @@ def test_the_server_s_log_probabilities_choose_an_option(server):
     assert {
         body["prompt"].rsplit("assistant\n", 1)[1] for body in server.asked("/v1/completions")[1:]
     } == set(OPTIONS)
-    with OpenAIFake(paths=("chat/completions",)) as chat:
-        answer = reader(chat, choose="letter").read(choice_prompt())
-        assert (answer.text, answer.how) == ("C: none at all", "chat")
-        answer = reader(chat, choose="likelihood").read(choice_prompt())
-        assert answer.status == "failed"
+    answer = reader(server, choose="letter").read(choice_prompt())
+    assert (answer.text, answer.how, answer.ended) == ("C: none at all", "chat", "stop")
 
 
 def test_a_question_without_options_is_answered_as_before(server):

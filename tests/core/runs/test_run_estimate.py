@@ -10,9 +10,9 @@ import pytest
 from midchart.core import api
 from midchart.core.arms import ARMS
 from midchart.core.cli import main
+from midchart.core.client.claude import HAIKU
 from midchart.core.config import audit_file, runs_folder
 from midchart.core.errors import InputError
-from midchart.core.judges.model_options import HAIKU
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
 from midchart.core.runs.estimate import estimate, writing

@@ -270,7 +270,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
          "length": 400, "depth": depth, "distractors": 0, "correct": depth != 50,
          "outcome": "", "refusal": depth == 50, "evidence_in_prompt": True,
          "evidence_all_in_prompt": True,
-         "question_survived": True}
+         "question_survived": True, "ended": "stop"}
         for p in range(8) for depth in (0, 25, 50, 75, 100)
     ]  # fmt: skip
     ((sure, _),) = contrasts(items, run_plan)
@@ -279,7 +279,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert in_words(sure).count("unscored") == 0
     for row in items:
         if int(row["record"][1:]) >= 4:
-            row["correct"], row["outcome"] = None, "unparsed"
+            row |= {"correct": None, "outcome": "unparsed", "ended": "length"}
     ((contrast, _),) = contrasts(items, run_plan)
     assert (contrast["difference"], contrast["series"], contrast["unscored"]) == (-1, 4, 20)
     assert (contrast["bound_low"], contrast["bound_high"]) == (-1, 0)
@@ -287,6 +287,7 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert "no difference between middle and edge is claimed" in in_words(contrast)
     cell = _counted([row for row in items if row["depth"] == 50])
     assert (cell["n"], cell["accuracy"], cell["refusals"], cell["unparsed"]) == (4, 0, 4, 4)
+    assert cell["cut_off"] == 4
     assert (cell["bound_low"], cell["bound_high"]) == (0, 0.5)
     assert cell["patient_low"] is None, "four patients give no interval"
     edge = _counted([row | {"correct": True} for row in items if row["depth"] == 0])

@@ -461,7 +461,8 @@ def test_the_runs_may_hold_any_reader_and_judge(workspace, monkeypatch):
     monkeypatch.setattr("midchart.core.services.runs.enqueue", queued.append)
     app = opened()
     app.text_area(key="replication_with").set_value(
-        'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }\n'
+        'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "m", '
+        'path = "completions", template = "chatml" }\n'
         'judges = ["exact", { name = "served", url = "http://127.0.0.1:8000/v1", model = "m" }]\n'
         'arms = ["bm25", "shortest"]'
     ).run()
@@ -494,7 +495,10 @@ def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_eve
     """On stub servers of this machine: the first step and the last are run whole."""
     arms = [arm for arm in ARMS if arm not in ("qccs", "qccs_plus")]
     with OpenAIFake(window=8192) as site, ClaudeFake() as claude:
-        reader = {"name": "served", "url": f"{site.url}/v1", "model": "tiny"}
+        reader = {
+            "name": "served", "url": f"{site.url}/v1", "model": "tiny",
+            "path": "completions", "template": "chatml",
+        }  # fmt: skip
         judges = [
             {"name": "claude", "base_url": claude.url},
             {"name": "claude", "base_url": claude.url, "model": "claude-sonnet-4-6"},

@@ -1,4 +1,4 @@
-"""Claude as the model of a judge: budget, single calls, and batches that survive a killed run.
+"""Claude: budget, single calls, and batches that survive a killed run.
 
 Without ``batch`` every prompt is one call, ``concurrency`` at a time. Prompts that share a start
 worth caching are sent one after another, so that the second reads what the first stored.
@@ -23,12 +23,16 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from midchart.core import config as settings
 from midchart.core.client.calls import (
     Caller,
     CallFailed,
@@ -41,21 +45,119 @@ from midchart.core.client.calls import (
     token_count,
     typed_failure,
 )
+from midchart.core.client.prices import Price, estimated_tokens, price_of
+from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.config import Secret
-from midchart.core.egress import EgressCheck, Permit
-from midchart.core.errors import MidchartError
-from midchart.core.judges.language_model import IndexedReply, Reply, Request
-from midchart.core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
+from midchart.core.egress import Address, EgressCheck, Permit, key_at, read_address
+from midchart.core.errors import InputError, MidchartError, MissingKey
+from midchart.core.options import Options
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.types import Usage
+from midchart.core.types import Ended, Usage
+
+CLAUDE_URL = "https://api.anthropic.com"
+HAIKU = "claude-haiku-4-5-20251001"
+Seconds = Annotated[float, Field(gt=0, lt=86_400)]
+Dollars = Annotated[float, Field(ge=0, lt=1e6)]
+
+
+class ServiceOptions(Options):
+    """Options of every component that asks a language model of a service."""
+
+    model: str = ""
+    """The model's name at its service."""
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
+    """Concurrent calls."""
+    timeout: Seconds = 60.0
+    """Seconds a call may take."""
+    retries: Annotated[int, Field(ge=0, le=100)] = 5
+    """Tries after the first, with backoff."""
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
+    """How much the model reasons, of those values that it takes; "" leaves it to the model."""
+
+
+class ClaudeFields(ServiceOptions):
+    """Options of Claude, whatever asks it."""
+
+    model: str = HAIKU
+    """The model's id."""
+    base_url: str = CLAUDE_URL
+    """The API, or a gateway with the same interface."""
+    stream: bool = False
+    """Whether the reply is streamed."""
+    batch: bool = False
+    """Whether all requests form one batch: half the price, results within a day."""
+    poll: Annotated[float, Field(ge=1, lt=86_400)] = 30.0
+    """Seconds between two status requests of a batch."""
+    budget_usd: Annotated[float, Field(ge=0, lt=1e9)] = 0.0
+    """US dollars that may be spent in a run; 0 is no limit."""
+    price_in: Dollars = 0.0
+    """US dollars per million tokens read, where the built-in table does not apply."""
+    price_out: Dollars = 0.0
+    """US dollars per million tokens written, where the built-in table does not apply."""
+
+    @property
+    def address(self) -> str:
+        """The server that is called."""
+        return self.base_url
+
+    @property
+    def price(self) -> Price | None:
+        """By the options, else by the built-in table."""
+        return price_of(self.model, self.price_in, self.price_out)
+
+    def require(self, component: str) -> None:
+        """Raise InputError or MissingKey where the model cannot be asked; opens no connection.
+
+        ``component``: what asks it, in words ("judge 'claude'").
+        """
+        if not self.model:
+            raise InputError(f"'model' of the {component} is empty; the default is {HAIKU}")
+        address = read_address(self.base_url, "base_url")
+        require_price(component, self.model, self.price, self.budget_usd)
+        claude_key(address)
+
+
+def require_price(component: str, model: str, price: Price | None, budget_usd: float) -> None:
+    """Raise InputError for a budget without a price to keep it by."""
+    if price is None and budget_usd:
+        raise InputError(
+            f"no price of {model} is known, so a budget cannot be kept: give the {component} "
+            "'price_in' and 'price_out', US dollars per million tokens"
+        )
+
+
+def claude_key(address: Address) -> Secret | None:
+    """The key of the Claude API where it belongs to an address; a gateway on this machine may need
+    none, and one off it gets none that its owner did not give it.
+
+    Raises MissingKey.
+    """
+    key = key_at(address, settings.CLAUDE_KEY)
+    if key is None and address.host == settings.CLAUDE_HOST:
+        raise MissingKey(
+            f"{settings.CLAUDE_KEY} is not set; put it in the environment or in "
+            ".streamlit/secrets.toml"
+        )
+    return key
+
+
+Work = Literal["judging", "reading"]
+
+
+def call_log(folder: Path | None, label: str, work: Work = "judging") -> Path | None:
+    """The log of a judge's or reader's budget and batches in a run's folder; None outside a
+    run."""
+    if folder is None:
+        return None
+    return folder / work / f"{blake2b(label.encode(), digest_size=8).hexdigest()}.jsonl"
 
 
 class BudgetSpent(CallFailed):
     """The next call could exceed the budget."""
 
 
-class JudgeBudget:
-    """The budget of one judge in one run, safe between threads.
+class CallBudget:
+    """The budget of one judge or reader in one run, safe between threads.
 
     ``file``: its log (None: in memory only). ``budget_usd``: US dollars it may spend in this run,
     resumes included; 0 is no limit, and nothing is reserved then.
@@ -112,7 +214,7 @@ class JudgeBudget:
                 self._changed.wait()
             if most > self._left():
                 raise BudgetSpent(
-                    f"the budget of ${self.limit:.4f} for this judge is used up: "
+                    f"the budget of ${self.limit:.4f} is used up: "
                     f"${self.spent:.4f} spent, and this call could cost ${most:.4f}; resume the "
                     "run with a larger --budget to go on"
                 )
@@ -147,16 +249,35 @@ _BYTES_AROUND = 64
 
 def tokens_at_most(request: Request) -> int:
     """An upper bound of a request's tokens, as a token holds at least one byte."""
-    return len(request.prompt.encode("utf-8", "replace")) + _BYTES_AROUND
+    return len((request.system + request.prompt).encode("utf-8", "replace")) + _BYTES_AROUND
+
+
+_ENDS: Mapping[str, Ended] = {
+    **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length"),
+    "tool_use": "tool",
+    "refusal": "refusal",
+}
+"""What the API calls the end of an answer."""
 
 
 class _ClaudeAPI:
     """A connection to the Claude API or a compatible gateway, safe between threads."""
 
-    def __init__(self, permit: Permit, key: Secret | None, options: ClaudeOptions) -> None:
+    def __init__(
+        self,
+        permit: Permit,
+        key: Secret | None,
+        options: ClaudeFields,
+        max_tokens: int,
+        thinking_tokens: int = 0,
+    ) -> None:
         self.permit, self.options, self.price = permit, options, options.price
         self.service = permit.address.host
-        self.temperature = self.price is not None and self.price.temperature
+        self.max_tokens, self.thinking_tokens = max_tokens + thinking_tokens, thinking_tokens
+        # A model that thinks takes no temperature.
+        thinks = thinking_tokens > 0
+        self.temperature = self.price is not None and self.price.temperature and not thinks
         self._key = key
         self._lock = threading.Lock()
         self._client: Any = None
@@ -192,11 +313,19 @@ class _ClaudeAPI:
         if cached:
             start = {"type": "text", "text": request.start, "cache_control": {"type": "ephemeral"}}
             content = [start, {"type": "text", "text": request.rest}]
-        return {
+        parameters: dict[str, Any] = {
             "model": self.options.model,
-            "max_tokens": self.options.max_tokens,
+            "max_tokens": self.max_tokens,
             "messages": [{"role": "user", "content": content}],
         }
+        if request.system:
+            parameters["system"] = request.system
+        if self.thinking_tokens:
+            thinking = {"type": "enabled", "budget_tokens": self.thinking_tokens}
+            parameters["thinking"] = thinking
+        if self.options.reasoning_effort:
+            parameters["output_config"] = {"effort": self.options.reasoning_effort}
+        return parameters
 
     def ask(self, request: Request, cached: bool = False) -> Reply:
         """The model's reply; raises CallFailed."""
@@ -241,8 +370,17 @@ class _ClaudeAPI:
             or not isinstance(stopped, str)
         ):
             raise broken_response(self.service)
-        texts = [getattr(part, "text", None) for part in content]  # thinking has no text
-        text = "".join(part for part in texts if isinstance(part, str)).strip()
+        ended = _ENDS.get(stopped)
+        if ended is None:
+            raise CallFailed(
+                f"{self.service} ended an answer for a reason that Midchart does not know"
+            )
+        text, reasoning = (
+            "".join(part for part in parts if isinstance(part, str)).strip()
+            for parts in (
+                [getattr(part, name, None) for part in content] for name in ("text", "thinking")
+            )
+        )
         cached = token_count(usage, "cache_read_input_tokens")
         stored = token_count(usage, "cache_creation_input_tokens")
         batch = how == "batch"
@@ -257,28 +395,17 @@ class _ClaudeAPI:
             cost,
             f"{how}, {temperature}",
         )
-        if not text and stopped == "max_tokens":
-            raise _NoText(self.options.max_tokens, usage)
-        return Reply(text, usage, stopped == "refusal")
+        if not text and ended == "stop":
+            ended = "empty"
+        return Reply(text, usage, ended, reasoning)
 
     def max_cost(self, request: Request, cached: bool = False, batch: bool = False) -> float:
         """An upper bound of a request's cost in US dollars (0 where no price is known)."""
         if self.price is None:
             return 0.0
-        tokens, written = tokens_at_most(request), self.options.max_tokens
+        tokens, written = tokens_at_most(request), self.max_tokens
         stored = tokens if cached else 0
         return self.price.of(tokens - stored, written, stored=stored, batch=batch)
-
-
-class _NoText(CallFailed):
-    """The model used all its tokens before it wrote any text; its usage is billed."""
-
-    def __init__(self, tokens: int, usage: Usage) -> None:
-        super().__init__(
-            f"the model used all {tokens} tokens before it said a word; give the judge a larger "
-            "'max_tokens' (a model that thinks first needs a few thousand)"
-        )
-        self.usage = usage
 
 
 class _NoTemperature(Exception):
@@ -346,7 +473,7 @@ class Batches:
     def __init__(
         self,
         api: _ClaudeAPI,
-        budget: JudgeBudget,
+        budget: CallBudget,
         caller: Caller,
         log: Path | None,
         poll_s: float,
@@ -481,8 +608,6 @@ class Batches:
         if kind == "succeeded":
             try:
                 reply = self.api.read_message(result.message, "batch", tempered)
-            except _NoText as failed:
-                return failed, failed.usage.cost_usd or 0.0
             except CallFailed as failed:
                 return failed, 0.0
             return reply, reply.usage.cost_usd or 0.0
@@ -540,31 +665,35 @@ _LARGEST_GROUP = 10_000
 
 
 class ClaudeEngine:
-    """The Claude API behind a judge.
+    """The Claude API behind a judge or a reader.
 
-    log: where a run notes what was spent and which batches are under way (None: no log). watch:
-    takes a batch's state as text, and raises to end the wait.
+    max_tokens: most tokens of a text, after at most thinking_tokens of thinking. log: where a run
+    notes what was spent and which batches are under way (None: no log). watch: takes a batch's
+    state as text, and raises to end the wait.
     """
 
     def __init__(
         self,
-        options: ClaudeOptions,
+        options: ClaudeFields,
+        max_tokens: int,
         egress: EgressCheck,
         log: Path | None,
         watch: Callable[[str], None],
+        thinking_tokens: int = 0,
     ) -> None:
         self.options, self.egress, self.log, self.watch = options, egress, log, watch
+        self.tokens = (max_tokens, thinking_tokens)
         self.price, self.poll_s = options.price, options.poll
         self.group = _LARGEST_GROUP if options.batch else max(4 * options.concurrency, 16)
         self._caller = Caller(RetryPolicy(options.retries))
-        self._connected: tuple[_ClaudeAPI, JudgeBudget] | None = None
+        self._connected: tuple[_ClaudeAPI, CallBudget] | None = None
 
-    def _open(self) -> tuple[_ClaudeAPI, JudgeBudget]:
+    def _open(self) -> tuple[_ClaudeAPI, CallBudget]:
         if self._connected is None:
             options = self.options
             permit = self.egress.permit(options.base_url, "base_url")
-            api = _ClaudeAPI(permit, claude_key(permit.address), options)
-            self._connected = api, JudgeBudget(self.log, options.budget_usd)
+            api = _ClaudeAPI(permit, claude_key(permit.address), options, *self.tokens)
+            self._connected = api, CallBudget(self.log, options.budget_usd)
         return self._connected
 
     def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
@@ -578,7 +707,7 @@ class ClaudeEngine:
         return self._ask_concurrently(api, budget, requests)
 
     def _ask_concurrently(
-        self, api: _ClaudeAPI, budget: JudgeBudget, requests: Sequence[Request]
+        self, api: _ClaudeAPI, budget: CallBudget, requests: Sequence[Request]
     ) -> Generator[IndexedReply]:
         chains = cache_chains(requests, self.price)
 
@@ -601,7 +730,7 @@ class ClaudeEngine:
                     raise replies
                 yield from replies
 
-    def _ask(self, api: _ClaudeAPI, budget: JudgeBudget, request: Request, cached: bool) -> Reply:
+    def _ask(self, api: _ClaudeAPI, budget: CallBudget, request: Request, cached: bool) -> Reply:
         def ask() -> Reply:
             claim = budget.reserve(api.max_cost(request, cached))
             cost: float | None = None
@@ -609,9 +738,6 @@ class ClaudeEngine:
                 reply = api.ask(request, cached)
                 cost = reply.usage.cost_usd or 0.0
                 return reply
-            except _NoText as failed:
-                cost = failed.usage.cost_usd or 0.0
-                raise
             except CallFailed as failed:
                 cost = None if failed.billed else 0.0
                 raise

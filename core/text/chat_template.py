@@ -1,0 +1,81 @@
+"""The chat template that a model's folder brings, as the frame of its prompts.
+
+A template is a program (Jinja) that renders messages as the text a model was trained on. It is run
+once, by transformers' sandbox, on messages whose context and question are marks; what it writes
+around the marks is the frame of every prompt, so that a context can be cut to the last token before
+anything is rendered. A template that refuses a system message, or leaves it out, gets its text at
+the start of the user's message, as the model cards of Gemma and Mistral ask.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from midchart.core.errors import SpecError
+from midchart.core.provenance import digest
+from midchart.core.text.prompt import MIDDLE, REQUEST, SYSTEM, Frame
+
+_CONTEXT, _QUESTION = "[[midchart context]]", "[[midchart question]]"
+_DATE = "26 Jul 2024"
+"""The day that a template which writes the day of the call (Llama 3) gets, its own default."""
+
+
+def has_template(folder: Path) -> bool:
+    """Whether the folder of a model brings a chat template."""
+    if (folder / "chat_template.jinja").is_file():
+        return True
+    file = folder / "tokenizer_config.json"
+    return file.is_file() and bool(json.loads(file.read_text("utf-8")).get("chat_template"))
+
+
+@lru_cache(maxsize=16)
+def template_frame(folder: Path) -> Frame:
+    """The frame of a folder's chat template; its name is the template's digest.
+
+    Raises SpecError for a folder without a template, and for a template that does not write both
+    parts of the user's message once and as they are.
+    """
+    if not has_template(folder):
+        raise SpecError(f"{folder}: the tokenizer has no chat template, so there is no way to ask")
+    transformers: Any = importlib.import_module("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(
+        str(folder), local_files_only=True
+    )
+    user = REQUEST + _CONTEXT + MIDDLE + _QUESTION
+    text = _rendered(
+        tokenizer, [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
+    )
+    if SYSTEM not in text:
+        text = _rendered(tokenizer, [{"role": "user", "content": f"{SYSTEM}\n\n{user}"}])
+    head, _, rest = text.partition(_CONTEXT)
+    middle, _, tail = rest.partition(_QUESTION)
+    if not (
+        head.endswith(REQUEST) and SYSTEM in head and middle == MIDDLE and text.count("[[") == 2
+    ):
+        raise SpecError(
+            f"{folder}: the chat template does not write messages as they are, so a context cannot "
+            "be cut to its tokens"
+        )
+    name = digest(str(tokenizer.get_chat_template()))
+    ends = tuple(token for token in (tokenizer.eos_token,) if token)
+    start = tokenizer.bos_token or ""
+    twice = head.startswith(start) and tokenizer("x").input_ids[:1] == [tokenizer.bos_token_id]
+    return Frame(head, middle, tail, name, ends, start if twice else "")
+
+
+def _rendered(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+    """The text of messages and of the answer's beginning; "" where the template refuses them."""
+    try:
+        return tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, date_string=_DATE
+        )
+    except Exception as error:  # noqa: BLE001 - a template may raise anything
+        if type(error).__name__ != "TemplateError" or messages[0]["role"] != "system":
+            raise SpecError(
+                f"the chat template refuses a message ({type(error).__name__})"
+            ) from None
+        return ""
