@@ -591,19 +591,13 @@ def paper(call: Namespace) -> None:
 
 @command(
     "label",
-    "name, tag or archive a run; its results stay as they are",
+    "name a run; its results stay as they are",
     RUN,
-    arg("--name", metavar="TEXT", help='shown in lists; "" for that of the spec'),
-    arg("--tag", action="append", dest="tags", metavar="TEXT", help="repeatable; replaces all"),
-    flag("--no-tags", "remove all tags"),
-    either(
-        archive={"action": "store_true", "dest": "archived", "default": None},
-        restore={"action": "store_false", "dest": "archived", "default": None},
-    ),
+    arg("--name", metavar="TEXT", required=True, help='shown in lists; "" for that of the spec'),
 )
 def label(call: Namespace) -> None:
-    tags = [] if call.no_tags else call.tags
-    facts(call, {"run": call.run, **api.label_run(call.run, call.name, tags, call.archived)})
+    api.label_run(call.run, call.name)
+    facts(call, {"run": call.run, "name": api.status(call.run)["name"]})
 
 
 @command(

@@ -10,7 +10,7 @@
     judging/         spending and open batches of judges with a budget, a file a judge
     gates.json       the gate of each arm that has one, by hash
     (midchart.core.runs.gate_checkpoints) people.jsonl     who started, resumed, cancelled and
-    exported it, and when; not exported labels.json      name, tags and archiving
+    exported it, and when; not exported labels.json      its name in lists
     (midchart.core.runs.status); not exported lock             held by the worker while it lives
     cancel           a stop was requested;  cancelled  the worker stopped queued.json      place in
     the queue and kind of slot (midchart.core.runs.process) slot             slot of this machine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,7 +13,8 @@ from midchart.core import api
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import figures
-from midchart.pages.ui.shared.pickers import pick_linked, pick_several
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick_linked
 
 WIDTH = 620
 """Room for a day, a name and a status on one line."""
@@ -45,18 +46,24 @@ def results_of(run: Run) -> tuple[str, dict[str, str]]:
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Run | None:
-    """The run chosen on this page, newest by default; None where there is none."""
+    """The run chosen on this page, newest by default; None where there is none.
+
+    The page stops at an address of a run that is not here or of another kind.
+    """
     known = {run["run"]: run for run in state.runs(kinds)}
     if not known:
         return None
+    refuse_unknown(st.query_params.get_all("run"), known)
     title = titles(known.values()).__getitem__
     return known[pick_linked("run", label, list(known), title, key="run", width=WIDTH)]
 
 
-def pick_runs(label: str, known: Mapping[str, Run], help: str) -> list[str]:
-    """Several of the ``known`` runs, by their ids in the order of choosing."""
-    title = titles(known.values()).__getitem__
-    return pick_several("runs", label, list(known), title, key="runs", help=help, wrap=True)
+def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
+    """Stop the page, with one line, at an address that asks for a run it does not know."""
+    for run in asked:
+        if run not in known:
+            st.error(f"No run {plain(run)} for this page; choose one of the list on page Runs.")
+            st.stop()
 
 
 def opened(kinds: tuple[str, ...], key: str) -> tuple[Run, dict[str, Any]]:
@@ -81,23 +88,27 @@ def opened(kinds: tuple[str, ...], key: str) -> tuple[Run, dict[str, Any]]:
 
 
 def titles(runs: Iterable[Run]) -> dict[str, str]:
-    """Title of each run: time, name, status; and its id where two would be the same.
+    """Title of each run: time, name, state, origin; and its id where two would be the same.
 
     The time is first: a narrow screen cuts the end off, and runs often share their names.
     """
-    parts = {run["run"]: (created(run), run["name"], status(run)) for run in runs}
-    texts = {run: " · ".join(filter(None, values)) for run, values in parts.items()}
+    texts = {
+        run["run"]: " · ".join(
+            filter(None, (created(run), run["name"], str(run["status"]), origin(run)))
+        )
+        for run in runs
+    }
     shown = list(texts.values())
     return {
         run: text if shown.count(text) == 1 else f"{text} · {run}" for run, text in texts.items()
     }
 
 
-def status(run: Run) -> str:
-    """A run's status in a word or two."""
+def origin(run: Run, before: str = "") -> str:
+    """Where a run is from, after ``before``; "" for one of this installation."""
     if run["run"] in state.included():
-        return "included with Midchart"
-    return f"{run['status']}, imported" if run["imported"] else str(run["status"])
+        return f"{before}example"
+    return f"{before}imported" if run["imported"] else ""
 
 
 def created(run: Run) -> str:
