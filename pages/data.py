@@ -20,9 +20,11 @@ import_form.left_runs()
 if not state.cohorts():
     guard.no_cohort()
 else:
-    if not imported:
-        cohort.listing()
+    place = st.container()
     name = imported or state.pick_cohort("Cohort in full", forecasts=True)
+    if not imported:
+        with place:
+            cohort.listing()
     if name:
         with guard.readable("This cohort cannot be read"):
             cohort.cohort(name, check_first=bool(imported))

@@ -10,7 +10,7 @@ guard.page("Questions")
 
 names = state.question_cohorts()
 if not names:
-    st.info("No cohort with records to ask is open. Import one on page Data & models.")
+    st.info("No cohort with records to ask is open. Import one on page Data.")
     st.stop()
 left, right = st.columns(2)
 with left:

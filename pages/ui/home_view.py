@@ -93,7 +93,7 @@ def runs() -> None:
     elif not state.active(entries[0]):
         st.caption("Nothing is running.")
     for entry in entries[:MOST]:
-        made = picker.created(entry)
-        label = f"**{plain(entry['name'])}** {entry['status']}{picker.origin(entry, ', ')} · {made}"
+        parts = f"{entry['status']}{picker.origin(entry, ', ')} · {picker.created(entry)}"
+        label = f"**{plain(entry['name'])}** {parts}"
         navigation.link("runs", label, query_params={"run": entry["run"]})
     navigation.link("runs", "All runs", icon=ARROW)

@@ -75,7 +75,7 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     if forecasts:
         names = [name for name, _, problem in cohorts() if not problem]
     asked = st.query_params.get("cohort")
-    if asked is not None and asked not in names:
+    if asked not in (None, st.session_state.get("cohort"), *names):  # not one just removed
         st.error(f"No cohort {plain(asked)} for this page; page Data lists those that are here.")
         st.stop()
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)

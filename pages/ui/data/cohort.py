@@ -94,7 +94,11 @@ def listing() -> None:
             st.session_state["cohort"] = rows[row]["cohort"]
 
     tables.table(
-        pd.DataFrame(rows), "cohorts", "Cohorts with contents, permitted use and state", opens=show
+        pd.DataFrame(rows),
+        "cohorts",
+        "Cohorts with contents, permitted use and state",
+        {"cohort": st.column_config.TextColumn(pinned=False)},
+        opens=show,
     )
 
 

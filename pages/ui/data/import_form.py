@@ -233,7 +233,6 @@ def removal(name: str) -> None:
             except (MidchartError, OSError) as error:
                 st.error(plain(str(error)), title="The cohort was not removed")
                 return
-            st.query_params.pop("cohort", None)
             st.session_state.pop(DONE, None)
             st.session_state[LEFT] = removed["damaged_runs"]
             st.cache_data.clear()  # results of its runs and records, in this process's memory

@@ -16,7 +16,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.formats import duration, listed
+from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.marks import plain
 
 LIST, NEW = "All runs", "New run"
@@ -39,7 +39,7 @@ def compose() -> None:
         first["data"] = first["data"] if first["data"] in names or not names else names[0]
         del first["name"]  # so that the name says what is compared
         _fresh(api.write_toml(first))
-    choices, summary = st.columns(3), st.container()
+    choices, summary = st.columns((5, 3, 4)), st.container()
     with st.expander("Advanced", icon=":material/tune:", key="compose_advanced"):
         place = _advanced()
         try:
@@ -135,7 +135,7 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
     if refused := st.session_state.pop(REFUSED, ""):
         st.error(plain(refused), title="The run could not be started")
     if estimate is not None:
-        _estimate(estimate, preflight["cluster"])
+        _estimate(estimate)
 
 
 def _start(spec: Mapping[str, Any], place: str) -> None:
@@ -149,20 +149,17 @@ def _start(spec: Mapping[str, Any], place: str) -> None:
         st.session_state["run"] = run
 
 
-def _estimate(estimate: dict[str, Any], cluster: str) -> None:
-    """An estimate as a table; ``cluster``: the address of the cluster that does the work."""
-    time, cost, needed = estimate["time"], estimate["cost_usd"], estimate["weights"]
-    seconds = time["seconds"]
+def _estimate(estimate: dict[str, Any]) -> None:
+    """The rest of an estimate as a table."""
+    cost, needed = estimate["cost_usd"], estimate["weights"]
     weights = [row["name"] + ("" if row["here"] else " (missing)") for row in needed]
     facts = {
         "Items": f"{estimate['items']:,}",
         "Model calls": f"{estimate['calls']:,}",
         "Tokens": f"about {estimate['tokens']:,}" if estimate["tokens"] else "none",
-        "Time": "unknown" if seconds is None else f"about {duration(seconds)}",
         "Cost": "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none",
         "Evidence position": estimate["position"],
         "Weights": ", ".join(weights) or "none",
-        "Leaves this machine": _egress(estimate["leaves"], cluster) or "nothing",
     }
     facts = {name: text for name, text in facts.items() if text}
     frame = pd.DataFrame(

@@ -101,7 +101,7 @@ def _table(entries: Sequence[Run]) -> list[Run]:
         frame,
         "runs-" + token("runs", ids),  # other rows, another selection
         "All runs, newest first, each with its state",
-        {"name": st.column_config.TextColumn(pinned=True, width="medium")},
+        {"name": st.column_config.TextColumn(pinned=False, width="medium")},
         opens=lambda row, _: st.session_state.update(run=entries[row]["run"]),
         selection_mode="multi-row",
     )
@@ -207,7 +207,8 @@ def _removal(runs: Sequence[str], what: str) -> None:
 def _remove(runs: Sequence[str]) -> None:
     for run in runs:
         api.remove_run(run)
-    st.query_params.pop("run", None)  # the address may ask for one of them
+    if st.query_params.get("run") in runs:
+        st.query_params.pop("run")
 
 
 def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
