@@ -35,9 +35,9 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()
     watch.settled()
     no_trouble(page)
-    grid = page.get_by_test_id("data-grid-canvas").first
+    table = page.get_by_test_id("stDataFrame").first
     for row in (1, 2):  # the boxes at the left of the rows
-        grid.click(position={"x": 17, "y": 33 * row + 17})
+        table.click(position={"x": 17, "y": 33 * row + 17})
         watch.settled()
     page.get_by_role("link", name="Compare").click()
     expect(page.get_by_text("Questions that changed")).to_be_visible()
