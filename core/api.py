@@ -36,7 +36,18 @@ if TYPE_CHECKING:
     )
     from midchart.core.experiments.replication.paper import TABLES as PAPER_TABLES
     from midchart.core.experiments.replication.paper import findings, other_runs, paper_comparison
-    from midchart.core.format import duration, inert, p_number, p_value, percent, points, with_sign
+    from midchart.core.figures.views import alt as figure_alt
+    from midchart.core.figures.views import figure
+    from midchart.core.format import (
+        duration,
+        inert,
+        p_number,
+        p_value,
+        percent,
+        points,
+        shown,
+        with_sign,
+    )
     from midchart.core.identity import ROLES, Person, account, acting_as
     from midchart.core.identity import person as acting_person
     from midchart.core.identity import resolve as resolve_person
@@ -65,11 +76,13 @@ if TYPE_CHECKING:
     )
     from midchart.core.results.report import (
         columns_of,
+        conclusion_of,
         failed_in_words,
         methods,
         report,
         report_csv,
         rows_warning,
+        views_of,
         write_tables,
     )
     from midchart.core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
@@ -85,6 +98,17 @@ if TYPE_CHECKING:
         share_cards,
         shared_cards,
     )
+    from midchart.core.results.titles import split_label, title
+    from midchart.core.results.values import (
+        Value,
+        in_order,
+        in_words,
+        known_measures,
+        options,
+        rows_of,
+        values,
+    )
+    from midchart.core.runs.declared import Conclusion, Measure, View
     from midchart.core.runs.estimate import estimate, preflight
     from midchart.core.runs.plan import default_primary
     from midchart.core.runs.probe import probe
@@ -115,7 +139,6 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
-        prepare_first_start,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,
@@ -127,8 +150,6 @@ if TYPE_CHECKING:
         gate_cards,
         members,
         only_quotes,
-        split_label,
-        title,
     )
     from midchart.core.services.curve import (
         attention_map,
@@ -160,6 +181,7 @@ if TYPE_CHECKING:
         export_html,
         open_examples,
         open_shipped,
+        prepare_first_start,
         remove_run,
         replicate,
         replication_specs,

@@ -659,9 +659,13 @@ def report(call: Namespace) -> None:
         print(f"primary judge: {run_report['primary_judge']}")
     if run_report["position"]:
         print(f"position of evidence: {run_report['position']['words']}")
+    shown = run_report.get("conclusion") or {"headline": "", "details": ()}
+    for text in filter(None, (shown["headline"], *shown["details"])):
+        print(f"\n{text}")
+    questions = {view.table: view.title for view in reversed(api.views_of(run_report))}
     for name, rows in run_report["tables"].items():
         if rows:
-            print(f"\n{name}")
+            print(f"\n{name}" + (f": {questions[name]}" if name in questions else ""))
             table(rows, list(rows[0]))
 
 

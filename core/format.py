@@ -17,6 +17,8 @@ def finite(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
+NONE = "–"
+"""In place of a value that is not there."""
 NOT_ESTIMABLE = "not estimable"
 """In place of a number that is NaN."""
 
@@ -70,6 +72,36 @@ def p_value(p: float) -> str:
     return f"p = {p_number(p)}" if p >= 0.001 else f"p {p_number(p)}"
 
 
+def shown(value: float | None, unit: str = "%", digits: int = 3) -> str:
+    """A value in its unit (:data:`midchart.core.runs.declared.Unit`), "–" where there is none."""
+    if value is None or isnan(value):
+        return NONE
+    if unit == "%":
+        return percent(value)
+    if unit == "points":
+        return signed(value)
+    if unit == "":
+        return f"{value:.{digits}f}".replace("-", "−")
+    return f"{value:,.0f}" if unit in ("count", "tokens") else f"{value:,.2f}"
+
+
+def with_interval(
+    value: float | None, low: float | None, high: float | None, unit: str = "%", digits: int = 3
+) -> str:
+    """A value with its interval: "25.3 % [16.0, 31.2]", "+10.0 [+2.0, +18.0]", "0.812 [0.770,
+    0.851]"; "–" without a value."""
+    text = shown(value, unit, digits)
+    if text == NONE or low is None or high is None or isnan(low) or isnan(high):
+        return text
+    ends = [shown(end, unit, digits).removesuffix(" %") for end in (low, high)]
+    return f"{text} [{ends[0]}, {ends[1]}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def count(n: int, noun: str, plural: str = "") -> str:
     """A number with its noun; ``plural`` where it is not the noun with an s."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {plural or noun + 's'}"
@@ -80,6 +112,22 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = re.compile(
+    r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
+)
+"""Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
+
+
+def visible(text: str) -> str:
+    """The text with control characters replaced, and invisible ones shown by their code point.
+
+    A zero-width space becomes "[U+200B]". The text is longer then, so marks are placed before.
+    """
+    text = _INVISIBLE.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

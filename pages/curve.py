@@ -2,13 +2,23 @@
 chance, and the controlled experiment with a synthetic fact at every depth.
 """
 
-from midchart.pages.ui import guard
+import streamlit as st
+
+from midchart.pages.ui import guard, state
 from midchart.pages.ui.curve import needles, observed
+from midchart.pages.ui.shared.pickers import pick_linked
 
 guard.page("Curve")
 
-VIEWS = {"Observed": observed.observed, "Needles": needles.needles}
+VIEWS = {"observed": observed.observed, "needles": needles.needles}
+TITLES = {"observed": "Model responses of a cohort", "needles": "The same fact at every depth"}
 
-view = guard.view(VIEWS)
+asked = st.query_params.get("run")
+of_needles = asked and asked in {run["run"] for run in state.runs((needles.KIND,))}
+with st.sidebar:
+    view = pick_linked(
+        "curve", "Curve of", sorted(VIEWS, reverse=not of_needles), TITLES.__getitem__,
+        key="curve",
+    )  # fmt: skip
 with guard.readable("This cannot be read"):
     VIEWS[view]()

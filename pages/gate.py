@@ -1,49 +1,24 @@
-"""Gate: how the QCCS gate learns, how well its scores are calibrated, and what each choice does."""
+"""Gate: the QCCS gate's shapes and faults, its training and calibration, and its checkpoints."""
 
 import streamlit as st
 
-from midchart.pages.ui import guard, navigation, state
-from midchart.pages.ui.gate import text, view
-from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import conclusion, empty, results
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.gate import view
+from midchart.pages.ui.results import kit
 
 guard.page("Gate")
 
-VIEWS = {
-    "Ablation": view.ablation,
-    "Training": view.training,
-    "Calibration": view.calibration,
-    "Scores": view.scores,
-    "Faults": view.faults,
-}
-OTHERS = {"Real text": view.real_text, "Checkpoints": view.checkpoints}
-
+OWN = [
+    kit.Extra("real", "Does it keep more on real text?", lambda _: view.real_text()),
+    kit.Extra("checkpoints", "Which gates are trained here?", lambda _: view.checkpoints()),
+]
 if not state.runs((view.KIND,)):
-    chosen = guard.view(("Runs", *OTHERS))
-    OTHERS.get(chosen, view.no_run)()
+    view.no_run()
+    for extra in OWN:
+        with st.expander(extra.title, on_change="rerun", key=f"own_{extra.name}") as drawer:
+            if drawer.open:
+                extra.draw(None)
     st.stop()
-with guard.readable("This run cannot be read"):
-    run, report = picker.opened((view.KIND,), "gate")
-    first, below = text.conclusion(report["tables"])
-    conclusion.of_run(report, first, [*below, f"{text.part_text(report, 'test')}."])
-    chosen = guard.view([*VIEWS, *OTHERS])
-    if chosen in OTHERS:
-        OTHERS[chosen]()
-        st.stop()
-    frame = results.frame_of(report, chosen.lower())
-    if not report["items"]["done"]:
-        empty.no_results("gate has been trained")
-    elif frame.empty:
-        empty.no_table(chosen.lower())
-    else:
-        VIEWS[chosen](run, report, frame)
-    if report["items"]["failed"]:
-        panel.failures(report, "variant")
-    navigation.link(
-        "patient",
-        "See the gate's scores on a patient (Sentence scores and Score matrix)",
-        icon=":material/arrow_forward:",
-        query_params=[("arms", "qccs"), ("arms", "bm25")],
-    )
-    with st.expander("Train and evaluate again"):
-        view.start()
+kit.page((view.KIND,), "gate", lambda _: OWN)
+with st.expander("Train and compare again"):
+    view.start()

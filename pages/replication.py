@@ -1,5 +1,7 @@
 """Replication: the paper's tables with this installation's, and the effect of each fault."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from midchart.core import api
@@ -9,15 +11,14 @@ from midchart.pages.ui.replication import runs as replication_runs
 from midchart.pages.ui.replication import view
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import conclusion, empty, figures
-from midchart.pages.ui.shared.pickers import pick_component
+from midchart.pages.ui.shared.pickers import pick_component, pick_linked
 
 guard.page("Replication")
 
 if not state.question_cohorts():
     observed.no_questions()
     st.stop()
-controls = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
-with controls:
+with st.sidebar:
     cohort = state.pick_cohort()
     reader = pick_component("reader", replication_runs.readers(cohort))
 if not cohort:
@@ -46,7 +47,7 @@ with guard.readable("These runs cannot be read"):
         view.findings()
     else:
         arms, judges = api.arms_and_judges(finished[-1])
-        with controls:
+        with st.sidebar:
             arms = sorted(arms, key=lambda arm: view.FIRST.index(arm) if arm in view.FIRST else 9)
             arm = pick_component("arm", arms)
             judge = pick_component("judge", judges)
@@ -62,15 +63,27 @@ with guard.readable("These runs cannot be read"):
                 None,
             )
         first, below = view.verdict(rows, arm, reader, judge, judges[0], compared)
-        conclusion.show(
-            first, [*below, f"This installation's figures: {figures.source().removeprefix('On ')}"]
-        )
-        replication_runs.origin(finished, len(arms))
+        by_whom = f"{below[0]} {figures.source()}" if below else figures.source()
+        conclusion.show(first, [by_whom])
         faults = view.alone_rows(replication, corrected, arm, judge)
-        view.waterfall(replication, faults, arm, judge)
-        view.faults_alone(faults)
-        view.claims(state.paper_claims(published, corrected, judge, other_runs))
-        view.paper_tables(rows, others)
-        view.findings()
+        views: dict[str, tuple[str, Callable[[], object]]] = {
+            "waterfall": (
+                "What does each fault cost?",
+                lambda: view.waterfall(replication, faults, arm, judge),
+            ),
+            "alone": ("And each fault alone?", lambda: view.faults_alone(faults)),
+            "claims": (
+                "Which claims hold?",
+                lambda: view.claims(state.paper_claims(published, corrected, judge, other_runs)),
+            ),
+            "tables": ("How far are its tables?", lambda: view.paper_tables(rows, others)),
+            "findings": ("What contradicts the paper?", view.findings),
+        }
+        chosen = pick_linked(
+            "view", "Question", list(views), lambda name: views[name][0], key="view",
+            unlinked="waterfall", width=330, label_visibility="collapsed",
+        )  # fmt: skip
+        views[chosen][1]()
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
+            replication_runs.origin(finished, len(arms))
             replication_runs.start(cohort, reader, replication)

@@ -15,6 +15,8 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from midchart.core.embedding.pairs import require
+from midchart.core.experiments.answers import conclusion
+from midchart.core.experiments.answers.views import SELECTION_VIEWS
 from midchart.core.format import finite
 from midchart.core.options import Count, Known, Options, Several, different
 from midchart.core.provenance import digest, now
@@ -38,6 +40,7 @@ from midchart.core.results.tables import (
     swept_by_k,
 )
 from midchart.core.runs.answering import select
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from midchart.core.runs.job import Job, Row, reason_of
@@ -463,6 +466,7 @@ class SelectionRun(Experiment):
     """Arms × instructions (docs/methods.md, Stage 1)."""
 
     name, title = "selection", "What each arm keeps"
+    views = SELECTION_VIEWS
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
     options_model = SelectionOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **SCHEMAS}
@@ -495,6 +499,9 @@ class SelectionRun(Experiment):
                 row |= {"key": key, "item": item_of(entry, instruction.id), "time": now()}
                 job.append("selections", row)
         score_semantic(job, "selections")
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        return conclusion.conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return {

@@ -31,7 +31,7 @@ from midchart.core.errors import DataError, DataUseError, InputError, MidchartEr
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import read_json, user_path
 from midchart.core.provenance import now
-from midchart.core.results.report import report, write_tables
+from midchart.core.results.report import report, views_of, write_tables
 from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
 from midchart.core.runs.gate_checkpoints import NOTE
@@ -60,7 +60,10 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
     environment = Environment(autoescape=True, finalize=_printable)
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(report=report, facts=facts, forest=_forest, drawn=DRAWN)
+    questions = {view.table: view.title for view in reversed(views_of(report))}
+    return template.render(
+        report=report, facts=facts, forest=_forest, drawn=DRAWN, questions=questions
+    )
 
 
 def _printable(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_json, user_path
 from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
+from midchart.core.results.values import rows_of
+from midchart.core.runs.declared import Conclusion, View
 from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Table
 from midchart.core.runs.gate_checkpoints import seen_patients
@@ -125,7 +127,8 @@ SEEN_TOO = ("recall", "accuracy")
 def report(run: str, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
-    ``origin``: whose records the figures are of (:func:`origin`).
+    ``origin``: whose records the figures are of (:func:`origin`). ``conclusion``: what a finished
+    run shows, its ``headline`` and ``details`` (:class:`midchart.core.runs.declared.Conclusion`).
     ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
     ``position``: which one of the evidence its bands go by, and why
     (:func:`midchart.core.loaders.check.resolve_position`, and in ``words``); null where it has
@@ -141,7 +144,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
     if now["status"] != "done":
         withdraw(tables)
     judged = with_primary(plan, folder.store(plan)) if plan.judges else plan
-    return {
+    document: dict[str, Any] = {
         "run": run,
         "name": plan.name,
         "kind": plan.kind,
@@ -161,6 +164,23 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "part": {"name": counted.name, "patients": counted.patients, "seen": counted.seen},
         "tables": tables,
     }
+    if now["status"] == "done":
+        document["conclusion"] = asdict(conclusion_of(document))
+    return document
+
+
+def conclusion_of(report: Mapping[str, Any], **chosen: str) -> Conclusion:
+    """What a report shows, by its experiment (:meth:`Experiment.conclusion`)."""
+    return EXPERIMENTS.build(report["kind"]).conclusion(report, **chosen)
+
+
+def views_of(report: Mapping[str, Any]) -> list[View]:
+    """The views of a report that have rows; of a kind that declares none, each table as it is."""
+    tables = report["tables"]
+    declared = EXPERIMENTS.build(report["kind"]).views or tuple(
+        View(name, name.replace("_", " ").capitalize(), name) for name in tables
+    )
+    return [view for view in declared if rows_of(tables, view, {})]
 
 
 def origin(plan: Plan) -> str:

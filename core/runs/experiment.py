@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from midchart.core.errors import SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.registry import Registry
+from midchart.core.runs.declared import Conclusion, View
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
@@ -48,6 +49,8 @@ class Experiment(ABC):
       cluster; "" where it cannot be divided.
     - ``makes_records``: it generates its records, so a spec names no cohort.
     - ``has_evidence``: its tables depend on the position of the evidence in a record.
+    - ``views``: the questions that its tables answer, in the order of a page's tabs; without any,
+      each table is shown as it is.
     """
 
     name: ClassVar[str]
@@ -63,6 +66,7 @@ class Experiment(ABC):
     shard: ClassVar[str] = ""
     makes_records: ClassVar[bool] = False
     has_evidence: ClassVar[bool] = True
+    views: ClassVar[tuple[View, ...]] = ()
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
         """The values of ``fields`` in a spec, checked, with defaults filled in, as JSON values.
@@ -116,6 +120,11 @@ class Experiment(ABC):
     @abstractmethod
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         """The tables of the run's report, by name."""
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        """What a report shows, in sentences; ``chosen``: values of columns that a reader chose
+        (reader, judge, baseline, task), else the report's primary judge and its first ones."""
+        return Conclusion()
 
     def warnings(self, plan: Plan) -> list[str]:
         """What to know before reading the tables, one sentence each."""

@@ -148,23 +148,6 @@ def prepare_demo(
     return counts
 
 
-def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Make the demo cohorts and open the included runs, each where it is not there yet.
-
-    Returns what was made, by name; raises InputError where the data folder cannot be written.
-    """
-    from midchart.core.services.runs import open_examples
-
-    counts: dict[str, Any] = {}
-    for kind in ("clinical", "letters", "ehrshot"):
-        folder = settings.cohorts_folder() / DEMOS[kind][0]
-        if not (folder / "midchart.toml").is_file():
-            counts[folder.name] = prepare_demo(folder, progress=progress, kind=kind)
-    if not settings.runs_folder().is_dir():
-        counts["runs"] = open_examples()
-    return counts
-
-
 def unread(data: str | Path) -> str:
     """The command that reads a cohort's events in, where that takes minutes and is still to do;
     empty where nothing is to do."""

@@ -1,17 +1,11 @@
-"""Components and trained gates as pages list them; titles from the labels of a run.
-
-A label is a component's name and the options that differ from the defaults ("bm25 k=5"). The title
-comes from the component's class, so a new component brings its own.
-"""
+"""Components and trained gates as pages list them."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,13 +13,11 @@ import numpy as np
 from midchart.core import config as settings
 from midchart.core import weights
 from midchart.core.arms import ARMS
-from midchart.core.attention import ATTENTIONS
-from midchart.core.errors import DataError, MidchartError, UnknownName
+from midchart.core.errors import DataError, UnknownName
 from midchart.core.gate.checkpoint import CARD, Gate, Split, load_gate
 from midchart.core.judges import JUDGES
 from midchart.core.loaders import LOADERS
 from midchart.core.readers import READERS
-from midchart.core.registry import Registry
 
 _IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
 
@@ -135,57 +127,3 @@ def _gate_facts(gate: Gate) -> dict[str, Any]:
         "patients": {part: len(getattr(split, part)) for part in _PARTS},
         "facts": dict(gate.facts),
     }
-
-
-_OPTION = re.compile(r" (?=[\w.]+=)")
-"""Where a label is cut: before each ``name=value``."""
-_BASELINES = {
-    "constant": "Constant (prevalence)",
-    "logistic_counts": "Logistic regression (counts)",
-    "boosting_counts": "Gradient boosting (counts)",
-}
-"""Baselines of forecasts, which are no components."""
-_OPTIONS: dict[tuple[str, str], str] = {("k", "all"): "", ("labels", "shuffled"): "shuffled labels"}
-"""Options whose words are not made by a rule."""
-_REGISTRIES: dict[str, Registry[object]] = {"arm": ARMS, "reader": READERS, "judge": JUDGES}  # pyright: ignore[reportAssignmentType]
-
-
-def split_label(label: str) -> tuple[str, dict[str, str]]:
-    """A label's component name and its options as text: ("bm25", {"k": "5"})."""
-    name, *options = _OPTION.split(label)
-    return name, dict(option.split("=", 1) for option in options)
-
-
-def title(family: str, label: str) -> str:
-    """The title of a label of the family "arm", "reader", "judge" or "variant" (of attention).
-
-    The label itself where nothing of that name is installed (an imported run).
-    """
-    name, options = split_label(label)
-    known = _title(family, name)
-    words = (_words(option, chosen) for option, chosen in options.items())
-    return ", ".join(filter(None, [known, *words])) if known else label
-
-
-@cache
-def _title(family: str, name: str) -> str:
-    if family == "variant":
-        return _BASELINES.get(name) or (
-            ATTENTIONS.title(name) if name in ATTENTIONS.names() else ""
-        )
-    try:
-        return str(getattr(_REGISTRIES[family].get(name), "title", name))
-    except MidchartError:
-        return ""
-
-
-def _words(option: str, chosen: str) -> str:
-    """An option in words: "k = 5", "frozen gate", "without evidence", "600 tokens"."""
-    if (option, chosen) in _OPTIONS:
-        return _OPTIONS[option, chosen]
-    named = option.replace("_", " ").replace(".", " ")
-    if chosen in ("True", "False"):
-        return f"{'with' if chosen == 'True' else 'without'} {named}"
-    if option == "tokens":
-        return f"{chosen} tokens"
-    return f"{chosen} {named}" if chosen.isalpha() else f"{named} = {chosen}"

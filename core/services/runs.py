@@ -27,7 +27,7 @@ from midchart.core.runs.directory import RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
 from midchart.core.runs.spec import DEMO, read_toml
 from midchart.core.runs.status import damaged_runs
-from midchart.core.services.cohorts import open_data
+from midchart.core.services.cohorts import DEMOS, open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.storage.files import replacing, sync_folder, use_ordinary_mode, writing
 
@@ -236,3 +236,18 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
         return bool(path) and Path(path).resolve() == cohort.resolve()
     except (OSError, ValueError):
         return False
+
+
+def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """Make the demo cohorts and open the included runs, each where it is not there yet.
+
+    Returns what was made, by name; raises InputError where the data folder cannot be written.
+    """
+    counts: dict[str, Any] = {}
+    for kind in ("clinical", "letters", "ehrshot"):
+        folder = settings.cohorts_folder() / DEMOS[kind][0]
+        if not (folder / "midchart.toml").is_file():
+            counts[folder.name] = prepare_demo(folder, progress=progress, kind=kind)
+    if not settings.runs_folder().is_dir():
+        counts["runs"] = open_examples()
+    return counts

@@ -8,7 +8,7 @@ sign-in where one is set up, and offers the demo where no cohort is installed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -171,32 +171,6 @@ def view(names: Iterable[str]) -> str:
     """The view chosen on a page, the first by default; in the URL."""
     known = list(names)
     return pickers.pick("View", known, "view", abreast=True, label_visibility="collapsed")
-
-
-def grouped_view(groups: Mapping[str, Iterable[str]]) -> str:
-    """The view chosen on a page whose views are in groups; the URL holds the view alone."""
-    group_of = {view: group for group, views in groups.items() for view in views}
-    known = list(group_of)
-    pickers.restore("view", known[0], {view: view for view in known})
-    chosen = st.session_state["view"]
-    first = {group: next(iter(views)) for group, views in groups.items()}
-
-    def enter() -> None:
-        st.session_state["view"] = first[st.session_state["group_of_view"]]
-
-    st.session_state["group_of_view"] = group_of[chosen]
-    st.segmented_control(
-        "Views", list(groups), required=True, key="group_of_view", on_change=enter,
-        label_visibility="collapsed",
-    )  # fmt: skip
-    views = list(groups[group_of[chosen]])
-    if len(views) > 1:
-        chosen = st.pills(
-            "View", views, required=True, key="view", label_visibility="collapsed",
-            persist_state="session",
-        )  # fmt: skip
-    pickers.write_url("view", [] if chosen == known[0] else [chosen])
-    return chosen
 
 
 def no_cohort() -> None:

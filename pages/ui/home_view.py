@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
-from midchart.pages.ui.arms import text
 from midchart.pages.ui.data.cohort import counts, permitted
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import conclusion, results
+from midchart.pages.ui.shared import conclusion
 from midchart.pages.ui.shared.marks import plain
 
 ARROW = ":material/arrow_forward:"
@@ -22,31 +18,30 @@ MOST = 5
 
 
 def answer() -> None:
-    """The conclusion of the latest finished run that compares arms, and a link to its results."""
-    runs = state.runs(state.COMPARING)
-    if not runs or runs[0]["status"] != "done":  # finished ones come first
+    """The conclusion of the latest finished run, and a link to its results.
+
+    An example that is part of Midchart leads only where no other run has finished, and first one
+    that compares arms.
+    """
+    examples = state.included()
+    runs = sorted(
+        state.leading(state.runs()),
+        key=lambda run: (
+            run["status"] != "done",
+            run["run"] in examples,
+            run["run"] in examples and run["kind"] not in state.COMPARING,
+        ),
+    )
+    if not runs or runs[0]["status"] != "done":
         if runs and not state.active(runs[0]):
             panel.resume(runs[0], "home")
         st.info("No finished run yet: start a first one below, or look into a chart at once.")
         return
     report = state.report(runs[0])
-    first, below = conclusion_of(report)
-    conclusion.of_run(report, first, [below])
+    conclusion.of_run(report, report["conclusion"]["headline"], report["conclusion"]["details"][:1])
     page, address = picker.results_of(runs[0])
     label = f"Results of “{plain(runs[0]['name'])}”{picker.origin(runs[0], ', ')}"
     navigation.link(page, label, icon=ARROW, query_params=address)
-
-
-def conclusion_of(report: Mapping[str, Any]) -> tuple[str, str]:
-    """What a run of arms shows in one sentence, by its primary judge and first reader, and what
-    that rests on."""
-    tables, judge = report["tables"], report["primary_judge"]
-    if not judge:
-        return text.recall_headline(tables), results.part_text(report)
-    first = tables["accuracy"][0]
-    by = f"Read by {api.title('reader', first['reader'])}, judged by {api.title('judge', judge)}."
-    headline = text.headline(tables, first["reader"], judge, first["label"])
-    return headline, f"{by} {text.size(tables, first['reader'], judge)}"
 
 
 def ways_in() -> None:

@@ -36,8 +36,8 @@ PLACES = tuple(
     for group, places in {
         "": (("home", "Home", "What does a model miss in the middle of a chart?"),),
         "Chart": (
-            ("patient", "Patient", "What was kept of this chart, and what was dropped?"),
-            ("questions", "Questions", "What do all patients' charts answer?"),
+            ("patient", "Patient", "What was kept of this chart?"),
+            ("questions", "Questions", "What do all the charts say?"),
             ("review", "Review", "Is this answer right?"),
         ),
         "Results": (
@@ -47,6 +47,7 @@ PLACES = tuple(
             ("forecast", "Forecast", "Which attention forecasts best?"),
             ("inhibition", "Attention", "Does subtractive attention read the middle better?"),
             ("replication", "Paper", "Do the paper's results hold here?"),
+            ("results", "Others", "What did other experiments find?"),
         ),
         "Work": (
             ("runs", "Runs", "What has been run, and what next?"),
@@ -76,6 +77,8 @@ def _page(place: Place) -> Page:
         url_path="start" if place.name == "home" else place.name,
         default=place.name == "home",
         help=place.question,
+        # Opened by a run of page Runs alone: without a plug-in's experiment there is none.
+        visibility="hidden" if place.name == "results" else "visible",
     )
 
 

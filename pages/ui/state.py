@@ -14,7 +14,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import known_in_url
 
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files do not change."""
@@ -67,17 +67,14 @@ def check(path: str, validate: bool = False) -> dict[str, Any]:
 def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     """The cohort chosen on this page, in the URL by its folder name.
 
-    The page stops at an address of a cohort that is not here, with one line.
-
-    With ``forecasts``, cohorts of labels to forecast are offered as well as those with questions.
+    The page stops, with one line, at an address of a cohort that is not here. With ``forecasts``,
+    cohorts of labels to forecast are offered as well as those with questions.
     """
     names = question_cohorts()
     if forecasts:
         names = [name for name, _, problem in cohorts() if not problem]
-    asked = st.query_params.get("cohort")
-    if asked not in (None, st.session_state.get("cohort"), *names):  # not one just removed
-        st.error(f"No cohort {plain(asked)} for this page; page Data lists those that are here.")
-        st.stop()
+    present = {*names, st.session_state.get("cohort")}  # one that was just removed is no mistake
+    known_in_url("cohort", present, "cohort for this page named", "page Data lists them.")
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 

@@ -15,7 +15,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from midchart.core.errors import SpecError
+from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.tables import stage2
+from midchart.core.experiments.answers.views import ANSWERS_VIEWS
 from midchart.core.experiments.documents import LazyValues, composed, evidence_notes, moved
 from midchart.core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
 from midchart.core.experiments.selection import (
@@ -28,6 +30,7 @@ from midchart.core.loaders.kept_questions import asked_of_all, checked_questions
 from midchart.core.options import Several, Text
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.evidence import Question, question_of, score_semantic
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
@@ -70,6 +73,7 @@ class AnswersRun(Experiment):
     """Arms × instructions × readers × judges (docs/methods.md, Stage 2)."""
 
     name, title = "answers", "What readers answer and judges say"
+    views = ANSWERS_VIEWS
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": True, "judges": False}
     options_model = AnswersOptions
     schemas: ClassVar[Mapping[str, Schema]] = {
@@ -111,6 +115,10 @@ class AnswersRun(Experiment):
 
         Answering(job, question).run(own_patients(job).values())
         score_semantic(job, "answers")
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        wanted = {name: chosen[name] for name in ("reader", "judge", "baseline") if name in chosen}
+        return conclusion.conclusion(report, **wanted)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         folder = RunDirectory(store.folder.parent)

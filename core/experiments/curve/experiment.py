@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from midchart.core.errors import SpecError
+from midchart.core.experiments.curve import views
 from midchart.core.experiments.curve.rows import (
     NOT_STATED,
     POSITIONS,
@@ -40,6 +41,7 @@ from midchart.core.options import Chosen, Known, Options, Several
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
 from midchart.core.results.tables import location_table, nested, pick
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import Plan, Spec
@@ -91,6 +93,7 @@ class CurveRun(Experiment):
     """Accuracy by position, with its null (docs/methods.md, Experiment 1)."""
 
     name, title = "curve", "Accuracy by position"
+    views = views.VIEWS
     options_model = CurveOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"curves": CURVES}
     main = "curves"
@@ -136,6 +139,9 @@ class CurveRun(Experiment):
                     fixed = {"item": item, "key": digest(item, repr(job.protocol))}
                     located = {"location": locations[position], "time": now()}
                     job.append("curves", row | columns | fixed | located)
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        return views.conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         order = {"stratum": STRATA, "score": SCORES, "position": POSITIONS, "bins": BINS}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 from pydantic import AfterValidator, Field, model_validator
 
 from midchart.core.errors import SpecError
+from midchart.core.experiments.needles import views
 from midchart.core.experiments.needles.cohort import NeedleCohort, moved_cohort, needle_cohort
 from midchart.core.experiments.needles.tables import (
     NEEDLE_ANSWERS,
@@ -22,6 +23,7 @@ from midchart.core.experiments.needles.tables import (
 from midchart.core.options import Different, Options
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job
@@ -76,6 +78,7 @@ class NeedleRun(Experiment):
     """Records × needles × lengths × distractors × depths × arms × readers × judges."""
 
     name, title = "needles", "The same fact at every depth"
+    views = views.VIEWS
     lists: ClassVar[Mapping[str, bool]] = {"arms": False, "readers": True, "judges": True}
     usual_arms = ("full",)
     options_model = NeedleOptions
@@ -107,6 +110,10 @@ class NeedleRun(Experiment):
         cohort = cast(NeedleCohort, job.cohort)
         question = partial(needle_question, cohort, protocol=job.protocol)
         Answering(job, question).run(own_patients(job).values())
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        wanted = {name: chosen[name] for name in ("label", "reader", "judge") if name in chosen}
+        return views.conclusion(report, **wanted)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         folder = RunDirectory(store.folder.parent)

@@ -22,12 +22,14 @@ from midchart.core.format import duration, finite
 from midchart.core.loaders.labelled import labelled
 from midchart.core.loaders.manifest import refuse_untrainable
 from midchart.core.provenance import digest
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.training import TimeLeft, history_rows
 from midchart.core.training_experiments.forecast import tables as forecast_tables
+from midchart.core.training_experiments.forecast import views
 from midchart.core.training_experiments.forecast.evaluation import (
     calibration_rows,
     evaluation_row,
@@ -246,6 +248,7 @@ class ForecastRun(Experiment):
     """Attentions and counts compared on the same labels (docs/methods.md, Experiment 2)."""
 
     name, title = "forecast", "Forecasts, attentions compared"
+    views = views.VIEWS
     options_model = ForecastOptions
     refuses: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("limit", "part"),
@@ -267,6 +270,9 @@ class ForecastRun(Experiment):
         # The tag may have changed since the run was planned.
         refuse_untrainable(job.cohort, PERMITTED)
         ForecastJobs(job).run()
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        return views.conclusion(report, chosen.get("task", ""))
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return forecast_tables.tables(store, plan.options, plan.protocol)

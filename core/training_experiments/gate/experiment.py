@@ -24,12 +24,14 @@ from midchart.core.gate.scoring import Scorer
 from midchart.core.options import Chosen, Count, Known, Options
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.files import replacing
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.training import history_rows
+from midchart.core.training_experiments.gate import views
 from midchart.core.training_experiments.gate.evaluation import (
     GROUPS,
     VARIANTS,
@@ -168,6 +170,7 @@ class GateRun(Experiment):
     """Ablations and published faults of the QCCS gate (docs/methods.md, The QCCS gate)."""
 
     name, title = "gate", "The gate, ablated"
+    views = views.VIEWS
     options_model = GateOptions
     refuses: ClassVar[Mapping[str, str]] = {"limit": "it needs every patient"}
     schemas: ClassVar[Mapping[str, Schema]] = {"variants": VARIANTS}
@@ -182,6 +185,9 @@ class GateRun(Experiment):
 
     def execute(self, job: Job) -> None:
         GateJobs(job).run()
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        return views.conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return gate_tables(store)

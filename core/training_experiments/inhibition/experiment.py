@@ -16,12 +16,14 @@ from typing import Any, ClassVar
 from midchart.core.format import duration, finite
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
+from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.training import TimeLeft, history_rows
 from midchart.core.training_experiments.inhibition import tables as inhibition_tables
+from midchart.core.training_experiments.inhibition import views
 from midchart.core.training_experiments.inhibition.spec import (
     InhibitionOptions,
     Stage,
@@ -141,6 +143,7 @@ class InhibitionRun(Experiment):
     """Small decoders that differ in their attention alone, compared by the needle's depth."""
 
     name, title = "inhibition", "Inhibition, attentions compared in reading"
+    views = views.VIEWS
     options_model = InhibitionOptions
     refuses: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("limit", "part"), "it makes its own records"
@@ -164,6 +167,9 @@ class InhibitionRun(Experiment):
 
     def execute(self, job: Job) -> None:
         InhibitionJobs(job).run()
+
+    def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
+        return views.conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return inhibition_tables.tables(store, plan.options, plan.protocol)

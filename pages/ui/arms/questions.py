@@ -1,4 +1,4 @@
-"""Single questions: outcomes of all arms, contexts, answers and verdicts side by side, failures.
+"""Single questions: outcomes of all arms, contexts, answers and verdicts side by side.
 
 Questions are in the URL by a token, not by their id. All text of a record, of an answer and of a
 question goes through :mod:`midchart.pages.ui.shared.marks` or into a cell of a table.
@@ -17,22 +17,31 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
-from midchart.pages.ui.arms import charts, contexts
-from midchart.pages.ui.arms.comparison import (
-    ANY,
-    COUNTED,
-    EVERYONE,
-    FILTERS,
-    TRAINING,
-    Behind,
-    Comparison,
-    open_questions,
-)
-from midchart.pages.ui.shared import chart, formats, marks, results, tables
+from midchart.pages.ui.arms import contexts
+from midchart.pages.ui.results.kit import Shown
+from midchart.pages.ui.shared import chart, marks, results, tables
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import pick_linked, switch, token
 
+ANY = "any"
+FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")
+"""Filters of the questions, each in the session and the URL as ``q_NAME``."""
+COUNTED, TRAINING, EVERYONE = "counted", "training", "all"
+"""Patients of the questions: those that the tables count, those on whom a gate of the run was
+trained, and both."""
+VIEW = "questions"
+Behind = Mapping[str, Any]
+"""Filter → value."""
+CRITERIA = {
+    results.ALL_IN_PROMPT: "evidence_all_in_prompt",
+    results.ANY_IN_PROMPT: "evidence_in_prompt",
+    results.ALL_PIECES: "evidence_all",
+    results.ANY_PIECE: "evidence",
+    "lexical": "lexical",
+    "semantic": "semantic",
+}
+"""Criterion of a report → the column of a hit."""
 OUTCOMES = {
     "correct": "✓ correct",
     "incorrect": "✗ incorrect",
@@ -98,7 +107,37 @@ ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "fai
 """Values of filters in their order; others are sorted."""
 
 
-def questions(comparison: Comparison) -> None:
+def open_questions(**filters: Any) -> None:
+    """Show the questions that match the filters, and set no other one."""
+    for name in (*FILTERS, "versus"):
+        st.session_state[f"q_{name}"] = filters.get(name, ANY)
+    st.session_state["q_patients"] = filters.get("patients", COUNTED)
+    st.session_state["differ"] = filters.get("differ", False)
+    st.session_state["asked"] = ""
+    st.session_state["view"] = VIEW
+
+
+def open_behind(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
+    """Show the questions behind a value of a view, by the columns that identify it."""
+    filters: dict[str, Any] = {}
+    columns = {"label": "arm", "task_type": "type", "domain": "domain", "kind": "failure"}
+    for column, name in columns.items():
+        if column in view.opens and key.get(column) is not None:
+            filters[name] = key[column]
+    if "band" in view.opens and key.get("band") not in (None, "overall"):
+        filters["position"] = key["band"]
+    column = CRITERIA.get(str(key.get("criterion")))
+    if "hit" in view.opens and column:
+        hit = key.get("evidence") == "present"
+        filters["evidence"] = f"{column}-{'yes' if hit else 'no'}"
+    elif "criterion" in view.opens and column:
+        filters["evidence"] = f"{column}-yes"
+    if view.name == "pairs":
+        filters["versus"] = "both"
+    open_questions(**filters)
+
+
+def questions(comparison: Shown) -> None:
     """The questions of a run that match the filters; one of them in full."""
     run = comparison.run
     rows = state.outcomes(run, comparison.reader, comparison.judge)
@@ -135,7 +174,7 @@ def questions(comparison: Comparison) -> None:
         one(run, cohort, chosen, comparison.reader, arms, comparison.report["primary_judge"])
 
 
-def _pick_filters(comparison: Comparison, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
+def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
     """The rows that count, and the filters chosen."""
     known = rows if rows["counted"].all() else rows[rows["counted"]]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -422,128 +461,3 @@ def _patient_link(run: dict[str, Any], record: api.Record, instruction: str) -> 
                 "question": token(name, instruction),
             },
         )
-
-
-REFUSED = {
-    "all pieces were in the prompt": {"evidence": "evidence_all_in_prompt-yes"},
-    "none was": {"evidence": "evidence_in_prompt-no"},
-    "unparsed": {"outcome": "unparsed"},
-}
-"""Columns of the table of refusals whose answers are fewer than those of their row."""
-
-
-def open_failed(row: Mapping[str, Any]) -> None:
-    """Show the questions with failed items of a row's arm."""
-    open_questions(arm=row["label"], outcome="failed")
-
-
-def failures(comparison: Comparison) -> None:
-    """Failure types by arm, published faults where the run has them, refusals."""
-    frame = comparison.frame("failure_kinds")
-    if frame.empty:
-        st.info("No answer judged incorrect has a failure type.")
-    else:
-        _failure_types(comparison, frame)
-    _faults(comparison)
-    _refusals(comparison)
-
-
-def _failure_types(comparison: Comparison, frame: pd.DataFrame) -> None:
-    types = [name for name in RULES if name in set(frame["kind"])]
-    chart.show(
-        charts.failure_types(frame, types),
-        f"Shares of incorrect answers by failure type, {frame['label'].nunique()} arms by "
-        f"{len(types)} types.",
-        "failure_kinds",
-        opens=lambda arm, kind: open_questions(arm=arm, failure=kind),
-    )
-    labels = results.choices(frame, "label")
-    shares = formats.shares(frame, "share", "patient_low", "patient_high")
-    cells = [f"{int(n)} = {share}" for n, share in zip(frame["count"], shares, strict=True)]
-    wide = frame.assign(cell=cells).pivot(index="title", columns="kind", values="cell")
-    wide = wide.reindex(index=results.choices(frame, "title"), columns=types).fillna("0")
-    comparison.table(
-        wide.rename_axis("arm").reset_index(),
-        "failure-kinds",
-        "Incorrect answers of each arm by failure type: count, share and interval",
-        download=frame,
-        behind=lambda row, column: {
-            "arm": labels[row],
-            **({"outcome": "incorrect"} if column == "arm" else {"failure": column}),
-        },
-    )
-    st.caption(
-        "Denominator: answers judged incorrect; 95 % intervals by patient. Failure types are "
-        "assigned by rules in this order: "
-        + "; ".join(f"**{name}** {rule}" for name, rule in RULES.items())
-        + ". The rules do not capture meaning; use the counts as a starting point for reading."
-    )
-
-
-def _faults(comparison: Comparison) -> None:
-    frame = comparison.frame("faults")
-    if frame.empty:
-        return
-    st.header("Published faults in this run", anchor=False)
-    shown = pd.DataFrame(
-        {
-            "arm": frame["title"],
-            "fault": frame["fault"],
-            "answers": frame["struck"].map({True: "affected", False: "not affected"}),
-            "n": frame["n"],
-            "unparsed": frame["unparsed"],
-            "accuracy": formats.shares(frame, "accuracy", "patient_low", "patient_high"),
-            "continues the record": formats.shares(
-                frame, "continuation_share", "continuation_low", "continuation_high"
-            ),
-        }
-    )
-    title = "Accuracy and continuations with and without a published fault"
-    labels = list(frame["label"])
-    comparison.table(
-        shown, "faults", title, download=frame, behind=lambda row, _: {"arm": labels[row]}
-    )
-    st.caption(
-        "A prompt cut on the right loses its question; evidence joined by the first 100 characters "
-        'of a question is lost and the answer is judged against the text "nan".'
-    )
-
-
-def _refusals(comparison: Comparison) -> None:
-    frame = comparison.frame("refusals")
-    if frame.empty:
-        return
-    st.header("Refusals", anchor=False)
-    labels = list(frame["label"])
-    shown = pd.DataFrame(
-        {
-            "arm": frame["title"],
-            "n": frame["n"],
-            "refused": frame["refused"],
-            "refused, %": formats.shares(frame, "refused_share", "refused_low", "refused_high"),
-            "all pieces were in the prompt": frame["refused_with_evidence"],
-            "some were": frame["refused_with_part"],
-            "none was": frame["refused_without_evidence"],
-            "judged correct": frame["refused_correct"],
-            "answered": frame["answered"],
-            "% correct when answered": formats.shares(
-                frame, "answered_accuracy", "answered_low", "answered_high"
-            ),
-            "unparsed": frame["unparsed"],
-        }
-    )
-    comparison.table(
-        shown,
-        "refusals",
-        "Refusals of each arm, with and without evidence in the prompt, and accuracy when answered",
-        download=frame,
-        behind=lambda row, column: {
-            "arm": labels[row],
-            **({} if column in ("arm", "n") or "answered" in column else {"outcome": "refusal"}),
-            **REFUSED.get(column, {}),
-        },
-    )
-    st.caption(
-        "A refusal is appropriate when no piece of the evidence is in the prompt. When all are, "
-        "the reader missed it."
-    )

@@ -5,15 +5,12 @@ Rows come from the engine's tables, one per bin or cell, and are only drawn here
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from midchart.pages.ui.shared import chart, formats
-from midchart.pages.ui.shared.formats import missing
 
 LARGE, SMALL = (-9, 104), (-18, 105)
 """The y axis of large and small curves: per cent, with room for n under 0."""
@@ -184,103 +181,3 @@ def curve_alt(rows: pd.DataFrame, title: str) -> str:
 
 
 # Needles
-
-
-def heatmap(rows: pd.DataFrame) -> go.Figure:
-    """Share correct by depth (down) and length (to the right).
-
-    ``rows`` has ``depth`` (per cent), ``length`` (tokens), ``n``, ``correct``, ``accuracy`` and
-    its interval by patient; a cell without answers is empty.
-    """
-    accuracy = rows["accuracy"].where(rows["n"] > 0).astype(float)
-    cells = rows.assign(share=100 * accuracy, hover=[_cell(r) for r in rows.to_dict("records")])
-    share, hover = (
-        cells.pivot(index="depth", columns="length", values=name) for name in ("share", "hover")
-    )
-    values = share.to_numpy(float)
-    figure = chart.heatmap(
-        values,
-        [formats.short(length) for length in share.columns],
-        [f"{depth} %" for depth in share.index],
-        [["" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values],
-        hover.fillna("no answer").to_numpy().tolist(),
-        "depth %{y}, %{x} tokens: %{customdata}<extra></extra>",
-        bar="% correct",
-        clicked=[[int(length), int(depth)] for depth in share.index for length in share.columns],
-    )
-    figure.update_xaxes(title="length of the record, tokens")
-    figure.update_yaxes(title="depth")
-    return figure
-
-
-def _cell(row: Mapping[str, Any]) -> str:
-    if not row["n"] or missing(row["accuracy"]):
-        return "no answer"
-    share = formats.share(row["accuracy"], row["patient_low"], row["patient_high"])
-    unscored = int(row["unparsed"]) + int(row["failed"])
-    text = f"{share}, {row['correct']} of {row['n']}"
-    return f"{text}, {unscored} unscored" if unscored else text
-
-
-def heatmap_alt(rows: pd.DataFrame, title: str) -> str:
-    """The heatmap in a sentence."""
-    known = rows[rows["n"] > 0].sort_values("accuracy", kind="stable").to_dict("records")
-    if not known:
-        return f"Heatmap of {title}: nothing to show yet."
-    least, most = (
-        f"{formats.percent(row['accuracy'])} at depth {row['depth']} % of {row['length']} tokens"
-        for row in (known[0], known[-1])
-    )
-    return (
-        f"Heatmap of {title} by depth and length, {len(known)} cells; most {most}, least {least}."
-    )
-
-
-def marginal(rows: pd.DataFrame, axis: str, title: str) -> go.Figure:
-    """Share correct by ``axis`` (depth or length), one line per number of distractors.
-
-    ``rows`` has the axis, ``distractors``, ``n``, ``accuracy``, ``ci_low``, ``ci_high`` (by
-    patient; null for fewer than 5, where ``wilson_low`` and ``wilson_high`` are drawn). Values of
-    the axis are equally spaced; a line with a point of a single item is not joined.
-    """
-    figure = go.Figure()
-    values = sorted(set(rows[axis]))
-    counts = sorted(set(rows["distractors"]))
-    ends: list[tuple[float, str, str]] = []
-    for index, (count, shift) in enumerate(
-        zip(counts, chart.shifts(len(counts), 0.09), strict=True)
-    ):
-        line = rows[(rows["distractors"] == count) & rows["accuracy"].notna()].sort_values(axis)
-        look = chart.series_look(index)
-        figure.add_trace(
-            chart.line(
-                [values.index(value) + shift for value in line[axis]],
-                line["accuracy"],
-                look,
-                "",
-                tuple(line[f"ci_{end}"].fillna(line[f"wilson_{end}"]) for end in ("low", "high")),
-                100,
-                mode="lines+markers" if line["n"].gt(1).all() else "markers",
-                customdata=line[[axis, "n", "distractors"]].to_numpy().tolist(),
-                hovertemplate=(
-                    f"{distractors(count)}, {axis} %{{customdata[0]:,}}: %{{y:.1f}} %, "
-                    "n %{customdata[1]:,}<extra></extra>"
-                ),
-            )
-        )
-        if len(line):
-            ends.append((100 * float(line["accuracy"].iloc[-1]), distractors(count), look.colour))
-    chart.end_labels(figure, ends, 8)
-    figure.update_layout(height=300)
-    ticks = chart.category_axis([formats.short(value) for value in values])
-    figure.update_xaxes(title=title, **ticks)
-    figure.update_yaxes(
-        title="% correct", range=[-4, 112], zeroline=False,
-        **chart.percent_ticks(0, 25, 50, 75, 100),
-    )  # fmt: skip
-    return figure
-
-
-def distractors(count: int) -> str:
-    """Number of distractors of the fact in the record."""
-    return f"{count or 'no'} distractor{'' if count == 1 else 's'}"

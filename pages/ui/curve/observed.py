@@ -53,7 +53,7 @@ CSS = """
 def observed() -> None:
     """The curve of the model responses included in a cohort."""
     top = st.container()
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.sidebar:
         names = state.question_cohorts()
         if not names:
             no_questions()
@@ -87,15 +87,17 @@ def observed() -> None:
     choice = replace(choice, least=least, value=value)
     if choice.position == text.AUTO:
         choice = replace(choice, position=known["position"]["used"])
-        st.caption(f"Position: {plain(known['position']['words'])}.")
     curve = data.one(key, cohort, choice)
     if curve.curve.empty:
         reason = "; ".join(curve.failures["reason"]) if len(curve.failures) else "no answer"
         st.info(f"No curve: {plain(reason)}.")
     else:
         first, below = _sentences(curve.text)
-        conclusion.show(first, [*below, figures.source()], top)
+        conclusion.show(first, below[1:], top)
         _large_curve(name, key, cohort, choice, curve)
+        with st.expander("What this rests on"):
+            for line in (*below[:1], figures.source(), f"Position: {known['position']['words']}."):
+                st.caption(plain(line))
     _location_errors(name, key, cohort, choice.position)
     _groups(name, key, choice, data.groups(key, cohort, choice))
 
@@ -123,7 +125,7 @@ def _no_responses(name: str) -> None:
         f"The curve needs model responses with clinicians' verdicts, included in "
         f"**{plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
         "Without them, use a needle run, which places a synthetic fact at every depth of the "
-        "same record: select Needles above.",
+        "same record: select it at the left.",
     )
 
 
@@ -233,7 +235,8 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
         paper = paper.head(0)
     stem = f"{name}-{choice.stem}" + (f"-{choice.by}-one" if choice.value else "")
     heading = f"{title[:1].upper()}{title[1:]} by position of the evidence"
-    _heading(heading + (f": {plain(choice.value)}" if choice.value else ""), curve.simulated)
+    if choice.value:
+        _heading(f"{heading}: {plain(choice.value)}", curve.simulated)
     left, right = st.columns((3, 2), gap="medium")
     with left:
         selected = _open_bin(choice.bins)

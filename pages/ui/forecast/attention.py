@@ -21,7 +21,7 @@ from plotly.subplots import make_subplots
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
-from midchart.pages.ui.forecast.text import task_name
+from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, tables
 from midchart.pages.ui.shared.marks import plain, safe
 from midchart.pages.ui.shared.pickers import pick, pick_several
@@ -152,10 +152,18 @@ def examples(label: Any, scores: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def view(run: dict[str, Any], report: dict[str, Any], task: str, frame: pd.DataFrame) -> None:
+def open_variant(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
+    """Show the held-out sequences of a task by the variant of a value; nothing where the models
+    are not on this machine."""
+    if not shown.run["imported"]:
+        st.session_state["view"], st.session_state["sequences"] = "map", True
+        st.session_state["attended"] = [key["variant"]]
+
+
+def draw(shown: Shown) -> None:
     """The controls, the figure, its text and its numbers."""
     try:
-        _view(run, task)
+        _view(shown.run, str(shown.chosen["task"]))
     except MidchartError as error:
         st.info(plain(str(error)), icon=":material/visibility_off:")
 
@@ -200,8 +208,8 @@ def _view(run: dict[str, Any], task: str) -> None:
     outcome = "positive" if attended.label else "negative"
     st.markdown(
         plain(
-            f"Sequence {attended.index:,} of {last + 1:,} held-out ones, {task_name(task)}: "
-            f"{outcome}."
+            f"Sequence {attended.index:,} of {last + 1:,} held-out ones, "
+            f"{api.in_words('task', task)}: {outcome}."
         )
     )
     if not events:

@@ -144,7 +144,6 @@ def waterfall(
         step = by_run[row["run"]]
         why = why_unchanged(by_fault.get(step["name"]))
         rows.append({**row, "title": step["title"], "did": step["did"], "why": why})
-    st.header(f"Effect of each fault on {plain(api.title('arm', label))}", anchor=False)
     if len(finished) < len(replication["runs"]):
         st.info("Not every step has finished: a bar shows the difference to the finished step "
             "above it, with all faults between them "
@@ -188,19 +187,18 @@ def waterfall(
 def _answers(row: Mapping[str, Any]) -> str | None:
     """The address of a run's single answers on page Arms; None before it was started."""
     run = row["run"]
-    return run and "/arms?" + urlencode({"run": run, "view": "Questions"})
+    return run and "/arms?" + urlencode({"run": run, "view": "questions"})
 
 
 def _open_answers(row: Mapping[str, Any], label: str = "") -> None:
     """Open a run's answers on page Arms, of one arm or all; nothing before it was started."""
     if row["run"]:
         arm = {"q_arm": label} if label else {}
-        navigation.on_click("arms", run=row["run"], view="Questions", differ="false", **arm)
+        navigation.on_click("arms", run=row["run"], view="questions", differ="false", **arm)
 
 
 def faults_alone(rows: list[dict[str, Any]]) -> None:
     """The effect of each published fault alone, vs the corrected run (:func:`alone_rows`)."""
-    st.header("Each fault alone", anchor=False)
     if not rows:
         st.info("The corrected run has not finished; it is the baseline for each single fault.",
                 icon=":material/hourglass_top:")  # fmt: skip
@@ -240,7 +238,6 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
 
 def claims(rows: list[dict[str, Any]]) -> None:
     """The paper's claims one by one: its figure, this installation's, and the verdict."""
-    st.header("Claim by claim", anchor=False)
     st.markdown(plain(claims_text(rows)))
     shown = [
         {

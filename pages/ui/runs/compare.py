@@ -17,7 +17,7 @@ from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import chart, formats, results, tables
 from midchart.pages.ui.shared.formats import percent, signed_intervals
 from midchart.pages.ui.shared.marks import plain
-from midchart.pages.ui.shared.pickers import pick_linked, token
+from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
 AXIS = "points against the baseline"
 """Short, for a narrow screen; the sentence above names the runs."""
@@ -56,7 +56,7 @@ def _open_pair(key: str) -> None:
 def compare(chosen: Sequence[str]) -> None:
     """The runs of an address compared: the baseline, results, changed questions, specs."""
     known = {run["run"]: run for run in state.runs() if run["status"] != "queued"}
-    picker.refuse_unknown(chosen, known)
+    known_in_url("runs", known, "run named", picker.LISTED)
     chosen = list(dict.fromkeys(chosen))
     back = {"label": "All runs", "icon": ":material/arrow_back:"}
     if len(chosen) < 2 or len({known[run]["kind"] for run in chosen}) > 1:

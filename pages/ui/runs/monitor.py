@@ -38,7 +38,7 @@ def monitor() -> None:
         _removal([damaged], "Its files, which may hold text of records,")
     rows = {run["run"]: run for run in state.runs()}
     entry_of = {run: entry for entry in api.listed(rows.values()) for run in entry["runs"]}
-    picker.refuse_unknown(st.query_params.get_all("run"), entry_of)
+    pickers.known_in_url("run", entry_of, "run named", "choose one of the list.")
     if not rows:
         st.info("No run yet. New run asks 20 questions of a cohort; no key, no download.")
         return
@@ -125,7 +125,7 @@ def _actions(entries: Sequence[Run]) -> None:
     status = {row["run"]: row for row in state.runs()}
     alone, key = len(entries) == 1, rows[0] if len(rows) == 1 else f"{rows[0]}_{len(rows)}"
     first = entries[0]
-    if alone and len(rows) == 1 and first["kind"] in picker.RESULTS and first["done"]:
+    if alone and len(rows) == 1 and first["done"]:
         page, address = picker.results_of(first)
         navigation.link(page, "Open results", icon=":material/arrow_forward:", query_params=address)
     elif alone and first["group"].startswith("replication,"):
@@ -261,7 +261,7 @@ def _one(run: Run) -> None:
 def _open_item(run: str, instruction: Any) -> None:
     """Open the question of a failed item on page Arms; all questions where the row names none."""
     asked = {} if missing(instruction) else {"asked": token(run, str(instruction))}
-    navigation.on_click("arms", run=run, view="Questions", differ="false", **asked)
+    navigation.on_click("arms", run=run, view="questions", differ="false", **asked)
 
 
 def _origin(run: Run) -> None:

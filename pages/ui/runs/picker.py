@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,13 +11,11 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui import state
-from midchart.pages.ui.runs import panel
-from midchart.pages.ui.shared import figures
-from midchart.pages.ui.shared.marks import plain
-from midchart.pages.ui.shared.pickers import pick_linked
+from midchart.pages.ui.shared.pickers import known_in_url, pick_linked
 
 WIDTH = 620
 """Room for a day, a name and a status on one line."""
+LISTED = "page Runs lists those that are here."
 Run = dict[str, Any]
 RESULTS = {
     "answers": "arms",
@@ -28,7 +26,7 @@ RESULTS = {
     "forecast": "forecast",
     "inhibition": "inhibition",
 }
-"""The page of a kind's results."""
+"""The page of a kind's results; others have the page Results."""
 
 
 def results_of(run: Run) -> tuple[str, dict[str, str]]:
@@ -42,7 +40,7 @@ def results_of(run: Run) -> tuple[str, dict[str, str]]:
         if sets or run["imported"]:
             id = sets[0] if sets else str(run["run"])
             return "questions", {"cohort": cohort, "set": id, **of_run}
-    return RESULTS[run["kind"]], of_run
+    return RESULTS.get(run["kind"], "results"), of_run
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Run | None:
@@ -53,38 +51,9 @@ def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Ru
     known = {run["run"]: run for run in state.runs(kinds)}
     if not known:
         return None
-    refuse_unknown(st.query_params.get_all("run"), known)
+    known_in_url("run", known, "run for this page named", LISTED)
     title = titles(known.values()).__getitem__
     return known[pick_linked("run", label, list(known), title, key="run", width=WIDTH)]
-
-
-def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
-    """Stop the page, with one line, at an address that asks for a run it does not know."""
-    for run in asked:
-        if run not in known:
-            st.error(f"No run {plain(run)} for this page; choose one of the list on page Runs.")
-            st.stop()
-
-
-def opened(kinds: tuple[str, ...], key: str) -> tuple[Run, dict[str, Any]]:
-    """The run chosen on a page of results and its report, with a line on the run's status.
-
-    There must be a run of these kinds. A message says that a running one is partial; one
-    that stopped before its end can be resumed.
-    """
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        run = pick_run(kinds=kinds)
-        assert run is not None, "the page shows its empty state where there is no run"
-        with st.popover("Methods", icon=":material/description:", help="The sentences for a paper"):
-            st.code(state.methods(run), language=None, wrap_lines=True)
-    report = state.report(run)
-    panel.line(run, report)
-    figures.set_source(run, report, run["run"] in state.included())
-    if state.active(run):
-        st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        panel.resume(run, key)
-    return run, report
 
 
 def titles(runs: Iterable[Run]) -> dict[str, str]:

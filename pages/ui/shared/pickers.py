@@ -8,7 +8,7 @@ has a title goes through :func:`pick`; what names, questions or text of a cohort
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared import glossary
-from midchart.pages.ui.shared.marks import looks_marked, visible
+from midchart.pages.ui.shared.marks import looks_marked, plain, visible
 
 GONE = "The item in this link was not found; the first one is shown."
 SOME_GONE = "Some items in this link were not found."
@@ -178,6 +178,16 @@ def pick_several(
     )
     write_url(name, [] if chosen == list(default) else chosen)
     return chosen
+
+
+def known_in_url(name: str, options: Collection[str], what: str, present: str) -> None:
+    """Stop the page with one line where the URL asks for an option that does not exist: ``what`` it
+    would be, and what is ``present`` in its place."""
+    wanted = new_in_url(name) or []
+    unknown = [value for value in wanted if value not in options]
+    if unknown:
+        st.error(f"There is no {what} {plain(unknown[0])}: {plain(present)}")
+        st.stop()
 
 
 def forget() -> None:

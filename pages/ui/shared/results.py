@@ -82,7 +82,8 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
     if "label" in frame:
         frame = frame.drop(columns=["arm"], errors="ignore")
     ids = {name: frame[name].map(partial(_title, NAMES[name])) for name in NAMES if name in frame}
-    frame = frame.assign(**ids).drop(columns=["title", "part"], errors="ignore")
+    unread = ["title", "part"] if "label" in frame else ["title"]
+    frame = frame.assign(**ids).drop(columns=unread, errors="ignore")
     return frame.rename(columns=lambda name: COLUMNS.get(name, name.replace("_", " ")))
 
 

@@ -73,7 +73,7 @@ def table(
     opens: Callable[[int, str], object] | None = None,
     **options: Any,
 ) -> Any:
-    """Show a frame with CSV, Parquet and LaTeX downloads under it.
+    """Show a frame with the menu of its downloads under it: CSV, Parquet and LaTeX.
 
     ``name`` is the file name without its ending and the widgets' key; ``alt`` says in words what
     the table holds; ``columns`` is Streamlit's column configuration; ``download`` the frame to be
@@ -117,7 +117,6 @@ def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
         config = {"label": config} if isinstance(config, str) else dict(config)
         if at == 0 and len(frame.columns) > MOST_UNFROZEN:
             lengths = frame[name].astype(str).str.len()
-            config = {"pinned": True, **config}
             # Streamlit measures the first rows alone.
             if lengths.max() > max(lengths.head(3).max(), len(name)):
                 config.setdefault("width", int(min(260, 36 + 7 * lengths.max())))
@@ -128,14 +127,21 @@ def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
     return configured
 
 
+@st.fragment
 def downloads(frame: pd.DataFrame, name: str) -> None:
-    """Three quiet buttons that download the frame."""
+    """A small button under a table that opens its downloads."""
+    menu = st.popover(
+        "Table", key=f"downloads_{name}", type="tertiary", icon=":material/download:",
+        help="Download as CSV, Parquet or LaTeX", on_change="rerun",
+    )  # fmt: skip
+    if not menu.open:
+        return
     formats = (
         ("CSV", "csv", csv_bytes, "text/csv"),
         ("Parquet", "parquet", parquet_bytes, "application/vnd.apache.parquet"),
         ("LaTeX", "tex", partial(latex_bytes, note=figures.source()), "application/x-tex"),
     )
-    with st.container(horizontal=True, gap="small", key=f"downloads_{name}"):
+    with menu, st.container(horizontal=True, gap="small"):
         for title, ending, encode, mime in formats:
             st.download_button(
                 title,
@@ -143,7 +149,5 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
                 f"{name}.{ending}",
                 mime,
                 key=f"{ending}_{name}",
-                type="tertiary",
-                icon=":material/download:",
                 on_click="ignore",
             )

@@ -1,7 +1,7 @@
-"""What a run shows, in sentences: the head of the Arms page.
+"""What runs of kind answers and selection show, in sentences.
 
-Pure functions of a report's tables. Arms differ only where p is significant after
-Holm's adjustment; without a difference, the smallest detectable one is given.
+Pure functions of a report. Arms differ only where p is significant after Holm's adjustment; without
+a difference, the smallest detectable one is given.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midchart.core import api
-from midchart.pages.ui.shared import formats, results
+from midchart.core.format import listed, percent, signed, with_interval
+from midchart.core.results.titles import split_label, title
+from midchart.core.runs.declared import Conclusion
 
 CLAIMS = ("better", "worse")
 """The verdicts that claim a difference."""
@@ -28,11 +29,11 @@ def _arms(rows: Sequence[Row]) -> str:
     """Arms with their differences, or how many there are and the largest difference."""
     ranked = sorted(rows, key=lambda row: -abs(row["difference"]))
     names = [
-        f"{api.title('arm', row['label'])} ({formats.signed(100 * row['difference'])} points)"
+        f"{title('arm', row['label'])} ({signed(row['difference'])} points)"
         for row in ranked[:NAMED]
     ]
     if len(ranked) <= NAMED:
-        return formats.listed(names)
+        return listed(names)
     return f"{len(ranked)} arms ({names[0].replace(' (', ' ').removesuffix(')')} the furthest)"
 
 
@@ -44,14 +45,14 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
     by = {"reader": reader, "judge": judge}
     overall = rows_of(tables.get("accuracy"), **by, band="overall", label=baseline)
     pairs = [row for row in rows_of(tables.get("paired"), **by) if row["n"]]
-    name = api.title("arm", baseline)
+    name = title("arm", baseline)
     if not overall or not overall[0]["n"]:
         return f"No answer under {name} has been judged yet."
     accuracy = overall[0]
-    correct = f"{formats.percent(accuracy['accuracy'])} correct"
+    correct = f"{percent(accuracy['accuracy'])} correct"
     if not pairs:
-        ends = formats.interval(accuracy["patient_low"], accuracy["patient_high"])
-        correct += "" if ends == formats.NONE else f" {ends}"
+        share = with_interval(*(accuracy[c] for c in ("accuracy", "patient_low", "patient_high")))
+        correct = share.replace(" %", " % correct", 1)
         return f"{name}: {correct} of {accuracy['n']:,} questions."
     unclaimed = [row for row in pairs if row["verdict"].startswith("not claimed")]
     parts: list[str] = []
@@ -66,7 +67,7 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
         reason = verdict.partition(": ")[2]
         parts.append(f"no difference is claimed for {_arms(rows)}: {reason}")
     if not parts and len(pairs) == 1:
-        other = api.title("arm", pairs[0]["label"])
+        other = title("arm", pairs[0]["label"])
         return f"{other} does not differ significantly from {name} ({correct})."
     if not parts:
         return (
@@ -83,7 +84,7 @@ def _not_by_all(tables: Mapping[str, Any], reader: str, pairs: Sequence[Row]) ->
     """Of claimed differences, those that another judge of the run does not show."""
     rows = rows_of(tables.get("paired"), reader=reader)
     alone = [
-        api.title("arm", row["label"])
+        title("arm", row["label"])
         for row in pairs
         if row["verdict"] in CLAIMS
         and any(
@@ -92,26 +93,26 @@ def _not_by_all(tables: Mapping[str, Any], reader: str, pairs: Sequence[Row]) ->
     ]
     if not alone:
         return ""
-    which = formats.listed(alone) if len(alone) <= NAMED else f"{len(alone)} of them"
+    which = listed(alone) if len(alone) <= NAMED else f"{len(alone)} of them"
     return f" Not every judge shows it for {which}."
 
 
 def judged_by(tables: Mapping[str, Any], reader: str, judge: str, chosen: str) -> str:
     """Which judge the headline is by, the differences that only some judges show, and whose the
     figures below are where another judge is ``chosen``."""
-    texts = [f"Judged by {api.title('judge', judge)}, the primary judge of this run."]
+    texts = [f"Judged by {title('judge', judge)}, the primary judge of this run."]
     rows = rows_of(tables.get("paired"), reader=reader)
     parts: list[str] = []
     for label in dict.fromkeys(row["label"] for row in rows):
         verdicts = {row["judge"]: row["verdict"] for row in rows_of(rows, label=label)}
         if len({v if v in CLAIMS else "" for v in verdicts.values() if v is not None}) > 1:
-            by_judge = (f"{v} by {api.title('judge', name)}" for name, v in verdicts.items() if v)
-            parts.append(f"{api.title('arm', label)}: {', '.join(by_judge)}")
+            by_judge = (f"{v} by {title('judge', name)}" for name, v in verdicts.items() if v)
+            parts.append(f"{title('arm', label)}: {', '.join(by_judge)}")
     if parts:
         more = f"; and {len(parts) - NAMED} more arms" if len(parts) > NAMED else ""
         texts.append(f"Only some judges show a difference for {'; '.join(parts[:NAMED])}{more}.")
     if chosen != judge:
-        texts.append(f"The figures below are by {api.title('judge', chosen)}.")
+        texts.append(f"The figures below are by {title('judge', chosen)}.")
     return " ".join(texts)
 
 
@@ -141,14 +142,14 @@ def cautions(tables: Mapping[str, Any], reader: str, judge: str) -> list[str]:
     """Warnings about the judge, published faults and unscored answers."""
     by = {"reader": reader, "judge": judge}
     texts: list[str] = []
-    title = api.title("judge", judge)
-    if "offline" in title.lower():
-        texts.append(f"The judge {title} is rule-based, not a clinician's verdict.")
-    if api.split_label(judge)[0] == "nli":
-        texts.append(f"The judge {title} is a small NLI model, not a clinician's verdict.")
+    name = title("judge", judge)
+    if "offline" in name.lower():
+        texts.append(f"The judge {name} is rule-based, not a clinician's verdict.")
+    if split_label(judge)[0] == "nli":
+        texts.append(f"The judge {name} is a small NLI model, not a clinician's verdict.")
     for row in rows_of(tables.get("reviews"), judge=judge):
         texts.append(
-            f"The judge {title} represents human reviewers: {row['judged']:,} of "
+            f"The judge {name} represents human reviewers: {row['judged']:,} of "
             f"{row['cards_in_all']:,} distinct answers judged correct or incorrect, "
             f"{row['cannot_judge']:,} seen and not scored."
         )
@@ -174,37 +175,34 @@ def recall_headline(tables: Mapping[str, Any]) -> str:
     often, within the protocol's own prompt limits where it sets any; how often any piece, and both
     by chance."""
     recall = rows_of(tables.get("recall"), band="overall")
-    limited = rows_of(recall, criterion=results.ALL_IN_PROMPT)
+    limited = rows_of(recall, criterion="all pieces in prompt")
     where = "within the protocol's prompt limits" if limited else "before any prompt limit"
     rows = [
         row
-        for row in limited or rows_of(recall, criterion=results.ALL_PIECES)
+        for row in limited or rows_of(recall, criterion="all pieces")
         if row["n"] and row["arm"] not in ("oracle", "full")
     ]
     if not rows:
         return "No selection of this run can be evaluated yet."
     best, last = (choose(rows, key=lambda row: row["recall"]) for choose in (max, min))
-    share = formats.share(best["recall"], best["patient_low"], best["patient_high"])
+    share = with_interval(best["recall"], best["patient_low"], best["patient_high"])
     ties = sum(row["recall"] == best["recall"] for row in rows) - 1
     rank = f"the most of {len(rows)} arms"
     if ties:
         rank += f", as do {ties} other{'s' if ties > 1 else ''}"
     text = (
-        f"{api.title('arm', best['label'])} keeps all pieces of the evidence of {share} of "
+        f"{title('arm', best['label'])} keeps all pieces of the evidence of {share} of "
         f"{best['n']:,} questions{_chance(best, 'chance')}, {rank}, {where}, "
-        f"and any piece of {formats.percent(best['any_piece'])}{_chance(best, 'any_piece_chance')}"
+        f"and any piece of {percent(best['any_piece'])}{_chance(best, 'any_piece_chance')}"
     )
     if last is not best:
-        text += (
-            f"; {api.title('arm', last['label'])} keeps all of {formats.percent(last['recall'])}, "
-            "the least"
-        )
+        text += f"; {title('arm', last['label'])} keeps all of {percent(last['recall'])}, the least"
     return text + ". Differences on the same questions are in table differences of the report."
 
 
 def _chance(row: Row, column: str) -> str:
     """A chance level in brackets; "" where it is not known."""
-    return "" if row.get(column) is None else f" (chance {formats.percent(row[column])})"
+    return "" if row.get(column) is None else f" (chance {percent(row[column])})"
 
 
 def tests_made(rows: Sequence[Row]) -> str:
@@ -222,3 +220,50 @@ def tests_made(rows: Sequence[Row]) -> str:
         "within each reader and judge, with unscored answers counted against the difference. "
         "All other figures have an interval and no p value."
     )
+
+
+def conclusion(
+    report: Mapping[str, Any], reader: str = "", judge: str = "", baseline: str = ""
+) -> Conclusion:
+    """By the primary judge, of ``reader`` (default: the first) against ``baseline`` (default: the
+    run's first arm); ``judge``: whose figures are shown besides."""
+    tables = report["tables"]
+    rows = tables.get("accuracy") or []
+    by = report["primary_judge"]
+    if not by or not rows:
+        return Conclusion(recall_headline(tables), details(report))
+    reader, baseline = reader or rows[0]["reader"], baseline or rows[0]["label"]
+    judges = dict.fromkeys((by, judge or by))
+    cautioned = [one for name in judges for one in cautions(tables, reader, name)]
+    below = (
+        judged_by(tables, reader, by, judge or by),
+        size(tables, reader, by),
+        " ".join(dict.fromkeys(cautioned)),
+    )
+    first = headline(tables, reader, by, baseline)
+    return Conclusion(first, (*filter(None, below), *details(report)))
+
+
+def details(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whose patients the tables count where a gate of the run has seen some, and by which faults
+    the protocol differs."""
+    part = report.get("part") or {}
+    texts: list[str] = []
+    if part.get("seen"):
+        arms = ", ".join(f"{title('arm', name)} {n}" for name, n in part["seen"].items())
+        texts.append(
+            f"All arms are reported on the {part['patients']:,} patients not used to train a gate "
+            f"of this run; training patients: {arms}, reported separately."
+            if part["name"] == "test"
+            else f"Patients used to train a gate of this run are included ({arms})."
+        )
+    texts += [
+        f"{warning[:1].upper()}{warning[1:].rstrip('.')}."
+        for warning in report["warnings"]
+        if warning.startswith(PROTOCOL_DIFFERS)
+    ]
+    return tuple(texts)
+
+
+PROTOCOL_DIFFERS = "the protocol differs"
+"""How a report's warning begins that belongs to its conclusion."""

@@ -1,0 +1,178 @@
+"""Views of runs of kind answers and selection: arms compared, their evidence, judges, costs."""
+
+from __future__ import annotations
+
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, View
+
+SHARE = (BY_PATIENT, WILSON)
+DIFFERENCE = (
+    BY_PATIENT,
+    Interval("difference_low", "difference_high", "Newcombe, questions independent"),
+)
+CORRECT = Measure(
+    "accuracy", "% correct", "%",
+    "Answers judged correct, of those judged correct or incorrect; unparsed and failed answers are "
+    "counted apart.",
+    SHARE, clusters="patients", better="more",
+)  # fmt: skip
+KEPT = Measure(
+    "recall", "% of questions with the evidence kept", "%",
+    "Chance: random sentences with the same number of tokens, question by question.",
+    SHARE, clusters="patients", chance="chance", better="more",
+)  # fmt: skip
+PRECISION = Measure(
+    "precision", "% of the kept sentences that hold evidence", "%",
+    "Of the sentences that an arm keeps, those with evidence.",
+    (Interval("ci_low", "ci_high", "bootstrap"),), better="more",
+)  # fmt: skip
+PAIRED = Measure(
+    "difference", "points above (right) or below (left) the baseline", "points",
+    "Questions judged for both arms; p by McNemar's exact test, Holm-adjusted over all comparisons "
+    "of a reader and judge. Where the interval by patient includes 0, nothing is claimed.",
+    DIFFERENCE, p="p_holm", better="more",
+)  # fmt: skip
+KEPT_MORE = Measure(
+    "difference", "points that the second arm keeps less (right) or more (left)", "points",
+    "The same questions under both arms, with an interval by patient.",
+    (Interval("low", "high", "by patient"),), clusters="patients",
+)  # fmt: skip
+OUTCOMES = ("refusals", "unparsed", "failed")
+BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
+
+OVERALL = View(
+    "overall", "Which arm answers best?", "accuracy", (CORRECT,), "forest",
+    choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
+    about="Hollow markers are controls.", opens=("label",),
+)  # fmt: skip
+EVIDENCE = View(
+    "evidence", "Which arm keeps the evidence?", "recall", (KEPT,), "forest",
+    choose=("criterion", "reader"), where={"band": ("overall",)},
+    more=("any_piece", "evidence_share", "picked_recall", "kept_but_cut"), ranked=True,
+    about="All pieces: every sentence with evidence is there; any piece: at least one is. Tick: "
+    "chance.", opens=("label", "criterion"),
+)  # fmt: skip
+BY_POSITION = View(
+    "position", "Does the evidence's position matter?", "accuracy", (CORRECT,), "line",
+    across="band", choose=("reader", "judge"), where={"band": BANDS},
+    about="Parts of the record in per cent; the middle is 30–70 %.", opens=("label", "band"),
+)  # fmt: skip
+EVIDENCE_BY_POSITION = View(
+    "evidence_position", "Is evidence in the middle kept?", "recall", (KEPT,), "line",
+    across="band", choose=("criterion", "reader"), where={"band": BANDS},
+    about="Dotted: chance.", opens=("label", "band"),
+)  # fmt: skip
+PAIRS = View(
+    "pairs", "Which differences hold?", "paired", (PAIRED,), "forest", choose=("reader", "judge"),
+    more=("only_this", "only_baseline", "unscored", "verdict"), ranked=True, zero=True,
+    opens=("label",),
+)  # fmt: skip
+READERS = View(
+    "readers", "Does another reader answer better?", "readers", (PAIRED,), "forest",
+    choose=("judge", "reader"), more=("verdict",), ranked=True, zero=True, opens=("label",),
+)  # fmt: skip
+TYPES = View(
+    "types", "Which types of question go wrong?", "task_type", (CORRECT,), "grid",
+    across="task_type", choose=("reader", "judge"), more=OUTCOMES, opens=("label", "task_type"),
+    about="R: one fact to retrieve, Rn: several, S: to be summarised or derived.",
+)  # fmt: skip
+DOMAINS = View(
+    "domains", "Which domains go wrong?", "domain", (CORRECT,), "grid", across="domain",
+    choose=("reader", "judge"), more=OUTCOMES, opens=("label", "domain"),
+)  # fmt: skip
+FOUND = View(
+    "found", "Does having the evidence help?", "hit_miss", (CORRECT,), "forest",
+    rows=("label", "evidence"), choose=("criterion", "reader", "judge"), more=OUTCOMES,
+    about="An arm finds the evidence of some questions and misses that of others, so the "
+    "difference is not the effect of finding it alone.", opens=("label", "criterion", "hit"),
+)  # fmt: skip
+BY_K = View(
+    "k", "How many sentences are enough?", "k_sweep", (CORRECT,), "line", rows=("arm",),
+    across="k", choose=("reader", "judge", "band"), opens=("label",),
+)  # fmt: skip
+EVIDENCE_BY_K = View(
+    "evidence_k", "How many sentences keep the evidence?", "recall_sweep", (KEPT, PRECISION),
+    "line", rows=("arm",), across="k", choose=("criterion", "reader"), opens=("label",),
+)  # fmt: skip
+_AGREED = tuple(
+    Measure(name, title, unit, text, (Interval(f"{name}_low", f"{name}_high", "by patient"),),
+            clusters="patients", better="more")
+    for name, title, unit, text in (
+        ("ac1", "Gwet's AC1", "", "Agreement beyond chance that a rare outcome does not distort."),
+        ("kappa", "Cohen's kappa", "", "Agreement beyond chance."),
+        ("raw", "raw agreement", "%", "Cards with the same verdict of both."),
+    )
+)  # fmt: skip
+JUDGES = View(
+    "judges", "Do the judges agree?", "agreement", _AGREED, "forest",
+    rows=("first", "second"), choose=("reader",),
+    more=("both_yes", "only_first", "only_second", "neither"),
+    about="A card is an answer's words to a question, judged once whichever arms gave them.",
+)  # fmt: skip
+ITSELF = View(
+    "itself", "Does a judge agree with itself?", "self_agreement",
+    (Measure("agreement", "agreement of repeats", "%", "",
+             (Interval("agreement_low", "agreement_high", "by patient"),), clusters="patients"),),
+    "forest", rows=("judge",), choose=("reader",), more=("repeats", "unanimous"),
+)  # fmt: skip
+FAILURES = View(
+    "failures", "How do answers go wrong?", "failure_kinds",
+    (Measure("share", "% of the incorrect answers", "%", "", SHARE),), "grid", across="kind",
+    choose=("reader", "judge"), opens=("label", "kind"),
+)  # fmt: skip
+REFUSALS = View(
+    "refusals", "When does the reader decline?", "refusals",
+    (Measure("refused_share", "% declined", "%", "",
+             (Interval("refused_low", "refused_high", "by patient"),)),), "forest",
+    choose=("reader", "judge"), ranked=True, opens=("label",),
+    more=("refused_correct", "refused_with_evidence", "refused_with_part",
+          "refused_without_evidence", "answered_accuracy"),
+)  # fmt: skip
+FAULTS = View(
+    "faults", "What do published faults cost?", "faults", (CORRECT,), "forest",
+    rows=("label", "struck"), choose=("fault", "reader", "judge"), opens=("label",),
+    about="Answers that the fault affected (yes) next to those that it did not (no).",
+)  # fmt: skip
+COSTS = View(
+    "costs", "What does an answer cost?", "costs",
+    (Measure("prompt_tokens", "prompt tokens", "tokens"),
+     Measure("seconds", "seconds", "s"), Measure("cost_usd", "cost", "USD")),
+    "forest", rows=("label", "judge"), choose=("reader",), opens=("label",),
+    more=("failed", "read_tokens", "reused_tokens", "output_tokens", "seconds_each"),
+)  # fmt: skip
+TOKENS = View(
+    "tokens", "How long are the prompts?", "tokens",
+    (Measure("prompt_tokens", "tokens of a prompt", "tokens"),
+     Measure("selection_tokens", "tokens kept", "tokens")),
+    "forest", choose=("reader",), opens=("label",),
+    more=("sentences", "buffer_tokens", "cut_share", "prompts_cut", "question_survived",
+          "evidence_all_in_prompt", "evidence_share", "selection_seconds"),
+)  # fmt: skip
+KEPT_TOKENS = View(
+    "tokens", "How long is what is kept?", "tokens",
+    (Measure("selection_tokens", "tokens kept", "tokens"),
+     Measure("buffer_tokens", "tokens of the recency buffer", "tokens")), "forest",
+    more=("sentences", "mostly_buffer", "evidence_share", "selection_seconds"), opens=("label",),
+)  # fmt: skip
+DIFFERENCES = View(
+    "differences", "Which arm keeps more?", "differences", (KEPT_MORE,), "forest",
+    rows=("first", "second"), choose=("criterion", "budget"),
+    more=("only_first", "only_second"), zero=True,
+)  # fmt: skip
+TESTS = View("tests", "Which tests were made?", "multiplicity",
+             about="Of all comparisons, those below .05 before and after adjustment.")  # fmt: skip
+LOCATED = View(
+    "located", "Where was evidence found?", "location",
+    (Measure("share", "% of the questions with evidence", "%", "",
+             (Interval("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",),
+)  # fmt: skip
+REVIEWED = View("reviewed", "What did people review?", "reviews")
+MISSED = View("missed", "Which items failed?", "failures")
+
+SELECTION_VIEWS = (
+    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, KEPT_TOKENS, LOCATED, MISSED,
+)  # fmt: skip
+ANSWERS_VIEWS = (
+    OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND, TYPES, DOMAINS, BY_K,
+    EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS, COSTS, TOKENS, TESTS,
+    LOCATED, REVIEWED, MISSED,
+)  # fmt: skip

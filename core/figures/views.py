@@ -1,0 +1,208 @@
+"""The figure of a view, from its values: a forest plot, lines or a grid; and what it shows.
+
+A marker's custom data is the number of its value, so that a page can open what is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+import numpy as np
+import plotly.graph_objects as go
+
+from midchart.core.figures.forest import ForestRow, forest, forest_alt, heatmap, symmetric_span
+from midchart.core.figures.parts import (
+    band,
+    category_axis,
+    dotted,
+    end_labels,
+    line,
+    shade_middle,
+    shifts,
+)
+from midchart.core.figures.style import (
+    PERCENT,
+    Look,
+    distinct_looks,
+    ink,
+    is_control,
+    leading,
+    series_look,
+    style,
+)
+from midchart.core.results.values import Value, in_order, in_words
+from midchart.core.runs.declared import Measure, View
+
+MOST_LINES = 4
+"""Lines that one figure holds; the table has all."""
+SCALES = {"%": 100.0, "points": 100.0}
+LINE_HEIGHT = 380
+
+
+def figure(found: Sequence[Value], view: View, measure: Measure) -> go.Figure | None:
+    """The figure of a view's values, styled for the viewer's background; None where there is
+    nothing to draw (no value, or a table alone)."""
+    known = [one for one in found if not isnan(one.value)]
+    if not known or view.figure == "none":
+        return None
+    draw = {"forest": _forest, "line": _lines, "grid": _grid}[view.figure]
+    return style(draw(list(found), view, measure))
+
+
+def alt(found: Sequence[Value], view: View, measure: Measure) -> str:
+    """What the figure shows, for who cannot see it."""
+    if view.figure == "forest":
+        return forest_alt(_rows(found), measure.title)
+    rows = list(dict.fromkeys(one.row for one in found))
+    known = [one for one in found if not isnan(one.value)]
+    if not known:
+        return f"{measure.title}: nothing to show yet."
+    least, most = (end(known, key=lambda one: one.value) for end in (min, max))
+    return (
+        f"{measure.title} of {', '.join(rows[:MOST_LINES])}"
+        + (f" and {len(rows) - MOST_LINES} more" if len(rows) > MOST_LINES else "")
+        + f" by {view.across.replace('_', ' ')}; "
+        f"highest {most.row}: {most.text}; lowest {least.row}: {least.text}."
+    )
+
+
+def _scaled(value: float, unit: str) -> float:
+    return SCALES.get(unit, 1.0) * value
+
+
+def _rows(found: Sequence[Value]) -> list[ForestRow]:
+    rows: list[ForestRow] = []
+    for number, one in enumerate(found):
+        ends = (_scaled(end, one.unit) for end in (one.value, one.low, one.high))
+        text = f"{one.text} n {one.n:,}" if one.n else one.text
+        chance = _scaled(one.chance, one.unit)
+        if not isnan(chance):
+            text += f", chance {chance:.1f}"
+        label = str(one.key.get("label") or "")
+        rows.append(
+            ForestRow(
+                one.row, *ends, text, bool(label) and is_control(label), chance=chance,
+                label=str(number),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _span(rows: Sequence[ForestRow], unit: str, zero: bool) -> tuple[float, float]:
+    if zero:
+        return symmetric_span(rows)
+    if unit == "%":
+        return PERCENT
+    ends = [end for row in rows for end in (row.value, row.low, row.high) if not isnan(end)]
+    margin = 0.06 * (max(ends) - min(ends) or max(abs(max(ends)), 1.0))
+    least = min(ends) - margin
+    return (max(least, 0.0) if min(ends) >= 0 and unit != "" else least), max(ends) + margin
+
+
+def _forest(found: list[Value], view: View, measure: Measure) -> go.Figure:
+    rows = _rows(found)
+    suffix = " %" if measure.unit == "%" else ""
+    return forest(rows, measure.title, _span(rows, measure.unit, view.zero), suffix, view.zero)
+
+
+def _leading(found: Sequence[Value]) -> list[str]:
+    """The lines that are drawn: of arms those that lead the palette, else the first ones."""
+    titles = {str(one.key.get("label") or one.row): one.row for one in found}
+    return [titles[label] for label in leading(list(titles), MOST_LINES)]
+
+
+def _looks(found: Sequence[Value]) -> dict[str, Look]:
+    """Look of each line, by its title: an arm's own where lines are arms."""
+    titles = list(dict.fromkeys(one.row for one in found))
+    labels = {one.row: str(one.key.get("label") or "") for one in found}
+    if all(labels.values()) and len(set(labels.values())) == len(titles):
+        by_label = distinct_looks([labels[title] for title in titles])
+        return {title: by_label[labels[title]] for title in titles}
+    return {title: series_look(place) for place, title in enumerate(titles)}
+
+
+def _lines(found: list[Value], view: View, measure: Measure) -> go.Figure:
+    drawn = _leading(found)
+    found = [one for one in found if one.row in drawn]
+    places = in_order(view.across, [one.x for one in found])
+    numeric = all(isinstance(place, int | float) for place in places)
+    at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
+    chart, looks = go.Figure(), _looks(found)
+    moved = dict(
+        zip(drawn, [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09), strict=True)
+    )
+    labels: list[tuple[float, str, str]] = []
+    for title in drawn:
+        points = sorted((one for one in found if one.row == title), key=lambda one: at[one.x])
+        look = looks[title]
+        x = [at[one.x] + moved[title] for one in points]
+        y, low, high = (
+            [_scaled(end, measure.unit) for end in ends]
+            for ends in zip(*((one.value, one.low, one.high) for one in points), strict=True)
+        )
+        bounded = [one for one in points if one.null]
+        if bounded and title == drawn[0]:
+            nulls = [tuple(_scaled(end, measure.unit) for end in one.null or ()) for one in bounded]
+            chart.add_trace(
+                band(
+                    [at[one.x] for one in bounded], [null[0] for null in nulls],
+                    [null[1] for null in nulls], ink().faint, name="chance alone",
+                )
+            )  # fmt: skip
+        bars = None if np.isnan(low).all() else (low, high)
+        chart.add_trace(
+            line(
+                x, y, look, title, bars,
+                customdata=[[found.index(one)] for one in points],
+                text=[f"{one.text} n {one.n:,}" for one in points],
+                hovertemplate="%{text}<extra>%{fullData.name}</extra>",
+            )
+        )  # fmt: skip
+        chances = [_scaled(one.chance, measure.unit) for one in points]
+        if not np.isnan(chances).all():
+            faint = Look(look.colour, look.symbol, "dot")
+            chart.add_trace(
+                line(x, chances, faint, mode="lines", opacity=0.5, hoverinfo="skip",
+                     line={"color": look.colour, "dash": "dot", "width": 1})
+            )  # fmt: skip
+        known = [value for value in y if not isnan(value)]
+        if known:
+            labels.append((known[-1], title, look.colour))
+    if not numeric:
+        chart.update_xaxes(**category_axis([in_words(view.across, place) for place in places]))
+    if measure.unit == "%":
+        chart.update_yaxes(range=list(PERCENT), ticksuffix=" %")
+        end_labels(chart, labels)
+    else:
+        heights = [height for height, _, _ in labels] or [0.0]
+        spread = max(heights) - min(heights) or 1.0
+        end_labels(chart, labels, 0.06 * spread)
+    if view.zero:
+        dotted(chart, y=0)
+    if view.across == "depth":
+        shade_middle(chart, named=True)
+    chart.update_xaxes(title=view.across.replace("_", " "))
+    chart.update_layout(height=LINE_HEIGHT, hovermode="closest")
+    chart.update_yaxes(title=measure.title)
+    return chart
+
+
+def _grid(found: list[Value], view: View, measure: Measure) -> go.Figure:
+    columns = in_order(view.across, [one.x for one in found])
+    rows = list(dict.fromkeys(one.row for one in found))
+    cells = {(one.row, one.x): (number, one) for number, one in enumerate(found)}
+    shades, texts, clicked = [], [], []
+    for row in rows:
+        line_of = [cells.get((row, column)) for column in columns]
+        shades.append(
+            [_scaled(cell[1].value, measure.unit) if cell else np.nan for cell in line_of]
+        )
+        texts.append([f"{shade:.0f}" if not isnan(shade) else "" for shade in shades[-1]])
+        clicked += [[cell[0]] if cell else [None] for cell in line_of]
+    return heatmap(
+        shades, [in_words(view.across, column) for column in columns], rows, texts,
+        hover=[[cell[1].text if (cell := cells.get((row, c))) else "" for c in columns]
+               for row in rows],
+        hovertemplate="%{y}, %{x}: %{customdata}<extra></extra>", bar="%", clicked=clicked,
+    )  # fmt: skip

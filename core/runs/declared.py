@@ -1,0 +1,91 @@
+"""What an experiment declares of its results: measures, views and a conclusion.
+
+Pages, documents, the command line and notebooks all read these declarations, so that a figure, its
+table and the sentence about it cannot differ. Drawing is :mod:`midchart.core.figures`; the numbers
+come from the experiment's tables by :mod:`midchart.core.results.values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Unit = Literal["%", "points", "", "count", "tokens", "s", "USD"]
+"""``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
+points; "": a number with three decimals; the others as they are."""
+FigureKind = Literal["forest", "line", "grid", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The columns of an interval's ends and the method's name; 95 % where nothing else is said."""
+
+    low: str
+    high: str
+    method: str
+
+
+BY_PATIENT = Interval("patient_low", "patient_high", "by patient")
+WILSON = Interval("wilson_low", "wilson_high", "Wilson, questions independent")
+"""Where fewer than five patients give no interval by patient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A quantity in a table.
+
+    ``intervals``: of a row the first with two ends counts. ``n`` and ``clusters``: columns of the
+    number of observations and of clusters (patients). ``chance``: the column of its level by
+    chance; ``null``: columns of the ends of what chance alone would fill. ``p``: the column of its
+    adjusted p value. ``better``: whether more of it is good.
+    """
+
+    column: str
+    title: str
+    unit: Unit = "%"
+    help: str = ""
+    intervals: tuple[Interval, ...] = ()
+    n: str = "n"
+    clusters: str = ""
+    chance: str = ""
+    null: tuple[str, str] | None = None
+    p: str = ""
+    better: Literal["more", "less", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A figure and its table: one question to one table of a report.
+
+    ``name``: its address, lower case. ``title``: the question that it answers. ``rows``: columns
+    that name a row of a forest plot or grid, or a line; ``across``: the column along the x axis of
+    a line or grid. ``choose``: columns of which one value is shown at a time, chosen by the reader
+    of the page; ``where``: columns with the values that are shown. ``more``: further columns of the
+    table. ``ranked``: rows by value, the largest first; else in the order of the table.
+    ``zero``: a difference, with a line at 0. ``about``: how to read it, in a sentence or two.
+    ``opens``: columns by which a row opens the questions behind it; () where it opens none.
+    """
+
+    name: str
+    title: str
+    table: str
+    measures: tuple[Measure, ...] = ()
+    figure: FigureKind = "none"
+    rows: tuple[str, ...] = ("label",)
+    across: str = ""
+    choose: tuple[str, ...] = ()
+    where: Mapping[str, tuple[object, ...]] = field(default_factory=dict[str, tuple[object, ...]])
+    more: tuple[str, ...] = ()
+    ranked: bool = False
+    zero: bool = False
+    about: str = ""
+    opens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What a run shows: one sentence, and what it rests on; "" where nothing can be said yet."""
+
+    headline: str = ""
+    details: tuple[str, ...] = ()

@@ -1,0 +1,127 @@
+"""Views and conclusion of runs of kind gate: shapes, faults, training and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from midchart.core.format import percent, with_interval
+from midchart.core.results.values import number
+from midchart.core.runs.declared import Conclusion, Interval, Measure, View
+
+Row = Mapping[str, Any]
+AUROC = Measure(
+    "auroc", "AUROC on the pairs of held-out patients", "",
+    "Chance that a sentence with evidence scores above one without.",
+    (Interval("ci_low", "ci_high", "by patient"),), better="more",
+)  # fmt: skip
+ALL_PIECES = Measure(
+    "evidence_all_recall", "% of questions with all pieces of the evidence kept", "%", "",
+    (Interval("evidence_all_low", "evidence_all_high", "by patient"),), "evidence_n",
+    chance="evidence_all_chance", better="more",
+)  # fmt: skip
+ANY_PIECE = Measure(
+    "evidence_recall", "% of questions with any piece of the evidence kept", "%", "",
+    (Interval("evidence_low", "evidence_high", "by patient"),), "evidence_n",
+    chance="evidence_chance", better="more",
+)  # fmt: skip
+WORD = Measure(
+    "recall", "% of questions with a shared word kept", "%", "The paper's lexical hit.",
+    (Interval("recall_low", "recall_high", "by patient"), Interval("low", "high", "by patient")),
+    better="more",
+)  # fmt: skip
+GAP = Measure("gap", "mean probability of positives minus that of negatives", "")
+LOSS = Measure("validation_loss", "validation loss", "", better="less")
+TUNED = Measure("validation_auroc", "validation AUROC", "", better="more")
+
+VIEWS = (
+    View("shapes", "Which shape keeps the most evidence?", "ablation",
+         (ALL_PIECES, ANY_PIECE, AUROC, WORD, GAP), "forest", rows=("variant",), ranked=True,
+         more=("ngram", "dim", "head", "query", "loss", "seconds")),
+    View("faults", "What does each published fault cost?", "faults",
+         (ALL_PIECES, ANY_PIECE, AUROC, WORD), "forest", rows=("fault",),
+         about="The first row is the corrected gate: fixed hash, whole text, all positives, random "
+         "negatives."),
+    View("training", "Did the training settle?", "training",
+         (TUNED, LOSS, Measure("loss", "training loss", "", better="less")), "line",
+         rows=("variant",), across="epoch"),
+    View("calibration", "Is a probability of 70 % right in 70 %?", "calibration",
+         (Measure("positive_rate", "observed rate of evidence", "%", "",
+                  (Interval("low", "high", "Wilson"),)),), "line", rows=("stage",),
+         across="mean_score", choose=("variant",), more=("ece", "temperature")),
+    View("scores", "Do positives score higher?", "scores", (Measure("count", "pairs", "count"),),
+         "line", rows=("label",), across="bin_low", choose=("variant",)),
+    View("paper", "How far is the paper's ablation?", "published",
+         (Measure("recall", "% of questions with a shared word kept", "%", "",
+                  (Interval("low", "high", "range of the variants"),)),), rows=("factor", "value"),
+         choose=("table",), more=("paper_recall", "paper_low", "paper_high", "paper_n")),
+    View("split", "Who was it trained and tested on?", "split"),
+    View("missed", "Which variants failed?", "failures"),
+)  # fmt: skip
+
+
+def conclusion(report: Mapping[str, Any]) -> Conclusion:
+    """The first variant (the default), then without the question, and with all faults."""
+    rows: Sequence[Row] = report["tables"].get("ablation") or ()
+    if not rows:
+        return Conclusion()
+    first = rows[0]
+    measures = [one for one in (ALL_PIECES, ANY_PIECE) if first.get(one.column) is not None]
+    text = f"The gate {first['variant']} reaches AUROC {_text(AUROC, first)} on held-out patients"
+    if measures:
+        shares = [
+            f"{'all pieces' if one is ALL_PIECES else 'any piece'} of the evidence in "
+            f"{_text(one, first)}{_chance(one, first)}"
+            for one in measures
+        ]
+        text += f" and keeps {' and '.join(shares)} of {first[measures[0].n]:,} questions"
+    alike = ("ngram", "dim", "head", "loss")
+    others = {
+        "Without the question": next(
+            (
+                row
+                for row in rows
+                if not row["query"] and all(row[name] == first[name] for name in alike)
+            ),
+            None,
+        ),
+        "With all published faults": next(
+            (
+                row
+                for row in report["tables"].get("faults") or ()
+                if str(row["fault"]).startswith("all four")
+            ),
+            None,
+        ),
+    }
+    details = [
+        f"{title}: {'; '.join(_compared(one, row, first) for one in (AUROC, *measures))}."
+        for title, row in others.items()
+        if row is not None
+    ]
+    return Conclusion(f"{text}.", tuple(details))
+
+
+def _text(measure: Measure, row: Row) -> str:
+    ends = measure.intervals[0]
+    return with_interval(
+        row.get(measure.column), row.get(ends.low), row.get(ends.high), measure.unit
+    )
+
+
+def _chance(measure: Measure, row: Row) -> str:
+    chance = row.get(measure.chance)
+    return "" if chance is None else f" (chance {percent(chance)})"
+
+
+def _compared(measure: Measure, row: Row, other: Row) -> str:
+    """A row's measure, and whether its interval overlaps the other's: no test is made."""
+    ends = measure.intervals[0]
+    pairs = [(number(one.get(ends.low)), number(one.get(ends.high))) for one in (row, other)]
+    name = "AUROC" if measure is AUROC else measure.title.removeprefix("% of ")
+    text = f"{name} {_text(measure, row)}"
+    if any(end != end for pair in pairs for end in pair):  # an end is NaN
+        return text
+    overlap = max(low for low, _ in pairs) <= min(high for _, high in pairs)
+    shown = "no difference shown (the intervals overlap)" if overlap else "the intervals are apart"
+    return f"{text}, {shown}"

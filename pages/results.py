@@ -1,0 +1,18 @@
+"""Results: a run of any kind that has no page of its own, such as an experiment of a plug-in."""
+
+import streamlit as st
+
+from midchart.core import api
+from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui.results import kit
+from midchart.pages.ui.runs import picker
+
+guard.page("Results", needs_cohort=False)
+
+kinds = tuple(kind["name"] for kind in api.kinds() if kind["name"] not in picker.RESULTS)
+if not state.runs(kinds):
+    st.info("No run of another kind yet. Runs that compare arms, gates or attentions have pages "
+            "of their own.")  # fmt: skip
+    navigation.link("runs", "All runs", icon=":material/arrow_forward:")
+    st.stop()
+kit.page(kinds, "results")

@@ -1,0 +1,1 @@
+"""The kit of pages that show a run's results, whatever its kind."""

@@ -1,0 +1,355 @@
+"""A page of results: the run, what it shows, and one of its views as a figure with its table.
+
+It draws any experiment from what that declares (:mod:`midchart.core.runs.declared`), those of
+plug-ins included. A page adds only what its kind alone has, as :class:`Extra` views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from midchart.core import api
+from midchart.pages.ui import guard, state
+from midchart.pages.ui.runs import panel, picker
+from midchart.pages.ui.shared import chart, conclusion, empty, figures, formats, results, tables
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import pick, pick_linked
+
+ASIDE = ("reader", "judge", "label", "task")
+"""Columns chosen in the sidebar, once for all views of a page that have them."""
+FAMILIES = {"label": "arm", "reader": "reader", "judge": "judge", "variant": "variant"}
+"""Columns of labels → the family of their titles."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page of results shows: the run, its report, and what was chosen.
+
+    ``tables`` are the report's, with comparisons against the chosen ``baseline``. ``chosen``:
+    column → value.
+    """
+
+    run: dict[str, Any]
+    report: dict[str, Any]
+    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str = ""
+
+    @property
+    def reader(self) -> str:
+        return str(self.chosen.get("reader") or "")
+
+    @property
+    def judge(self) -> str:
+        return str(self.chosen.get("judge") or "")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A view that a page draws itself: its address, its title as a question, and what draws it."""
+
+    name: str
+    title: str
+    draw: Callable[[Shown], object]
+
+
+Opens = Callable[[Shown, api.View, Mapping[str, Any]], object]
+"""Opens what is behind a value of a view, by the columns that identify it."""
+
+
+def page(
+    kinds: tuple[str, ...],
+    key: str,
+    extras: Callable[[Shown], Sequence[Extra]] = lambda _: (),
+    opens: Opens | None = None,
+) -> Shown | None:
+    """Draw the results of a run of these ``kinds``, of which there is one; ``key``: the page's.
+
+    Returns what is shown, None where nothing is yet. ``extras``: the page's own views, after the
+    declared ones; ``opens``: what a click on a value does where the view says that it opens.
+    """
+    with guard.readable("This run cannot be read"):
+        shown = _chosen(*_opened(kinds, key))
+        items = shown.report["items"]
+        if not items["done"]:
+            if items["failed"] and not state.active(shown.run):
+                st.info("Every item of this run failed; the reasons are listed below.")
+                panel.failures(shown.report)
+            else:
+                empty.no_results("item is complete")
+            return None
+        _conclusion(shown)
+        _view(shown, extras(shown), opens)
+        _more(shown, key)
+        return shown
+    return None
+
+
+def _opened(kinds: tuple[str, ...], key: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    with st.sidebar:
+        run = picker.pick_run(kinds=kinds)
+    assert run is not None, "the page shows its empty state where there is no run"
+    report = state.report(run)
+    figures.set_source(run, report, run["run"] in state.included())
+    if state.active(run):
+        st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
+    elif run["status"] != "done":
+        panel.resume(run, key)
+    return run, report
+
+
+def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
+    """Choices in the sidebar: reader, judge, arm or task where views ask for them, and the
+    baseline of comparisons."""
+    views = api.views_of(report)
+    chosen: dict[str, Any] = {}
+    baseline, against = "", report["tables"]
+    with st.sidebar:
+        for column in ASIDE:
+            asking = [view for view in views if column in view.choose]
+            values = list(
+                dict.fromkeys(
+                    row[column]
+                    for view in asking
+                    for row in api.rows_of(report["tables"], view, {})
+                    if row.get(column) is not None
+                )
+            )
+            if column == "judge":  # the primary one first
+                values.sort(key=lambda name: name != report["primary_judge"])
+            if values:
+                chosen[column] = _pick(column, values, column)
+        labels = list(dict.fromkeys(row["label"] for row in report["tables"].get("accuracy") or ()))
+        if report["tables"].get("paired") and len(labels) > 1:
+            baseline = pick_linked(
+                "baseline", "Baseline", labels, partial(api.title, "arm"), key="baseline",
+                unlinked=labels[0],
+                help="All other arms are compared with this one on the same questions.",
+            )  # fmt: skip
+            if baseline != labels[0]:
+                against = {**against, **state.compared(run, baseline)}
+    return Shown(run, report, against, chosen, baseline)
+
+
+def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
+    """One value of a column; the URL holds it, the page its title."""
+    family = FAMILIES.get(column)
+    texts = {str(value): value for value in values}
+    titles = {
+        text: api.title(family, text) if family else api.in_words(column, value)
+        for text, value in texts.items()
+    }
+    if len(texts) < 2:
+        return next(iter(texts.values()))
+    words = results.COLUMNS.get(column, column.replace("_", " "))
+    first = next(iter(texts))
+    return texts[
+        pick_linked(
+            key, f"{words[:1].upper()}{words[1:]}", list(texts), titles.__getitem__, key=key,
+            unlinked=first, **extra,
+        )
+    ]  # fmt: skip
+
+
+def _conclusion(shown: Shown) -> None:
+    """What the run shows, by the primary judge; in a line below, which run it is."""
+    wanted = {name: value for name, value in shown.chosen.items() if value}
+    if shown.baseline:
+        wanted["baseline"] = shown.baseline
+    report = {**shown.report, "tables": shown.tables}
+    found = api.conclusion_of(report, **wanted)
+    variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
+    first, *details = (
+        results.with_titles("variant", variants, text)
+        for text in (found.headline, *(found.details[:1] if short(found) else ()))
+    )
+    conclusion.of_run(shown.report, first, details)
+
+
+MOST = 260
+"""Characters of a conclusion above a figure, so that it begins high on the page."""
+
+
+def short(found: api.Conclusion) -> bool:
+    """Whether the first detail of a conclusion is shown with it, and not in the drawer."""
+    return sum(map(len, (found.headline, *found.details[:1]))) <= MOST
+
+
+def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
+    """The picker of a view, and that view."""
+    views = {view.name: view for view in api.views_of({**shown.report, "tables": shown.tables})}
+    own = {extra.name: extra for extra in extras}
+    titles = {name: one.title for name, one in (*views.items(), *own.items())}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
+        name = pick_linked(
+            "view", "Question", list(titles), titles.__getitem__, key="view",
+            unlinked=next(iter(titles)), width=330, label_visibility="collapsed",
+        )  # fmt: skip
+        if name in views:
+            view = views[name]
+            fixed, measure = _line(shown, view)
+    if name in own:
+        own[name].draw(shown)
+    else:
+        draw(shown, view, measure, fixed, opens)
+
+
+def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
+    """The choices of a view beside its picker: what is measured, and of what."""
+    fixed = dict(shown.chosen)
+    for column in view.choose:
+        known = api.options(shown.tables, view, fixed)[column]
+        if column in ASIDE or not known:
+            continue
+        fixed[column] = _pick(column, known, f"of_{column}", width=230)
+    rows = api.rows_of(shown.tables, view, fixed)
+    measures = {one.column: one for one in api.known_measures(rows, view)}
+    if not measures:
+        return fixed, None
+    column = pick(
+        "Measure", list(measures), "measure", {name: one.title for name, one in measures.items()}
+    )
+    return fixed, measures[column]
+
+
+def draw(
+    shown: Shown,
+    view: api.View,
+    measure: api.Measure | None,
+    fixed: Mapping[str, Any],
+    opens: Opens | None = None,
+) -> None:
+    """A view's figure, its table and how to read them."""
+    asked = {column: value for column, value in fixed.items() if column in view.choose}
+    rows = api.rows_of(shown.tables, view, asked)
+    if not rows:
+        st.info("This run has nothing on that for what is chosen.")
+        return
+    found = api.values(rows, view, measure) if measure else []
+    behind = partial(opens, shown, view) if opens and view.opens else None
+    if measure and (figure := api.figure(found, view, measure)) is not None:
+        chart.show(
+            figure, api.figure_alt(found, view, measure), f"kit_{view.name}", styled=True,
+            opens=(lambda number, *_: behind(found[int(number)].key)) if behind else None,
+        )  # fmt: skip
+    frame, keys = table_of(rows, view, measure, found)
+    tables.table(
+        frame,
+        f"{shown.run['run']}-{view.name}",
+        view.title,
+        download=results.frame_of({"tables": {view.table: rows}}, view.table),
+        opens=(lambda row, _: behind(keys[row])) if behind else None,
+    )
+    methods = dict.fromkeys(one.method for one in found if one.method)
+    parts = [
+        view.about,
+        measure.help if measure else "",
+        f"95 % intervals {', else '.join(methods)}." if methods else "",
+        "Click a number or a marker to read the questions behind it." if behind else "",
+    ]
+    st.caption(plain(" ".join(filter(None, parts))))
+
+
+def table_of(
+    rows: Sequence[Mapping[str, Any]],
+    view: api.View,
+    measure: api.Measure | None,
+    found: Sequence[api.Value],
+) -> tuple[pd.DataFrame, list[Mapping[str, Any]]]:
+    """The table of a view as it is read, and the columns that identify each of its rows."""
+    if measure is None:
+        return results.shown(pd.DataFrame(rows)), [dict(row) for row in rows]
+    row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
+    places = {one.x for one in found}
+    if view.across and len(places) <= MOST_COLUMNS:
+        cells = [
+            {"row": one.row, "x": one.x, "text": f"{one.text} n {one.n:,}" if one.n else one.text}
+            for one in found
+        ]
+        wide = pd.DataFrame(cells).pivot_table(
+            index="row", columns="x", values="text", aggfunc="first", sort=False
+        )
+        columns = sorted(wide.columns, key=_order([one.x for one in found]))
+        wide = wide[columns].rename(columns=partial(api.in_words, view.across))
+        first = {one.row: one.key for one in reversed(found)}
+        keys = [{k: v for k, v in first[row].items() if k != view.across} for row in wide.index]
+        return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), keys
+    by_key = [(one, _row_of(rows, view, one)) for one in found]
+    frame = pd.DataFrame(
+        [
+            {
+                row_head: one.row,
+                **({view.across.replace("_", " "): one.x} if view.across else {}),
+                measure.title: one.text,
+                "n": one.n or None,
+                **({"patients": one.clusters} if one.clusters is not None else {}),
+                **({"chance": api.shown(one.chance, one.unit)} if one.chance == one.chance else {}),
+                **{
+                    results.COLUMNS.get(name, name.replace("_", " ")): _cell(name, row.get(name))
+                    for name in view.more
+                },
+            }
+            for one, row in by_key
+        ]
+    ).dropna(axis=1, how="all")
+    return frame, [one.key for one, _ in by_key]
+
+
+MOST_COLUMNS = 12
+"""Places along the x axis up to which they are columns of the table; more are rows."""
+SHARES = ("share", "recall", "any_piece", "accuracy", "prevalence", "in_prompt", "middle", "edge")
+"""Parts of the names of columns that hold shares in [0, 1]."""
+
+
+def _cell(name: str, value: Any) -> Any:
+    if isinstance(value, float) and not formats.missing(value):
+        if any(part in name for part in SHARES):
+            return formats.percent(value)
+        return formats.p_number(value) if name.endswith("_p") else round(value, 3)
+    if isinstance(value, bool):
+        return api.in_words(name, value)
+    return value
+
+
+def _order(places: Sequence[Any]) -> Callable[[Any], int]:
+    known = api.in_order("", places)
+    return known.index
+
+
+def _row_of(rows: Sequence[Mapping[str, Any]], view: api.View, one: api.Value) -> Mapping[str, Any]:
+    return next(
+        row for row in rows
+        if all(row.get(column) == value for column, value in one.key.items())
+    )  # fmt: skip
+
+
+@contextmanager
+def _drawer(title: str) -> Iterator[None]:
+    with st.expander(title):
+        yield
+
+
+def _more(shown: Shown, key: str) -> None:
+    """One drawer: the run's line, what else its conclusion rests on, warnings, failed items and the
+    sentences for a paper."""
+    report = shown.report
+    wanted = {name: value for name, value in shown.chosen.items() if value}
+    found = api.conclusion_of({**report, "tables": shown.tables}, **wanted)
+    details = found.details[1:] if short(found) else found.details
+    with _drawer("About this run: what it rests on, warnings, methods"):
+        panel.line(shown.run, report)
+        for text in details:
+            st.caption(plain(text))
+        labels = results.choices(results.frame_of(shown.tables, "recall"), "label")
+        panel.notes([line for line in report["warnings"] if not line.startswith("part = ")], labels)
+        if report["items"]["failed"]:
+            panel.failures(report)
+        st.caption("The sentences for a paper:")
+        st.code(state.methods(shown.run), language=None, wrap_lines=True)

@@ -1,0 +1,111 @@
+"""Declared views: their columns are those of the tables, and their values those of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from midchart.core.figures.views import alt, figure
+from midchart.core.results.report import columns_of, views_of
+from midchart.core.results.values import known_measures, options, rows_of, values
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, View
+from midchart.core.runs.experiment import EXPERIMENTS
+
+KINDS = [name for name in EXPERIMENTS.names() if EXPERIMENTS.build(name).views]
+SHARE = Measure("accuracy", "% correct", intervals=(BY_PATIENT, WILSON), clusters="patients")
+ROWS: list[dict[str, Any]] = [
+    {
+        "label": label, "band": band, "accuracy": accuracy, "n": n, "patients": 6,
+        "patient_low": low, "patient_high": high, "wilson_low": 0.1, "wilson_high": 0.9,
+    }
+    for label, band, accuracy, n, low, high in (
+        ("bm25", "0-10", 0.5, 10, 0.3, 0.7),
+        ("bm25", "90-100", 0.25, 8, None, None),
+        ("full", "0-10", 0.75, 10, 0.6, 0.9),
+        ("full", "90-100", None, 0, None, None),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_names_columns_that_its_table_has(kind: str) -> None:
+    for view in EXPERIMENTS.build(kind).views:
+        columns = columns_of(kind, view.table)
+        named = {*view.rows, *view.choose, *view.where, *view.more, *view.opens, view.across} - {""}
+        for measure in view.measures:
+            parts = (measure.n if measure.n != "n" else "", measure.clusters, measure.chance)
+            named |= {measure.column, measure.p, *parts, *(measure.null or ())} - {""}
+        named -= {"label"} if not view.measures else set()
+        assert named <= set(columns) or not columns, (view.name, sorted(named - set(columns)))
+        for measure in view.measures:
+            ends = [{one.low, one.high} for one in measure.intervals]
+            assert not ends or any(pair <= set(columns) for pair in ends), (view.name, measure)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_views_are_different(kind: str) -> None:
+    names = [view.name for view in EXPERIMENTS.build(kind).views]
+    assert len(names) == len(set(names)) > 0
+
+
+def test_values_have_the_first_interval_that_is_known() -> None:
+    view = View("position", "?", "accuracy", (SHARE,), "line", across="band")
+    found = values(ROWS, view, SHARE)
+    assert [(one.row, one.x, one.value, one.low, one.method, one.n) for one in found] == [
+        ("BM25, by relevance" if found[0].row != "BM25" else "BM25", "0-10", 0.5, 0.3,
+         "by patient", 10),
+        (found[1].row, "90-100", 0.25, 0.1, "Wilson, questions independent", 8),
+        (found[2].row, "0-10", 0.75, 0.6, "by patient", 10),
+    ]  # fmt: skip
+    assert found[0].clusters == 6 and found[0].text == "50.0 % [30.0, 70.0]"
+
+
+def test_ranked_views_begin_with_the_largest_value() -> None:
+    view = View("overall", "?", "accuracy", (SHARE,), "forest", ranked=True,
+                where={"band": ("0-10",)})  # fmt: skip
+    rows = rows_of({"accuracy": ROWS}, view, {})
+    assert [one.value for one in values(rows, view, SHARE)] == [0.75, 0.5]
+
+
+def test_choices_depend_on_those_before_them() -> None:
+    rows = [{"reader": "a", "judge": "x"}, {"reader": "a", "judge": "y"}, {"reader": "b"}]
+    view = View("v", "?", "t", choose=("reader", "judge"))
+    assert options({"t": rows}, view, {}) == {"reader": ["a", "b"], "judge": ["x", "y"]}
+    assert options({"t": rows}, view, {"reader": "b"}) == {"reader": ["a", "b"], "judge": []}
+
+
+@pytest.mark.parametrize("kind", ["forest", "line", "grid"])
+def test_a_figure_has_a_marker_for_each_value(kind: Any) -> None:
+    view = View("v", "?", "accuracy", (SHARE,), kind, across="band" if kind != "forest" else "",
+                rows=("label", "band") if kind == "forest" else ("label",))  # fmt: skip
+    found = values(ROWS, view, SHARE)
+    drawn = figure(found, view, SHARE)
+    assert drawn is not None
+    numbers = sorted(
+        int(one[0])
+        for trace in drawn.data
+        if trace.type == "scatter" and "markers" in trace.mode and trace.customdata is not None
+        for one in trace.customdata
+        if one[0] is not None
+    )
+    assert numbers == [0, 1, 2]
+    assert "75.0 %" in alt(found, view, SHARE)
+
+
+def test_nothing_is_drawn_without_a_value() -> None:
+    view = View("v", "?", "t", (SHARE,), "forest")
+    assert figure([], view, SHARE) is None
+
+
+def test_a_measure_without_a_value_is_not_offered() -> None:
+    other = Measure("recall", "kept", intervals=(Interval("low", "high", "by patient"),))
+    view = View("v", "?", "t", (other, SHARE))
+    assert known_measures(ROWS, view) == [SHARE]
+
+
+def test_a_kind_without_views_shows_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type(EXPERIMENTS.build("gate"))
+    monkeypatch.setattr(kind, "views", ())
+    shown = views_of({"kind": "gate", "tables": {"split": [{"part": "test"}], "empty": []}})
+    assert [(view.name, view.figure) for view in shown] == [("split", "none")]
