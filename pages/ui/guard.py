@@ -184,6 +184,7 @@ def no_cohort() -> None:
         if st.button("Create the demo cohort", type="primary", key="make_demo",
                      disabled=bool(problem), help=problem or None):  # fmt: skip
             make_demo()
+        navigation.link("data", "Import a cohort", icon=":material/upload_file:")
         st.caption(f"Or place a cohort's folder in `{api.folders()['cohorts']}` and reload.")
 
 

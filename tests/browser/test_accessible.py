@@ -79,7 +79,7 @@ def test_focus_opens_no_cell_of_a_table_and_enter_does(page_of):
     page.keyboard.press("ArrowDown")
     expect(page.locator(".midchart-cell")).to_contain_text(arm)
     page.keyboard.press("Enter")
-    page.wait_for_url("**view=Questions**")
+    page.wait_for_url("**view=questions**")
     page_of.settled()
     expect(page.get_by_role("combobox", name="Arm", exact=True)).to_have_value(arm)
 

@@ -255,7 +255,6 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
             "difference [by patient]": formats.differences(
                 frame, "difference", "patient_low", "patient_high"
             ),
-            "Newcombe": signed_intervals(frame, "difference_low", "difference_high"),
             "p (Holm)": frame["p_holm"].map(formats.p_number),
             "unscored": frame["unscored"],
             "unscored against–for": signed_intervals(frame, "bound_low", "bound_high"),
@@ -282,9 +281,8 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     st.caption(
         (f"In every row: {', '.join(constants)}. " if constants else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
-        "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
-        "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
+        "that both scored. The 95 % interval resamples patients (none for fewer than 5); p: "
+        "McNemar's exact test, Holm-adjusted over one run's comparisons. Unscored answers (failed or unparsed in either run) are "
         "excluded; a difference that they could reverse, or whose interval by patient includes 0, "
         "is not claimed. Click a row or a marker to list its changed questions."
     )

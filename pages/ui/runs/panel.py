@@ -150,31 +150,15 @@ def example(run: str) -> str:
     return f"included with Midchart as an example, made by `{command}`" if command else ""
 
 
-def failures(
-    report: dict[str, Any], unit: str = "", opens: Callable[[dict[str, Any]], object] | None = None
-) -> None:
-    """Failed items by reason; ``unit``: what is trained (a fit, a variant) where items are that.
-
-    ``opens``: what a click on a row of the report's table does.
-    """
+def failures(report: dict[str, Any]) -> None:
+    """Failed items by reason; nothing where none failed."""
     frame = results.frame_of(report, "failures")
     if frame.empty:
         return
     st.header("Failed items", anchor=False)
-    if unit:
-        st.caption(f"A {unit} that failed is retried on resume.")
-        shown, alt = frame, f"Failed {unit}s by reason"
-    else:
-        st.caption(
-            "Failed items are retried on resume. They are never counted as incorrect answers."
-        )
-        shown = frame[["stage", "label", "reason", "count"]].rename(columns={"label": "arm"})
-        alt = "Failed items by reason"
-    rows = frame.to_dict("records")
-    tables.table(
-        shown, f"{report['run']}-failed", alt, download=frame,
-        opens=(lambda row, _: opens(rows[row])) if opens else None,
-    )  # fmt: skip
+    st.caption("Failed items are retried on resume. They are never counted as incorrect answers.")
+    name = f"{report['run']}-failed"
+    tables.table(results.shown(frame), name, "Failed items by reason", download=frame)
 
 
 def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:

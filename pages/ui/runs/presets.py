@@ -130,7 +130,7 @@ def measure(
         few["limit"], where = MEASURED, f"on {MEASURED} questions"
     if st.button(
         f"Measure the time {where}", key=f"probe_{key}", type=kind, icon=":material/timer:",
-        help="For 2 to 30 seconds; nothing is kept but how long they took.",
+        help="For 2 to 60 seconds; nothing is kept but how long they took.",
     ):  # fmt: skip
         try:
             with st.spinner(f"Measuring {where}"):
