@@ -330,7 +330,7 @@ def calibrate(call: Namespace) -> None:
     QUEUED,
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
-    flag("--probe", "with --estimate: measure the first patient's items, for 2 to 30 s"),
+    flag("--probe", "with --estimate: measure the first patient's items, for 2 to 60 s"),
 )
 def run(call: Namespace) -> None:
     if call.probe and not call.estimate:
