@@ -283,8 +283,8 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
         "that both scored. The 95 % interval resamples patients (none for fewer than 5); p: "
         "McNemar's exact test, Holm-adjusted over one run's comparisons. Unscored answers (failed "
-        "or unparsed in either run) are excluded; a difference that they could reverse, or whose interval by patient includes 0, "
-        "is not claimed. Click a row or a marker to list its changed questions."
+        "or unparsed in either run) are excluded; a difference that they could reverse, or whose "
+        "interval by patient includes 0, is not claimed. Click a row or a marker to list its changed questions."
     )
 
 
