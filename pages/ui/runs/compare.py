@@ -284,7 +284,8 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         "that both scored. The 95 % interval resamples patients (none for fewer than 5); p: "
         "McNemar's exact test, Holm-adjusted over one run's comparisons. Unscored answers (failed "
         "or unparsed in either run) are excluded; a difference that they could reverse, or whose "
-        "interval by patient includes 0, is not claimed. Click a row or a marker to list its changed questions."
+        "interval by patient includes 0, is not claimed. Click a row or a marker to list its "
+        "changed questions."
     )
 
 
