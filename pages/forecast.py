@@ -13,13 +13,13 @@ if not state.runs((view.KIND,)):
     st.stop()
 
 
-def own(shown: kit.Shown) -> list[kit.Extra]:
+def extras(shown: kit.Shown) -> list[kit.Extra]:
     """The attention map, of a run whose models are on this machine."""
     if shown.run["imported"]:
         return []
     return [kit.Extra("map", "What did it attend to?", attention.draw)]
 
 
-kit.page((view.KIND,), "forecast", own, attention.open_variant)
+kit.page((view.KIND,), "forecast", extras, attention.open_variant)
 with st.expander("Train and compare again"):
     view.start()

@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, home_view, state
-from midchart.pages.ui.patient import background
+from midchart.pages.ui import guard, home_view
 
 guard.page("Home")
 
@@ -17,6 +16,3 @@ with left:
 with right:
     st.header("Runs", anchor=False)
     home_view.runs()
-if names := state.question_cohorts():
-    with guard.readable("The first cohort cannot be read"):
-        background.read_first(names[0])

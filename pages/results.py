@@ -1,4 +1,4 @@
-"""Results: a run of any kind that has no page of its own, such as an experiment of a plug-in."""
+"""Results: a run of any kind without another page, such as an experiment of a plug-in."""
 
 import streamlit as st
 
@@ -11,8 +11,8 @@ guard.page("Results", needs_cohort=False)
 
 kinds = tuple(kind["name"] for kind in api.kinds() if kind["name"] not in picker.RESULTS)
 if not state.runs(kinds):
-    st.info("No run of another kind yet. Runs that compare arms, gates or attentions have pages "
-            "of their own.")  # fmt: skip
+    st.info("No run of another kind yet. Runs that compare arms, gates or attentions have other "
+            "pages.")  # fmt: skip
     navigation.link("runs", "All runs", icon=":material/arrow_forward:")
     st.stop()
 kit.page(kinds, "results")

@@ -26,8 +26,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*command, folder, ROOT], check=True)
-    (path,) = folder.glob("midchart-*.whl")
-    return path
+    (file,) = folder.glob("midchart-*.whl")
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outside(home: Path) -> dict[str, str]:
     """The environment of a person without this checkout, settings or data."""
-    private = ("MIDCHART_", "PYTHON", "XDG")
-    return {k: v for k, v in os.environ.items() if not k.startswith(private)} | {"HOME": str(home)}
+    plain = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MIDCHART_", "PYTHON", "XDG"))
+    }
+    return plain | {"HOME": str(home)}
 
 
 def test_nothing_but_midchart_enters_an_environment(installed: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Figures of results, made with Plotly for pages, notebooks and documents alike."""
+"""Figures of results, made with Plotly for pages, notebooks and documents."""
 
 from midchart.core.figures.forest import (
     ForestRow,

@@ -76,14 +76,10 @@ def band(x: Sequence[float], low: Any, high: Any, colour: str, **options: Any) -
 def shade_middle(figure: go.Figure, named: bool = False) -> None:
     """Shade the middle of the record on an x axis of per cent."""
     faint = ink().faint
-    name = {
-        "annotation_text": "middle of the record",
-        "annotation_position": "top",
-        "annotation_font": {"size": 11, "color": faint},
-    }
     figure.add_vrect(
         x0=MIDDLE[0], x1=MIDDLE[1], fillcolor=faint, opacity=0.09, line_width=0, layer="below",
-        **(name if named else {}),
+        annotation_text="middle of the record" if named else "", annotation_position="top",
+        annotation_font={"size": 11, "color": faint},
     )  # fmt: skip
 
 

@@ -40,22 +40,22 @@ SCALES = {"%": 100.0, "points": 100.0}
 LINE_HEIGHT = 380
 
 
-def figure(found: Sequence[Value], view: View, measure: Measure) -> go.Figure | None:
+def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figure | None:
     """The figure of a view's values, styled for the viewer's background; None where there is
     nothing to draw (no value, or a table alone)."""
-    known = [one for one in found if not isnan(one.value)]
+    known = [one for one in estimates if not isnan(one.value)]
     if not known or view.figure == "none":
         return None
     draw = {"forest": _forest, "line": _lines, "grid": _grid}[view.figure]
-    return style(draw(list(found), view, measure))
+    return style(draw(list(estimates), view, measure))
 
 
-def alt(found: Sequence[Value], view: View, measure: Measure) -> str:
+def alt(estimates: Sequence[Value], view: View, measure: Measure) -> str:
     """What the figure shows, for who cannot see it."""
     if view.figure == "forest":
-        return forest_alt(_rows(found), measure.title)
-    rows = list(dict.fromkeys(one.row for one in found))
-    known = [one for one in found if not isnan(one.value)]
+        return forest_alt(_rows(estimates), measure.title)
+    rows = list(dict.fromkeys(one.row for one in estimates))
+    known = [one for one in estimates if not isnan(one.value)]
     if not known:
         return f"{measure.title}: nothing to show yet."
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
@@ -71,10 +71,10 @@ def _scaled(value: float, unit: str) -> float:
     return SCALES.get(unit, 1.0) * value
 
 
-def _rows(found: Sequence[Value]) -> list[ForestRow]:
+def _rows(estimates: Sequence[Value]) -> list[ForestRow]:
     rows: list[ForestRow] = []
-    for number, one in enumerate(found):
-        ends = (_scaled(end, one.unit) for end in (one.value, one.low, one.high))
+    for number, one in enumerate(estimates):
+        value, low, high = (_scaled(end, one.unit) for end in (one.value, one.low, one.high))
         text = f"{one.text} n {one.n:,}" if one.n else one.text
         chance = _scaled(one.chance, one.unit)
         if not isnan(chance):
@@ -82,7 +82,7 @@ def _rows(found: Sequence[Value]) -> list[ForestRow]:
         label = str(one.key.get("label") or "")
         rows.append(
             ForestRow(
-                one.row, *ends, text, bool(label) and is_control(label), chance=chance,
+                one.row, value, low, high, text, bool(label) and is_control(label), chance=chance,
                 label=str(number),
             )
         )  # fmt: skip
@@ -100,41 +100,41 @@ def _span(rows: Sequence[ForestRow], unit: str, zero: bool) -> tuple[float, floa
     return (max(least, 0.0) if min(ends) >= 0 and unit != "" else least), max(ends) + margin
 
 
-def _forest(found: list[Value], view: View, measure: Measure) -> go.Figure:
-    rows = _rows(found)
+def _forest(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    rows = _rows(estimates)
     suffix = " %" if measure.unit == "%" else ""
     return forest(rows, measure.title, _span(rows, measure.unit, view.zero), suffix, view.zero)
 
 
-def _leading(found: Sequence[Value]) -> list[str]:
+def _leading(estimates: Sequence[Value]) -> list[str]:
     """The lines that are drawn: of arms those that lead the palette, else the first ones."""
-    titles = {str(one.key.get("label") or one.row): one.row for one in found}
+    titles = {str(one.key.get("label") or one.row): one.row for one in estimates}
     return [titles[label] for label in leading(list(titles), MOST_LINES)]
 
 
-def _looks(found: Sequence[Value]) -> dict[str, Look]:
+def _looks(estimates: Sequence[Value]) -> dict[str, Look]:
     """Look of each line, by its title: an arm's own where lines are arms."""
-    titles = list(dict.fromkeys(one.row for one in found))
-    labels = {one.row: str(one.key.get("label") or "") for one in found}
+    titles = list(dict.fromkeys(one.row for one in estimates))
+    labels = {one.row: str(one.key.get("label") or "") for one in estimates}
     if all(labels.values()) and len(set(labels.values())) == len(titles):
         by_label = distinct_looks([labels[title] for title in titles])
         return {title: by_label[labels[title]] for title in titles}
     return {title: series_look(place) for place, title in enumerate(titles)}
 
 
-def _lines(found: list[Value], view: View, measure: Measure) -> go.Figure:
-    drawn = _leading(found)
-    found = [one for one in found if one.row in drawn]
-    places = in_order(view.across, [one.x for one in found])
+def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    drawn = _leading(estimates)
+    estimates = [one for one in estimates if one.row in drawn]
+    places = in_order(view.across, [one.x for one in estimates])
     numeric = all(isinstance(place, int | float) for place in places)
     at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
-    chart, looks = go.Figure(), _looks(found)
+    chart, looks = go.Figure(), _looks(estimates)
     moved = dict(
         zip(drawn, [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09), strict=True)
     )
     labels: list[tuple[float, str, str]] = []
     for title in drawn:
-        points = sorted((one for one in found if one.row == title), key=lambda one: at[one.x])
+        points = sorted((one for one in estimates if one.row == title), key=lambda one: at[one.x])
         look = looks[title]
         x = [at[one.x] + moved[title] for one in points]
         y, low, high = (
@@ -154,7 +154,7 @@ def _lines(found: list[Value], view: View, measure: Measure) -> go.Figure:
         chart.add_trace(
             line(
                 x, y, look, title, bars,
-                customdata=[[found.index(one)] for one in points],
+                customdata=[[estimates.index(one)] for one in points],
                 text=[f"{one.text} n {one.n:,}" for one in points],
                 hovertemplate="%{text}<extra>%{fullData.name}</extra>",
             )
@@ -188,10 +188,10 @@ def _lines(found: list[Value], view: View, measure: Measure) -> go.Figure:
     return chart
 
 
-def _grid(found: list[Value], view: View, measure: Measure) -> go.Figure:
-    columns = in_order(view.across, [one.x for one in found])
-    rows = list(dict.fromkeys(one.row for one in found))
-    cells = {(one.row, one.x): (number, one) for number, one in enumerate(found)}
+def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    columns = in_order(view.across, [one.x for one in estimates])
+    rows = list(dict.fromkeys(one.row for one in estimates))
+    cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
     shades, texts, clicked = [], [], []
     for row in rows:
         line_of = [cells.get((row, column)) for column in columns]

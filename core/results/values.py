@@ -110,10 +110,10 @@ def known_measures(rows: Sequence[Mapping[str, Any]], view: View) -> list[Measur
 
 def values(rows: Sequence[Mapping[str, Any]], view: View, measure: Measure) -> list[Value]:
     """The values of a measure, a row each, in the order of the view."""
-    found = [_value(row, view, measure) for row in rows if row.get(measure.column) is not None]
+    estimates = [_value(row, view, measure) for row in rows if row.get(measure.column) is not None]
     if view.ranked:
-        found.sort(key=lambda one: -one.value if not isnan(one.value) else float("inf"))
-    return found
+        estimates.sort(key=lambda one: -one.value if not isnan(one.value) else float("inf"))
+    return estimates
 
 
 def _value(row: Mapping[str, Any], view: View, measure: Measure) -> Value:
@@ -146,10 +146,10 @@ def _value(row: Mapping[str, Any], view: View, measure: Measure) -> Value:
     )
 
 
-def in_order(column: str, found: Sequence[Any]) -> list[Any]:
+def in_order(column: str, estimates: Sequence[Any]) -> list[Any]:
     """Values of a column in their natural order: bands by position, numbers by size, others as
     they come."""
-    distinct = list(dict.fromkeys(found))
+    distinct = list(dict.fromkeys(estimates))
     if set(distinct) <= set(BAND_ORDER):
         return sorted(distinct, key=BAND_ORDER.index)
     if all(isinstance(one, int | float) for one in distinct):

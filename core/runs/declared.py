@@ -19,7 +19,8 @@ FigureKind = Literal["forest", "line", "grid", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The columns of an interval's ends and the method's name; 95 % where nothing else is said."""
+    """The columns of an interval's ends, and the method's name; 95 % unless the help names another
+    level."""
 
     low: str
     high: str
@@ -85,7 +86,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a run shows: one sentence, and what it rests on; "" where nothing can be said yet."""
+    """What a run shows: one sentence, and what it rests on; "" without a finished result."""
 
     headline: str = ""
     details: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, View
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, Unit, View
 
 SHARE = (BY_PATIENT, WILSON)
 DIFFERENCE = (
@@ -93,14 +93,15 @@ EVIDENCE_BY_K = View(
     "evidence_k", "How many sentences keep the evidence?", "recall_sweep", (KEPT, PRECISION),
     "line", rows=("arm",), across="k", choose=("criterion", "reader"), opens=("label",),
 )  # fmt: skip
+_AGREEMENT: tuple[tuple[str, str, Unit, str], ...] = (
+    ("ac1", "Gwet's AC1", "", "Agreement corrected for chance, stable if one outcome is rare."),
+    ("kappa", "Cohen's kappa", "", "Agreement corrected for chance."),
+    ("raw", "raw agreement", "%", "Cards with the same verdict of both."),
+)
 _AGREED = tuple(
     Measure(name, title, unit, text, (Interval(f"{name}_low", f"{name}_high", "by patient"),),
             clusters="patients", better="more")
-    for name, title, unit, text in (
-        ("ac1", "Gwet's AC1", "", "Agreement beyond chance that a rare outcome does not distort."),
-        ("kappa", "Cohen's kappa", "", "Agreement beyond chance."),
-        ("raw", "raw agreement", "%", "Cards with the same verdict of both."),
-    )
+    for name, title, unit, text in _AGREEMENT
 )  # fmt: skip
 JUDGES = View(
     "judges", "Do the judges agree?", "agreement", _AGREED, "forest",

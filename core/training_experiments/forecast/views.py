@@ -27,6 +27,7 @@ DIFFERENCE = Measure(
     (Interval("difference_low", "difference_high", "by patient"),), clusters="patients",
     p="holm_p", better="more",
 )  # fmt: skip
+DIFFERENCE_COLUMNS = ("difference", "difference_low", "difference_high")
 MEAN = Measure(
     "mean", "mean difference over tasks", "points", "",
     (Interval("mean_low", "mean_high", "by patient"),), "tasks", better="more",
@@ -127,7 +128,9 @@ def _named(
     for name in names:
         if verdicts[name] == outcome and name in summary:
             row = summary[name]
-            ends = (row[column] for column in ("difference", "difference_low", "difference_high"))
+            value, low, high = (row[column] for column in DIFFERENCE_COLUMNS)
             p = "no p" if row["holm_p"] is None else p_value(row["holm_p"])
-            texts.append(f"{title('variant', name)} {with_interval(*ends, 'points')} points ({p})")
+            texts.append(
+                f"{title('variant', name)} {with_interval(value, low, high, 'points')} points ({p})"
+            )
     return ", ".join(texts)

@@ -164,11 +164,11 @@ def _conclusion(shown: Shown) -> None:
     if shown.baseline:
         wanted["baseline"] = shown.baseline
     report = {**shown.report, "tables": shown.tables}
-    found = api.conclusion_of(report, **wanted)
+    stated = api.conclusion_of(report, **wanted)
     variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
     first, *details = (
         results.with_titles("variant", variants, text)
-        for text in (found.headline, *(found.details[:1] if short(found) else ()))
+        for text in (stated.headline, *(stated.details[:1] if short(stated) else ()))
     )
     conclusion.of_run(shown.report, first, details)
 
@@ -177,16 +177,16 @@ MOST = 260
 """Characters of a conclusion above a figure, so that it begins high on the page."""
 
 
-def short(found: api.Conclusion) -> bool:
+def short(stated: api.Conclusion) -> bool:
     """Whether the first detail of a conclusion is shown with it, and not in the drawer."""
-    return sum(map(len, (found.headline, *found.details[:1]))) <= MOST
+    return sum(map(len, (stated.headline, *stated.details[:1]))) <= MOST
 
 
 def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     """The picker of a view, and that view."""
     views = {view.name: view for view in api.views_of({**shown.report, "tables": shown.tables})}
-    own = {extra.name: extra for extra in extras}
-    titles = {name: one.title for name, one in (*views.items(), *own.items())}
+    by_page = {extra.name: extra for extra in extras}
+    titles = {name: one.title for name, one in (*views.items(), *by_page.items())}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
             "view", "Question", list(titles), titles.__getitem__, key="view",
@@ -195,14 +195,14 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
         if name in views:
             view = views[name]
             fixed, measure = _line(shown, view)
-    if name in own:
-        own[name].draw(shown)
+    if name in by_page:
+        by_page[name].draw(shown)
     else:
         draw(shown, view, measure, fixed, opens)
 
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
-    """The choices of a view beside its picker: what is measured, and of what."""
+    """The choices of a view next to its picker: what is measured, and of what."""
     fixed = dict(shown.chosen)
     for column in view.choose:
         known = api.options(shown.tables, view, fixed)[column]
@@ -232,14 +232,14 @@ def draw(
     if not rows:
         st.info("This run has nothing on that for what is chosen.")
         return
-    found = api.values(rows, view, measure) if measure else []
+    estimates = api.values(rows, view, measure) if measure else []
     behind = partial(opens, shown, view) if opens and view.opens else None
-    if measure and (figure := api.figure(found, view, measure)) is not None:
+    if measure and (figure := api.figure(estimates, view, measure)) is not None:
         chart.show(
-            figure, api.figure_alt(found, view, measure), f"kit_{view.name}", styled=True,
-            opens=(lambda number, *_: behind(found[int(number)].key)) if behind else None,
+            figure, api.figure_alt(estimates, view, measure), f"kit_{view.name}", styled=True,
+            opens=(lambda number, *_: behind(estimates[int(number)].key)) if behind else None,
         )  # fmt: skip
-    frame, keys = table_of(rows, view, measure, found)
+    frame, keys = table_of(rows, view, measure, estimates)
     tables.table(
         frame,
         f"{shown.run['run']}-{view.name}",
@@ -247,7 +247,7 @@ def draw(
         download=results.frame_of({"tables": {view.table: rows}}, view.table),
         opens=(lambda row, _: behind(keys[row])) if behind else None,
     )
-    methods = dict.fromkeys(one.method for one in found if one.method)
+    methods = dict.fromkeys(one.method for one in estimates if one.method)
     parts = [
         view.about,
         measure.help if measure else "",
@@ -261,27 +261,27 @@ def table_of(
     rows: Sequence[Mapping[str, Any]],
     view: api.View,
     measure: api.Measure | None,
-    found: Sequence[api.Value],
+    estimates: Sequence[api.Value],
 ) -> tuple[pd.DataFrame, list[Mapping[str, Any]]]:
     """The table of a view as it is read, and the columns that identify each of its rows."""
     if measure is None:
         return results.shown(pd.DataFrame(rows)), [dict(row) for row in rows]
     row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
-    places = {one.x for one in found}
+    places = {one.x for one in estimates}
     if view.across and len(places) <= MOST_COLUMNS:
         cells = [
             {"row": one.row, "x": one.x, "text": f"{one.text} n {one.n:,}" if one.n else one.text}
-            for one in found
+            for one in estimates
         ]
         wide = pd.DataFrame(cells).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False
         )
-        columns = sorted(wide.columns, key=_order([one.x for one in found]))
+        columns = sorted(wide.columns, key=_order([one.x for one in estimates]))
         wide = wide[columns].rename(columns=partial(api.in_words, view.across))
-        first = {one.row: one.key for one in reversed(found)}
+        first = {one.row: one.key for one in reversed(estimates)}
         keys = [{k: v for k, v in first[row].items() if k != view.across} for row in wide.index]
         return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), keys
-    by_key = [(one, _row_of(rows, view, one)) for one in found]
+    by_key = [(one, _row_of(rows, view, one)) for one in estimates]
     frame = pd.DataFrame(
         [
             {
@@ -341,8 +341,8 @@ def _more(shown: Shown, key: str) -> None:
     sentences for a paper."""
     report = shown.report
     wanted = {name: value for name, value in shown.chosen.items() if value}
-    found = api.conclusion_of({**report, "tables": shown.tables}, **wanted)
-    details = found.details[1:] if short(found) else found.details
+    stated = api.conclusion_of({**report, "tables": shown.tables}, **wanted)
+    details = stated.details[1:] if short(stated) else stated.details
     with _drawer("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)
         for text in details:

@@ -51,14 +51,14 @@ def test_names_of_views_are_different(kind: str) -> None:
 
 def test_values_have_the_first_interval_that_is_known() -> None:
     view = View("position", "?", "accuracy", (SHARE,), "line", across="band")
-    found = values(ROWS, view, SHARE)
-    assert [(one.row, one.x, one.value, one.low, one.method, one.n) for one in found] == [
-        ("BM25, by relevance" if found[0].row != "BM25" else "BM25", "0-10", 0.5, 0.3,
+    estimates = values(ROWS, view, SHARE)
+    assert [(one.row, one.x, one.value, one.low, one.method, one.n) for one in estimates] == [
+        ("BM25, by relevance" if estimates[0].row != "BM25" else "BM25", "0-10", 0.5, 0.3,
          "by patient", 10),
-        (found[1].row, "90-100", 0.25, 0.1, "Wilson, questions independent", 8),
-        (found[2].row, "0-10", 0.75, 0.6, "by patient", 10),
+        (estimates[1].row, "90-100", 0.25, 0.1, "Wilson, questions independent", 8),
+        (estimates[2].row, "0-10", 0.75, 0.6, "by patient", 10),
     ]  # fmt: skip
-    assert found[0].clusters == 6 and found[0].text == "50.0 % [30.0, 70.0]"
+    assert estimates[0].clusters == 6 and estimates[0].text == "50.0 % [30.0, 70.0]"
 
 
 def test_ranked_views_begin_with_the_largest_value() -> None:
@@ -79,8 +79,8 @@ def test_choices_depend_on_those_before_them() -> None:
 def test_a_figure_has_a_marker_for_each_value(kind: Any) -> None:
     view = View("v", "?", "accuracy", (SHARE,), kind, across="band" if kind != "forest" else "",
                 rows=("label", "band") if kind == "forest" else ("label",))  # fmt: skip
-    found = values(ROWS, view, SHARE)
-    drawn = figure(found, view, SHARE)
+    estimates = values(ROWS, view, SHARE)
+    drawn = figure(estimates, view, SHARE)
     assert drawn is not None
     numbers = sorted(
         int(one[0])
@@ -90,7 +90,7 @@ def test_a_figure_has_a_marker_for_each_value(kind: Any) -> None:
         if one[0] is not None
     )
     assert numbers == [0, 1, 2]
-    assert "75.0 %" in alt(found, view, SHARE)
+    assert "75.0 %" in alt(estimates, view, SHARE)
 
 
 def test_nothing_is_drawn_without_a_value() -> None:
