@@ -89,7 +89,7 @@ def _table(entries: Sequence[Run]) -> list[Run]:
                 f"{entry['failed']:,}" if entry["failed"] and not state.active(entry) else ""
                 for entry in entries
             ],
-            "compares": [kinds[entry["kind"]] for entry in entries],
+            "kind": [kinds[entry["kind"]] for entry in entries],
             "cohort": [_cohort(entry) for entry in entries],
             "made": [picker.created(entry) for entry in entries],
             "origin": [picker.origin(entry) for entry in entries],
