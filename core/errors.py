@@ -46,6 +46,10 @@ class MidchartError(Exception):
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message, without the calls that led to it."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(MidchartError):
     """The input or the call was wrong."""

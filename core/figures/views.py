@@ -124,6 +124,7 @@ def _looks(estimates: Sequence[Value]) -> dict[str, Look]:
 
 def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     drawn = _leading(estimates)
+    numbers = {id(one): number for number, one in enumerate(estimates)}
     estimates = [one for one in estimates if one.row in drawn]
     places = in_order(view.across, [one.x for one in estimates])
     numeric = all(isinstance(place, int | float) for place in places)
@@ -154,7 +155,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         chart.add_trace(
             line(
                 x, y, look, title, bars,
-                customdata=[[estimates.index(one)] for one in points],
+                customdata=[[numbers[id(one)]] for one in points],
                 text=[f"{one.text} n {one.n:,}" for one in points],
                 hovertemplate="%{text}<extra>%{fullData.name}</extra>",
             )

@@ -328,9 +328,9 @@ def _columns() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def columns_of(kind: str, table: str) -> tuple[str, ...]:
-    """The columns of a table of a kind of run (``columns.yaml``); () where they are not listed, as
-    for a kind from a package."""
-    return _columns().get(kind, {}).get(table, ())
+    """The columns of a table of a kind of run (``columns.yaml``), the same for the patients that a
+    gate has seen; () where they are not listed, as for a kind from a package."""
+    return _columns().get(kind, {}).get(table.removesuffix(f"_{SEEN}"), ())
 
 
 def write_tables(

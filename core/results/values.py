@@ -22,9 +22,10 @@ BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "e
 class Value:
     """An estimate: its value and interval in the measure's unit, NaN where there is none.
 
-    ``key``: the columns that identify it. ``row``: its row or line, in words; ``x``: its place
-    along the x axis, None without one. ``method``: the interval's; "" without one. ``chance``: its
-    level by chance; ``null``: the ends of what chance alone fills. ``p``: adjusted.
+    ``key``: the columns that identify it; ``opens``: those by which it opens the questions behind
+    it. ``row``: its row or line, in words; ``x``: its place along the x axis, None without one.
+    ``method``: the interval's; "" without one. ``chance``: its level by chance; ``null``: the ends
+    of what chance alone fills. ``p``: adjusted.
     """
 
     key: Mapping[str, Any]
@@ -40,6 +41,7 @@ class Value:
     null: tuple[float, float] | None
     p: float
     unit: str
+    opens: Mapping[str, Any]
 
     @property
     def text(self) -> str:
@@ -72,13 +74,14 @@ def number(value: Any) -> float:
 def rows_of(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], view: View, chosen: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
-    """The rows of a view's table that it shows, of the ``chosen`` values of columns."""
+    """The rows of a view's table that it shows, of the ``chosen`` values of columns; a row with ""
+    in such a column (what an arm kept, whoever reads it) is of all values."""
     fixed = {column: value for column, value in chosen.items() if value is not None}
     return [
         row
         for row in tables.get(view.table) or ()
         if all(row.get(column) in allowed for column, allowed in view.where.items())
-        and all(row.get(column) == value for column, value in fixed.items() if column in row)
+        and all(row[column] in (value, "") for column, value in fixed.items() if column in row)
     ]
 
 
@@ -92,7 +95,7 @@ def options(
     for column in view.choose:
         rows = rows_of(tables, view, fixed)
         values = list(dict.fromkeys(row.get(column) for row in rows))
-        known[column] = [value for value in values if value is not None]
+        known[column] = [value for value in values if value not in (None, "")]
         wanted = chosen.get(column)
         if known[column]:
             fixed[column] = wanted if wanted in known[column] else known[column][0]
@@ -143,6 +146,7 @@ def _value(row: Mapping[str, Any], view: View, measure: Measure) -> Value:
         null,
         number(row.get(measure.p)) if measure.p else float("nan"),
         measure.unit,
+        {column: row.get(column) for column in view.opens},
     )
 
 

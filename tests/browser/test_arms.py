@@ -8,25 +8,29 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
-DRAWN = (
-    "Overall",
-    "By position",
-    "Pairs",
-    "Evidence",
-    "Question types",
-    "By k",
-    "Judges",
-    "Failures",
-)
-VIEWS = (*DRAWN, "Costs", "Questions")
+TITLES = {
+    "overall": "Which arm answers best?",
+    "position": "Does the evidence's position matter?",
+    "pairs": "Which differences hold?",
+    "evidence": "Which arm keeps the evidence?",
+    "found": "Does having the evidence help?",
+    "types": "Which types of question go wrong?",
+    "k": "How many sentences are enough?",
+    "judges": "Do the judges agree?",
+    "failures": "How do answers go wrong?",
+    "costs": "What does an answer cost?",
+    "questions": "Which questions, one by one?",
+}
+"""Views by their address → their titles in the picker."""
 
 
 def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
-    for view in VIEWS:
+    for view, title in TITLES.items():
         page = watch.go(f"/arms?run={run}&view={view}&differ=false", "Arms")
         expect(page.locator(".mc-headline")).to_be_visible()
         expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
-        if view in DRAWN:
+        expect(page.get_by_role("combobox", name="Question", exact=True)).to_have_value(title)
+        if view != "questions":
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
         watch.fits()
 
@@ -39,7 +43,7 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     watch.settled()
     expect(page.locator(".mc-headline")).to_be_visible()
     page.locator(".scatterlayer .point").first.click(force=True)
-    page.wait_for_url("**view=Questions**")
+    page.wait_for_url("**view=questions**")
     expect(page.get_by_text("Click a row to open it.")).to_be_visible()
     table = page.get_by_test_id("stDataFrame").first
     watch.settled()
@@ -58,7 +62,22 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     shared.context.close()
 
 
-def test_another_baseline_is_kept_in_the_address(watch, run):
-    page = watch.go(f"/arms?run={run}&view=Pairs&baseline=bm25", "Arms")
+def test_another_baseline_and_judge_are_kept_in_the_address(watch, run):
+    page = watch.go(f"/arms?run={run}&view=pairs&baseline=bm25", "Arms")
     expect(page.locator(".mc-headline")).to_contain_text("BM25")
-    expect(page.get_by_text("each further baseline adds its own")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("BM25")
+    page.get_by_role("combobox", name="Judge").click()
+    page.get_by_role("option").nth(1).click()
+    page.wait_for_url("**judge=**")
+    watch.settled()
+    assert "baseline=bm25" in page.url and "view=pairs" in page.url
+
+
+def test_another_question_is_chosen_in_the_picker_and_kept_in_the_address(watch, run):
+    page = watch.go(f"/arms?run={run}", "Arms")
+    page.get_by_role("combobox", name="Question").click()
+    page.get_by_role("option", name=TITLES["evidence"]).click()
+    page.wait_for_url("**view=evidence**")
+    watch.settled()
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    watch.fits()

@@ -13,10 +13,10 @@ from tests.support.run_helpers import finished_run, workspace_at
 
 pytestmark = pytest.mark.browser
 CHARTS = {
-    "Gate": {"Ablation": 3, "Training": 2, "Calibration": 1, "Scores": 1},
+    "Gate": {"shapes": 1, "training": 1, "calibration": 1, "scores": 1, "split": 0},
     "Forecast": {
-        "Comparison": 3, "Curves": 3, "Training": 4, "Gate+health": 3, "Sparsity": 4,
-        "Attention+map": 1,
+        "areas": 1, "differences": 1, "roc": 1, "precision": 1, "calibration": 1, "training": 1,
+        "gates": 1, "sparsity": 1, "split": 0, "map": 1,
     },
 }  # fmt: skip
 """Each page's views and how many charts one shows."""
@@ -64,16 +64,16 @@ def test_every_view_opens_by_its_address_and_fits(on, title):
 
 
 def test_a_variant_is_kept_in_the_address(on):
-    page = on.go("/gate?view=Training", "Gate")
+    page = on.go("/gate?view=calibration", "Gate")
     page.get_by_role("combobox", name="Variant").click()
     page.get_by_role("option").nth(1).click()
     on.settled()
-    page.wait_for_url("**variant=**")
+    page.wait_for_url("**of_variant=**")
     no_trouble(page)
 
 
 def test_another_sequence_is_kept_in_the_address_by_its_number(on):
-    page = on.go("/forecast?view=Attention+map&sequence=5", "Forecast")
+    page = on.go("/forecast?view=map&sequence=5", "Forecast")
     expect(page.get_by_text("Sequence 5 of 80 held-out ones")).to_be_visible()
     page.get_by_role("button", name="positive, ranked high").click()
     on.settled()

@@ -61,9 +61,7 @@ def run(home, monkeypatch):
 
 
 def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
-    app = open_page(
-        "forecast", view="Attention map", sequence="3", seed="2", head="2", along="days"
-    )
+    app = open_page("forecast", view="map", sequence="3", seed="2", head="2", along="days")
     assert app.number_input(key="sequence").value == 3 and app.selectbox(key="seed").value == 2
     (chart,) = app.get("plotly_chart")
     assert "1 zero, 1 negative of 4 · ranked above 40 %" in chart.proto.alt
@@ -72,7 +70,6 @@ def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
     assert "1 events without a date are not shown" in text
     frame = app.dataframe[0].value
     assert frame["Softmax"].tolist() == pytest.approx([0.3, 0.5, 0.0, -0.2])  # latest first
-    assert app.get("download_button")
     app.button(key="jump_positive, ranked high").click().run()
     assert app.number_input(key="sequence").value == 1
     app.multiselect(key="attended").set_value([]).run()
@@ -80,7 +77,7 @@ def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
 
 
 def test_a_number_beyond_the_last_sequence_becomes_the_last(run, monkeypatch):
-    app = open_page("forecast", view="Attention map", sequence="4")
+    app = open_page("forecast", view="map", sequence="4")
     few = HeldOut(LABEL[:2], {name: scores[:2] for name, scores in SCORES.items()}, (1,))
     monkeypatch.setattr(api, "forecast_sequences", lambda run, task, seed: few)
     app.selectbox(key="task").set_value(forecast_report.TASKS[1]).run()
@@ -92,7 +89,7 @@ def test_a_run_without_models_reports_it_and_keeps_its_other_views(run, monkeypa
         raise InputError("run x holds no trained models: an export leaves them out")
 
     monkeypatch.setattr(api, "forecast_sequences", none)
-    app = open_page("forecast", view="Attention map")
+    app = open_page("forecast", view="map")
     assert "holds no trained models" in plain_text(app)
     assert not app.get("plotly_chart")
     assert "better than Softmax" in plain_text(app)

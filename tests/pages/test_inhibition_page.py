@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from midchart.core import api
 from midchart.core.errors import InputError
+from midchart.core.training_experiments.inhibition.views import conclusion
 from midchart.pages.ui.inhibition import view
-from midchart.pages.ui.shared import chart
 from tests.support.inhibition_rows import make_rows
 from tests.support.pages import open_page, plain_text
 from tests.support.reports import run_report, run_status, show_run
 
 pytestmark = pytest.mark.slow
 
-VIEWS = ("Depth", "Length", "Distractors", "Attention", "Comparison", "Training")
+VIEWS = ("comparison", "depth", "length", "distractors", "attended", "training")
 RUN = "20260101-000000-abcdef"
 
 
@@ -25,9 +27,13 @@ def sagging(variant: str, placement: str, length: int, depth: float) -> float:
 TABLES = make_rows(sagging)
 
 
+def report_of(tables, state: str = "done"):
+    return run_report(run_status("inhibition", RUN, 12, 12, status=state), tables, ["3 seeds: few"])
+
+
 def shown(monkeypatch, tables, state: str = "done") -> None:
     now = run_status("inhibition", RUN, 12, 12, status=state)
-    report = run_report(now, tables, ["3 seeds: few"])
+    report = report_of(tables, state)
     show_run(monkeypatch, now, lambda run: report)
 
 
@@ -56,31 +62,33 @@ def test_with_nothing_here_it_offers_the_run_that_is_shipped_and_both_sizes(empt
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_each_view_has_a_chart_a_placement_its_numbers_and_n(empty, monkeypatch, name):
+def test_each_view_has_a_figure_its_numbers_and_the_conclusion(empty, monkeypatch, name):
     shown(monkeypatch, TABLES)
     app = open_page("inhibition", view=name)
-    charts_here = app.get("plotly_chart")
-    assert len(charts_here) == 2 and all(chart.proto.alt for chart in charts_here)
-    assert app.dataframe and app.get("download_button") and "n = " in plain_text(app)
-    assert "flatter: differential" in plain_text(app)
-    assert all(title in plain_text(app) for title in view.PLACEMENTS.values())
+    (figure,) = app.get("plotly_chart")
+    assert figure.proto.alt and len(app.dataframe[0].value)
+    first = conclusion(report_of(TABLES))
+    assert first.headline and first.headline in plain_text(app).replace("\xa0", " ")
 
 
-def test_records_come_from_the_address(empty, monkeypatch):
+def test_placement_and_length_come_from_the_address(empty, monkeypatch):
     shown(monkeypatch, TABLES)
-    app = open_page("inhibition", view="Depth")
-    assert app.selectbox(key="records").value == "12 lines, 2 distractors"
-    wanted = "16 lines, 2 distractors (longer than trained)"
-    app = open_page("inhibition", view="Depth", records=wanted)
-    assert app.selectbox(key="records").value == wanted
-    assert set(app.dataframe[0].value["length"]) == {16}
+    app = open_page("inhibition", view="depth", of_length="16")
+    assert app.selectbox(key="of_length").value == "16"
+    wanted = [r for r in TABLES["depth"] if r["length"] == 16 and r["placement"] == "uniform"
+              and r["distractors"] == 2 and r["variant"] == "softmax"]  # fmt: skip
+    row = app.dataframe[0].value.iloc[0]
+    assert row["variant"] == "Softmax"
+    assert [f"{100 * r['accuracy']:.1f} %" in row.iloc[1 + i] for i, r in enumerate(wanted)] == [
+        True
+    ] * len(wanted)
 
 
 def test_a_run_at_work_without_results_reports_it(empty, monkeypatch):
     shown(monkeypatch, {**{name: [] for name in TABLES}}, "running")
     monkeypatch.setattr(api, "shipped_runs", lambda kind="": [])
     app = open_page("inhibition")
-    assert "No decoder has been evaluated yet" in plain_text(app) and "partial" in plain_text(app)
+    assert "has no results" in plain_text(app) and "partial" in plain_text(app)
 
 
 def test_a_part_of_a_run_breaks_no_view(empty, monkeypatch):
@@ -89,20 +97,20 @@ def test_a_part_of_a_run_breaks_no_view(empty, monkeypatch):
         for name, rows in TABLES.items()
     }
     shown(monkeypatch, part, "running")
-    for name in VIEWS:
-        app = open_page("inhibition", view=name)
-        assert len(app.get("plotly_chart")) == (0 if name == "Comparison" else 1)
+    for one in api.views_of(report_of(part)):
+        app = open_page("inhibition", view=one.name)
+        assert len(app.dataframe[0].value), one.name
+        assert 'class="mc-headline"' not in plain_text(app)
 
 
-def test_a_band_lies_between_its_bounds_and_names_are_inert():
-    import pandas as pd
-
-    rows = pd.DataFrame([
-        {"variant": "<b>x</b>", "place": x, "accuracy": 0.5, "ci_low": 0.4, "ci_high": 0.7, "n": 9}
-        for x in (0.0, 50.0, 100.0)
-    ])  # fmt: skip
-    figure = view.curves_figure(rows, "place", "depth", {"<b>x</b>": chart.Look("#12436D", "circle",
-                                                                           "solid")})  # fmt: skip
-    band, line = figure.data
-    assert list(band.y) == [70, 70, 70, 40, 40, 40] and list(line.y) == [50, 50, 50]
-    assert "<b>" not in line.name and "<b>" not in line.hovertemplate
+def test_an_interval_lies_between_its_bounds_and_names_are_inert(empty, monkeypatch):
+    tables = {
+        name: [{**row, **({"variant": "<b>x</b>"} if "variant" in row else {})} for row in rows]
+        for name, rows in TABLES.items()
+    }
+    shown(monkeypatch, tables)
+    (figure,) = open_page("inhibition", view="depth").get("plotly_chart")
+    drawn = json.loads(figure.proto.spec)["data"]
+    (line,) = [trace for trace in drawn if trace.get("customdata") is not None]
+    assert "<b>" not in line["name"] and "<b>" not in line["hovertemplate"]
+    assert line["error_y"]["array"] is not None

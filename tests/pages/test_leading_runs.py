@@ -55,7 +55,7 @@ def test_a_page_opens_the_finished_run_though_a_cancelled_one_is_newer(runs):
 
 def test_a_cancelled_run_is_marked_and_concludes_nothing(runs):
     _, cancelled = runs
-    app = open_page("arms", run=cancelled, view="Pairs")
+    app = open_page("arms", run=cancelled, view="pairs")
     text = page_text(app)
     assert app.selectbox(key="run").value == cancelled
     assert 'class="mc-headline"' not in text

@@ -75,7 +75,7 @@ def test_the_review_page_locates_by_its_runs_protocol(opened_runs, preset: str, 
 
 @pytest.mark.parametrize(("preset", "located"), [("corrected", False), ("published", True)])
 def test_the_arms_page_locates_by_its_runs_protocol(opened_runs, preset: str, located: bool):
-    app = page_at("arms", run=opened_runs[preset], view="Questions")
+    app = page_at("arms", run=opened_runs[preset], view="questions")
     app.run()
     app.toggle(key="differ").set_value(False).run()
     for token in app.selectbox(key="asked").options:

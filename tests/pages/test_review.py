@@ -17,7 +17,15 @@ from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.reviews import Distinct, overlap
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
-from tests.support.pages import click, clickable, frame_with, open_page, page_html, page_text
+from tests.support.pages import (
+    click,
+    clickable,
+    frame_with,
+    open_page,
+    page_html,
+    page_text,
+    plain_text,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -425,6 +433,6 @@ def test_the_arms_page_offers_people_as_judges(alone):
             api.add_review(
                 alone, name, card.key, "correct" if len(card.answer) % 2 else "incorrect"
             )
-    for view in ("Overall", "By position", "Pairs", "Failures", "Questions"):
+    for view in ("overall", "position", "pairs", "failures", "questions"):
         app = open_page("arms", run=alone, judge="review:consensus", view=view)
-        assert "The judge review:consensus represents human reviewers" in page_text(app), view
+        assert "The judge review:consensus represents human reviewers" in plain_text(app), view

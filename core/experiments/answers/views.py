@@ -59,7 +59,7 @@ BY_POSITION = View(
 EVIDENCE_BY_POSITION = View(
     "evidence_position", "Is evidence in the middle kept?", "recall", (KEPT,), "line",
     across="band", choose=("criterion", "reader"), where={"band": BANDS},
-    about="Dotted: chance.", opens=("label", "band"),
+    about="Dotted: chance.", opens=("label", "criterion", "band"),
 )  # fmt: skip
 PAIRS = View(
     "pairs", "Which differences hold?", "paired", (PAIRED,), "forest", choose=("reader", "judge"),
@@ -87,11 +87,12 @@ FOUND = View(
 )  # fmt: skip
 BY_K = View(
     "k", "How many sentences are enough?", "k_sweep", (CORRECT,), "line", rows=("arm",),
-    across="k", choose=("reader", "judge", "band"), opens=("label",),
+    across="k", choose=("reader", "judge", "band"), opens=("label", "band"),
 )  # fmt: skip
 EVIDENCE_BY_K = View(
     "evidence_k", "How many sentences keep the evidence?", "recall_sweep", (KEPT, PRECISION),
-    "line", rows=("arm",), across="k", choose=("criterion", "reader"), opens=("label",),
+    "line", rows=("arm",), across="k", choose=("criterion", "reader"),
+    opens=("label", "criterion"),
 )  # fmt: skip
 _AGREEMENT: tuple[tuple[str, str, Unit, str], ...] = (
     ("ac1", "Gwet's AC1", "", "Agreement corrected for chance, stable if one outcome is rare."),
@@ -130,7 +131,7 @@ REFUSALS = View(
 )  # fmt: skip
 FAULTS = View(
     "faults", "What do published faults cost?", "faults", (CORRECT,), "forest",
-    rows=("label", "struck"), choose=("fault", "reader", "judge"), opens=("label",),
+    rows=("label", "struck"), choose=("fault", "reader", "judge"),
     about="Answers that the fault affected (yes) next to those that it did not (no).",
 )  # fmt: skip
 COSTS = View(
@@ -167,13 +168,27 @@ LOCATED = View(
              (Interval("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",),
 )  # fmt: skip
 REVIEWED = View("reviewed", "What did people review?", "reviews")
-MISSED = View("missed", "Which items failed?", "failures")
+MISSED = View("missed", "Which items failed?", "failures", opens=("label",))
+NOT_NEW = (
+    "Patients on whom a gate of this run was trained: these figures do not generalise to new ones."
+)
+SEEN = View(
+    "seen", "And the training patients?", "accuracy_seen", (CORRECT,), "forest",
+    choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
+    about=NOT_NEW, opens=("label",),
+)  # fmt: skip
+EVIDENCE_SEEN = View(
+    "evidence_seen", "And the evidence of training patients?", "recall_seen", (KEPT,), "forest",
+    choose=("criterion", "reader"), where={"band": ("overall",)}, ranked=True,
+    about=NOT_NEW, opens=("label", "criterion"),
+)  # fmt: skip
 
 SELECTION_VIEWS = (
-    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, KEPT_TOKENS, LOCATED, MISSED,
+    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, EVIDENCE_SEEN, KEPT_TOKENS,
+    LOCATED, MISSED,
 )  # fmt: skip
 ANSWERS_VIEWS = (
     OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND, TYPES, DOMAINS, BY_K,
     EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS, COSTS, TOKENS, TESTS,
-    LOCATED, REVIEWED, MISSED,
+    SEEN, EVIDENCE_SEEN, LOCATED, REVIEWED, MISSED,
 )  # fmt: skip

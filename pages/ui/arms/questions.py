@@ -57,7 +57,7 @@ PATIENTS = {
 LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
-HITS = {
+HITS: dict[str, tuple[str, str]] = {
     "evidence_all_in_prompt": ("all pieces in the prompt", "not all pieces in the prompt"),
     "evidence_in_prompt": ("any piece in the prompt", "no piece in the prompt"),
     "evidence_all": ("all pieces kept", "not all pieces kept"),
@@ -85,8 +85,8 @@ FILTER_TITLES = {
 VALUE_TITLES = {
     **OUTCOMES,
     "refusal": "refused",
-    **{f"{hit}-{end}": title for hit, ends in HITS.items()
-       for end, title in zip(("yes", "no"), ends, strict=True)},
+    **{f"{hit}-{end}": title for hit, (yes, no) in HITS.items()
+       for end, title in {"yes": yes, "no": no, "known": f"{yes} or not"}.items()},
 }  # fmt: skip
 """Titles of the filters' values that are not what they say."""
 RULES = {
@@ -118,22 +118,26 @@ def open_questions(**filters: Any) -> None:
 
 
 def open_behind(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
-    """Show the questions behind a value of a view, by the columns that identify it."""
+    """Show the questions that a value of a view counts, by the columns by which it opens them.
+
+    A share of questions with the evidence kept counts all of which that is known.
+    """
     filters: dict[str, Any] = {}
     columns = {"label": "arm", "task_type": "type", "domain": "domain", "kind": "failure"}
     for column, name in columns.items():
-        if column in view.opens and key.get(column) is not None:
+        if key.get(column) is not None:
             filters[name] = key[column]
-    if "band" in view.opens and key.get("band") not in (None, "overall"):
+    if key.get("band") not in (None, "overall"):
         filters["position"] = key["band"]
-    column = CRITERIA.get(str(key.get("criterion")))
-    if "hit" in view.opens and column:
-        hit = key.get("evidence") == "present"
-        filters["evidence"] = f"{column}-{'yes' if hit else 'no'}"
-    elif "criterion" in view.opens and column:
-        filters["evidence"] = f"{column}-yes"
+    if column := CRITERIA.get(str(key.get("criterion"))):
+        ends = {True: "yes", False: "no", None: "known"}
+        filters["evidence"] = f"{column}-{ends[key.get('hit')]}"
     if view.name == "pairs":
         filters["versus"] = "both"
+    if view.table == "failures":
+        filters["outcome"] = "failed"
+    if view.table.endswith("_seen"):
+        filters["patients"] = TRAINING
     open_questions(**filters)
 
 
@@ -236,7 +240,12 @@ def _column(rows: pd.DataFrame, name: str) -> list[tuple[str, ...]]:
     if name == "evidence":
         hits = [column for column in HITS if column in rows]
         return [
-            tuple(f"{hit}-{'yes' if row[hit] else 'no'}" for hit in hits if not missing(row[hit]))
+            tuple(
+                f"{hit}-{end}"
+                for hit in hits
+                if not missing(row[hit])
+                for end in ("yes" if row[hit] else "no", "known")
+            )
             for row in records
         ]
     column = {"arm": "label", "type": "task_type", "failure": "failure_kind"}.get(name, name)
@@ -330,8 +339,8 @@ def choose_question(
 
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = pick_linked(
-            key, "Question", [LIST, *texts], title, key=key, token=lambda one: token(run, one),
-            unlinked=LIST, width=560,
+            key, "Question to read", [LIST, *texts], title, key=key, unlinked=LIST, width=560,
+            token=lambda one: token(run, one),
         )  # fmt: skip
         if chosen:
             order = list(texts)

@@ -153,11 +153,9 @@ def examples(label: Any, scores: Mapping[str, Any]) -> dict[str, int]:
 
 
 def open_variant(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
-    """Show the held-out sequences of a task by the variant of a value; nothing where the models
-    are not on this machine."""
-    if not shown.run["imported"]:
-        st.session_state["view"], st.session_state["sequences"] = "map", True
-        st.session_state["attended"] = [key["variant"]]
+    """Show the held-out sequences of a task by the variant of a value."""
+    st.session_state["view"], st.session_state["sequences"] = "map", True
+    st.session_state["attended"] = [key["variant"]]
 
 
 def draw(shown: Shown) -> None:

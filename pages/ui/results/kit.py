@@ -61,19 +61,22 @@ class Extra:
 
 
 Opens = Callable[[Shown, api.View, Mapping[str, Any]], object]
-"""Opens what is behind a value of a view, by the columns that identify it."""
+"""Opens what is behind a value of a view, by the columns that the view opens by."""
+Behind = Mapping[str, Mapping[str, Any]]
+"""Column of a table's row → what a click on its cell opens by; "": on any other cell."""
 
 
 def page(
     kinds: tuple[str, ...],
     key: str,
-    extras: Callable[[Shown], Sequence[Extra]] = lambda _: (),
+    extras: Callable[[Shown], Sequence[Extra]] | None = None,
     opens: Opens | None = None,
 ) -> Shown | None:
     """Draw the results of a run of these ``kinds``, of which there is one; ``key``: the page's.
 
     Returns what is shown, None where nothing is yet. ``extras``: the page's own views, after the
-    declared ones; ``opens``: what a click on a value does where the view says that it opens.
+    declared ones; ``opens``: what a click on a value does where the view says that it opens. It
+    leads to one of the ``extras`` where the page has any: of a run without, nothing opens.
     """
     with guard.readable("This run cannot be read"):
         shown = _chosen(*_opened(kinds, key))
@@ -85,9 +88,11 @@ def page(
             else:
                 empty.no_results("item is complete")
             return None
-        _conclusion(shown)
-        _view(shown, extras(shown), opens)
-        _more(shown, key)
+        stated = _stated(shown)
+        _conclusion(shown, stated)
+        by_page = extras(shown) if extras else ()
+        _view(shown, by_page, None if extras and not by_page else opens)
+        _more(shown, stated, key)
         return shown
     return None
 
@@ -119,7 +124,7 @@ def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
                     row[column]
                     for view in asking
                     for row in api.rows_of(report["tables"], view, {})
-                    if row.get(column) is not None
+                    if row.get(column) not in (None, "")
                 )
             )
             if column == "judge":  # the primary one first
@@ -158,13 +163,18 @@ def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
     ]  # fmt: skip
 
 
-def _conclusion(shown: Shown) -> None:
-    """What the run shows, by the primary judge; in a line below, which run it is."""
+def _stated(shown: Shown) -> api.Conclusion:
+    """What the run shows, by the primary judge; nothing before it has finished."""
+    if shown.report["status"] != "done":
+        return api.Conclusion()
     wanted = {name: value for name, value in shown.chosen.items() if value}
     if shown.baseline:
         wanted["baseline"] = shown.baseline
-    report = {**shown.report, "tables": shown.tables}
-    stated = api.conclusion_of(report, **wanted)
+    return api.conclusion_of({**shown.report, "tables": shown.tables}, **wanted)
+
+
+def _conclusion(shown: Shown, stated: api.Conclusion) -> None:
+    """What the run shows; in a line below, which run it is."""
     variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
     first, *details = (
         results.with_titles("variant", variants, text)
@@ -187,6 +197,9 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
     views = {view.name: view for view in api.views_of({**shown.report, "tables": shown.tables})}
     by_page = {extra.name: extra for extra in extras}
     titles = {name: one.title for name, one in (*views.items(), *by_page.items())}
+    if not titles:
+        empty.no_table("any question")
+        return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
             "view", "Question", list(titles), titles.__getitem__, key="view",
@@ -203,7 +216,7 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
     """The choices of a view next to its picker: what is measured, and of what."""
-    fixed = dict(shown.chosen)
+    fixed = {column: value for column, value in shown.chosen.items() if column in view.choose}
     for column in view.choose:
         known = api.options(shown.tables, view, fixed)[column]
         if column in ASIDE or not known:
@@ -227,8 +240,7 @@ def draw(
     opens: Opens | None = None,
 ) -> None:
     """A view's figure, its table and how to read them."""
-    asked = {column: value for column, value in fixed.items() if column in view.choose}
-    rows = api.rows_of(shown.tables, view, asked)
+    rows = api.rows_of(shown.tables, view, fixed)
     if not rows:
         st.info("This run has nothing on that for what is chosen.")
         return
@@ -237,22 +249,24 @@ def draw(
     if measure and (figure := api.figure(estimates, view, measure)) is not None:
         chart.show(
             figure, api.figure_alt(estimates, view, measure), f"kit_{view.name}", styled=True,
-            opens=(lambda number, *_: behind(estimates[int(number)].key)) if behind else None,
+            opens=(lambda number, *_: behind(estimates[int(number)].opens)) if behind else None,
         )  # fmt: skip
-    frame, keys = table_of(rows, view, measure, estimates)
+    frame, cells = table_of(rows, view, measure, estimates)
     tables.table(
         frame,
         f"{shown.run['run']}-{view.name}",
         view.title,
         download=results.frame_of({"tables": {view.table: rows}}, view.table),
-        opens=(lambda row, _: behind(keys[row])) if behind else None,
+        opens=(lambda row, column: behind(cells[row].get(column, cells[row][""])))
+        if behind
+        else None,
     )
     methods = dict.fromkeys(one.method for one in estimates if one.method)
     parts = [
         view.about,
         measure.help if measure else "",
         f"95 % intervals {', else '.join(methods)}." if methods else "",
-        "Click a number or a marker to read the questions behind it." if behind else "",
+        "Click a number or a marker to see what is behind it." if behind else "",
     ]
     st.caption(plain(" ".join(filter(None, parts))))
 
@@ -262,25 +276,25 @@ def table_of(
     view: api.View,
     measure: api.Measure | None,
     estimates: Sequence[api.Value],
-) -> tuple[pd.DataFrame, list[Mapping[str, Any]]]:
-    """The table of a view as it is read, and the columns that identify each of its rows."""
+) -> tuple[pd.DataFrame, list[Behind]]:
+    """The table of a view as it is read, and by what each of its rows opens."""
     if measure is None:
-        return results.shown(pd.DataFrame(rows)), [dict(row) for row in rows]
+        opens = [{"": {column: row.get(column) for column in view.opens}} for row in rows]
+        return results.shown(pd.DataFrame(rows)), opens
     row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
     places = {one.x for one in estimates}
     if view.across and len(places) <= MOST_COLUMNS:
-        cells = [
+        texts = [
             {"row": one.row, "x": one.x, "text": f"{one.text} n {one.n:,}" if one.n else one.text}
             for one in estimates
         ]
-        wide = pd.DataFrame(cells).pivot_table(
+        wide = pd.DataFrame(texts).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False
         )
         columns = sorted(wide.columns, key=_order([one.x for one in estimates]))
         wide = wide[columns].rename(columns=partial(api.in_words, view.across))
-        first = {one.row: one.key for one in reversed(estimates)}
-        keys = [{k: v for k, v in first[row].items() if k != view.across} for row in wide.index]
-        return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), keys
+        cells = [_cells(view, [one for one in estimates if one.row == row]) for row in wide.index]
+        return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), cells
     by_key = [(one, _row_of(rows, view, one)) for one in estimates]
     frame = pd.DataFrame(
         [
@@ -299,7 +313,20 @@ def table_of(
             for one, row in by_key
         ]
     ).dropna(axis=1, how="all")
-    return frame, [one.key for one, _ in by_key]
+    return frame, [{"": one.opens} for one, _ in by_key]
+
+
+def _cells(view: api.View, estimates: Sequence[api.Value]) -> Behind:
+    """By what the cells of a row open: each by its own value, the row's name by what all share."""
+    shared = {
+        name: value
+        for name, value in estimates[0].opens.items()
+        if name != view.across and all(one.opens[name] == value for one in estimates)
+    }
+    return {
+        "": shared,
+        **{api.in_words(view.across, one.x): one.opens for one in estimates},
+    }
 
 
 MOST_COLUMNS = 12
@@ -336,12 +363,10 @@ def _drawer(title: str) -> Iterator[None]:
         yield
 
 
-def _more(shown: Shown, key: str) -> None:
+def _more(shown: Shown, stated: api.Conclusion, key: str) -> None:
     """One drawer: the run's line, what else its conclusion rests on, warnings, failed items and the
     sentences for a paper."""
     report = shown.report
-    wanted = {name: value for name, value in shown.chosen.items() if value}
-    stated = api.conclusion_of({**report, "tables": shown.tables}, **wanted)
     details = stated.details[1:] if short(stated) else stated.details
     with _drawer("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)

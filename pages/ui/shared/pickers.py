@@ -102,6 +102,8 @@ def pick_linked(
         way(option): option for way in (title, token, str) for option in options
         if option != unlinked
     }  # fmt: skip
+    if unlinked:  # a link by hand names it
+        known.setdefault(unlinked, unlinked)
     restore(name, options[0], known, key, unlinked)
     draw = partial(st.segmented_control, required=True) if abreast else st.selectbox
     chosen = draw(

@@ -1,0 +1,51 @@
+"""The conclusion of a gate run, from a table made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from midchart.core.training_experiments.gate.views import conclusion
+
+
+def variant(name: str, query: bool, auroc: tuple[float, ...], shares: tuple[float, ...]) -> dict:
+    shape = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce", "variant": name}
+    area = dict(zip(("auroc", "ci_low", "ci_high"), auroc, strict=True))
+    columns = ("evidence_all_recall", "evidence_all_low", "evidence_all_high")
+    share = dict(zip(columns, shares, strict=True))
+    return {**shape, "query": query, **area, **share, "evidence_all_chance": 0.25, "evidence_n": 40}
+
+
+FIRST = variant("n=3 dim=64 standard", True, (0.9, 0.8, 0.95), (0.5, 0.2, 0.8))
+
+
+def report(*rows: dict[str, Any], **tables: Any) -> dict[str, Any]:
+    return {"tables": {"ablation": list(rows), **tables}}
+
+
+def test_the_question_is_worth_what_the_two_rows_say() -> None:
+    without = variant("without query", False, (0.7, 0.6, 0.75), (0.3, 0.1, 0.6))
+    stated = conclusion(report(FIRST, without))
+    assert stated.headline == (
+        "The gate n=3 dim=64 standard reaches AUROC 0.900 [0.800, 0.950] on held-out patients and "
+        "keeps all pieces of the evidence in 50.0 % [20.0, 80.0] (chance 25.0 %) of 40 questions."
+    )
+    (text,) = stated.details
+    assert text.startswith(
+        "Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart"
+    )
+    assert "30.0 % [10.0, 60.0], no difference shown (the intervals overlap)" in text
+
+
+def test_a_gate_of_another_shape_is_not_what_the_question_is_worth() -> None:
+    other = variant("other", False, (0.7, 0.6, 0.75), (0.3, 0.1, 0.6)) | {"dim": 128}
+    assert conclusion(report(FIRST, other)).details == ()
+
+
+def test_the_published_faults_are_compared_with_the_corrected_gate() -> None:
+    fault = FIRST | {"fault": "all four", "auroc": 0.6, "ci_low": 0.55, "ci_high": 0.65}
+    (text,) = conclusion(report(FIRST, faults=[fault])).details
+    assert text.startswith("With all published faults: AUROC 0.600 [0.550, 0.650], the intervals")
+
+
+def test_a_run_without_a_variant_concludes_nothing() -> None:
+    assert conclusion(report()).headline == ""
