@@ -29,7 +29,7 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     questions.fill("1")
     questions.press("Enter")
     watch.settled()
-    expect(page.get_by_text("1 questions of 1 patients")).to_be_visible()
+    expect(page.get_by_text("1 question of 1 patient")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("textbox", name="Search")).to_be_visible()
     expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()

@@ -166,7 +166,7 @@ def test_a_researcher_starts_a_run_and_exports_it_and_its_file_needs_the_sign_in
     questions = page.get_by_role("spinbutton", name="Number of questions")
     questions.fill("1")
     questions.press("Enter")
-    expect(page.get_by_text("1 questions of 1 patients")).to_be_visible()
+    expect(page.get_by_text("1 question of 1 patient")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()
     (run,) = runs_of(site) - before

@@ -151,7 +151,7 @@ def test_three_choices_say_what_a_run_does_and_the_queue_starts_it(run, monkeypa
     assert not [title for title in arms.options if "_" in title], "titles, no raw names"
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"]).run()
     text = page_text(app)
-    assert "3 questions of 1 patients" in text, "at most twenty"
+    assert "3 questions of 1 patient." in text, "at most twenty"
     assert "1 finished run of the same readers and judges" in text
     assert "Nothing leaves this machine" in text
     table = app.table[0].value

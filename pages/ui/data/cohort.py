@@ -17,6 +17,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.curve.text import POSITIONS
 from midchart.pages.ui.shared import chart, reading, tables
+from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import segments, token
 
@@ -68,10 +69,10 @@ def permitted(manifest: api.Manifest) -> str:
 
 def counts(cohort: api.Cohort) -> str:
     """A cohort's patients and its questions or tasks, in a few words."""
-    asked = f"{len(cohort.instructions):,} questions"
+    asked = counted(len(cohort.instructions), "question")
     if cohort.labels and not cohort.instructions:
-        asked = f"{len(cohort.labels):,} tasks to forecast"
-    return f"{len(cohort.records):,} patients · {asked}"
+        asked = f"{counted(len(cohort.labels), 'task')} to forecast"
+    return f"{counted(len(cohort.records), 'patient')} · {asked}"
 
 
 def listing() -> None:

@@ -16,7 +16,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import plain
 
 LIST, NEW = "All runs", "New run"
@@ -109,8 +109,9 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
     problems = [lacking] * bool(lacking) + preflight["problems"]
     if estimate is not None:
         leaves = _egress(estimate["leaves"], preflight["cluster"])
+        asked = counted(estimate["instructions"], "question")
         st.markdown(
-            f"**{estimate['instructions']:,} questions of {estimate['records']:,} patients.** "
+            f"**{asked} of {counted(estimate['records'], 'patient')}.** "
             f"{presets.time_text(estimate)} "
             + (f"**Leaves this machine:** {plain(leaves)}." if leaves else
                "Nothing leaves this machine.")
