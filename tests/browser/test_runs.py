@@ -35,6 +35,10 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()
     watch.settled()
     no_trouble(page)
+    search = page.get_by_role("textbox", name="Search")
+    search.fill("done")
+    search.press("Enter")
+    watch.settled()
     table = page.get_by_test_id("stDataFrame").first
     for row in (1, 2):  # the boxes at the left of the rows
         table.click(position={"x": 17, "y": 33 * row + 17})
