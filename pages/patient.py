@@ -4,31 +4,29 @@ reader answered."""
 import streamlit as st
 
 from midchart.pages.ui import guard
-from midchart.pages.ui.patient import background, cached, controls, own_question, record_view, view
-from midchart.pages.ui.shared import reader_rates
+from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
 
 guard.page("Patient")
 
-choice = controls.choose()
-own_question.keep(choice)
-with (
-    st.container()
-):  # so that what follows keeps its place on the page, and the record its position
-    if own_question.is_own(choice):
+body, end = st.container(), st.container()
+drawer = end.expander(
+    "Settings and files", icon=":material/tune:", on_change="rerun", key="patient_drawer"
+)
+choice = controls.choose(body, drawer)
+with body:
+    if not choice.record.events:
+        st.info("This record has no events.")
+        st.stop()
+    if not choice.instruction.question:
+        record_view.section(choice, (), ())
+        st.stop()
+    pieces = cached.pieces(choice)
+    with (
+        st.container()
+    ):  # so that what follows keeps its place on the page, and the record its position
+        views = view.first_screen(choice, pieces)
         own_question.section(choice)
-    if own_question.is_own(choice) or own_question.is_typed(choice):
-        reader_rates.caption(choice.reader)
-if not choice.record.events:
-    st.info("This record has no events.")
-    st.stop()
-if not choice.instruction.question:
-    record_view.section(choice, (), ())
-    st.stop()
-
-pieces = cached.pieces(choice)
-with st.container():
-    views = view.first_screen(choice, pieces)
-view.record(choice, views, pieces)
-view.more(choice, views, pieces)
-if not any(shown.running for shown in views):
-    background.read_ahead(choice)
+    view.details(choice, views, pieces)
+if drawer.open:
+    with drawer:
+        view.files(choice, views, pieces)

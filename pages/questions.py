@@ -2,9 +2,11 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import guard, navigation, state
 from midchart.pages.ui.questions import view
 from midchart.pages.ui.runs import presets
+from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Questions")
 
@@ -12,15 +14,14 @@ names = state.question_cohorts()
 if not names:
     st.info("No cohort with records to ask is open. Import one on page Data.")
     st.stop()
-left, right = st.columns(2)
-with left:
+known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
+with st.sidebar:
     name = state.pick_cohort()
+    navigation.link("data", "Import a cohort", icon=":material/upload_file:")
 with guard.readable("This cohort cannot be read"):
-    with right:
-        chosen = view.choose(name)
-    view.forms(name, chosen)
+    chosen = view.choose(name)
     if chosen is None:
         presets.included("answers", folder="question_set")
+        view.new_set(name)
     else:
-        view.ask(name, chosen)
-        view.section(name, chosen)
+        view.drawer(name, chosen, view.section(name, chosen))

@@ -7,41 +7,32 @@ from midchart.pages.ui import guard, navigation, sign_in, state
 from midchart.pages.ui.review import view
 from midchart.pages.ui.runs import picker, presets
 from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Review")
 
-KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
-OTHERS = tuple(kind["name"] for kind in api.kinds() if not kind["answers"])
-WITHOUT = (
-    f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
-    "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."
-)
-
-if not state.runs(KINDS):
+runs = picker.titles(state.runs(view.KINDS))
+if not runs:
     with empty.state(
         "No answers to review yet",
         "Answers of a run are judged here one at a time, blind to arm and reader. The page "
         "then reports each judge's agreement with human reviewers.",
     ):
-        presets.included(*KINDS)
+        presets.included(*view.KINDS)
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
-        st.caption(WITHOUT)
+        st.caption(view.WITHOUT)
     st.stop()
+known_in_url("run", runs, "run with answers to judge named", f"there are {len(runs)} of them.")
 with guard.readable("Reviews cannot be shown"):
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        run = picker.pick_run(kinds=KINDS)
+    with st.sidebar:
+        shown = guard.view(("Judge", "Agreement"))
+        run = picker.pick_run(kinds=view.KINDS)
+        code = "" if sign_in.required() else view.CODE
         typed = st.text_input(
-            "Your code as a reviewer",
-            key="reviewer",
-            persist_state="session",
-            placeholder="reviewer-1",
-            max_chars=32,
-            width=220,
+            "Your code as a reviewer", code, key="reviewer", persist_state="session", max_chars=32,
             help="Verdicts are saved under this code, and it determines the order of answers. Do "
             "not use a full name: the code is part of a file name.",
-        )
-    st.caption(WITHOUT)
-    shown = guard.view(("Judge", "Agreement"))
+        )  # fmt: skip
     if run is None:
         st.stop()
     if shown == "Agreement":
@@ -50,6 +41,5 @@ with guard.readable("Reviews cannot be shown"):
         st.info(problem)
     elif not typed:
         st.info("Enter a reviewer code. The same code resumes where you stopped.")
-        view.example(state.runs(KINDS))
     else:
         view.judge(run, api.reviewer_name(typed))

@@ -123,13 +123,12 @@ def clicks(page: Page) -> dict[str, Callable[[int], object]]:
 
         return act
 
-    tabs = ("Reader prompt", "Arm comparison", "Table and export")
+    tabs = ("What did the reader get?", "Why was it kept?")
     return {
         "axis": option("axis"),
         "marks": option("patient_marks"),
-        "around": lambda _: page.locator(".st-key-patient_around_1 button").click(),
-        "sentence": lambda _: page.locator(".st-key-patient_sentence_next button").click(),
-        "tab": lambda number: page.get_by_role("tab", name=tabs[number % 3]).click(),
+        "around": lambda _: page.locator(".st-key-patient_around button").click(),
+        "tab": lambda number: page.get_by_role("tab", name=tabs[number % 2]).click(),
         "question": pick("question"),
         "patient": pick("patient"),
     }

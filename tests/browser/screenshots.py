@@ -16,7 +16,7 @@ from tests.browser.conftest import IDLE, ROOT, launch, serve
 from tests.support.run_helpers import workspace_at
 
 PAGES = {
-    "patient": ("/patient?cohort=demo&dropped=bm25", 1250),
+    "patient": ("/patient?cohort=demo", 1250),
     "curve": ("/curve?cohort=demo", 1340),
     "arms": ("/arms?view=Pairs", 1250),
     "needles": ("/curve?view=Needles", 1250),

@@ -20,6 +20,7 @@ def test_a_set_is_typed_asked_and_a_cell_leads_to_its_source(watch: Watch) -> No
     page.get_by_role("button", name="Save the question set").click()
     page.get_by_role("button", name="Ask all 3 patients (6 answers)").click()
     expect(page.get_by_text("3 of 3 patients.")).to_be_visible()
+    assert page.get_by_test_id("stDataFrame").first.bounding_box()["y"] < 400
     expect(page.get_by_text("This run is not finished")).to_be_hidden()
     watch.settled()
     table = page.get_by_test_id("stDataFrame").first

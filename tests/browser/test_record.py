@@ -80,7 +80,6 @@ def test_search_counts_all_hits_and_walks_over_them(on_records):
     search = page.get_by_role("searchbox", name="Search in the record")
     search.fill('"lab 2"')
     expect(count).to_contain_text("12 hits in 12 entries")  # every fifth of 60 entries
-    expect(page.locator(".viewer .ruler")).to_have_attribute("data-hits", "12")
     current = page.locator(".viewer .sentence.current")
     before = current.inner_text()
     search.press("Enter")
@@ -119,14 +118,15 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, rec
     search = page.get_by_role("searchbox", name="Search in the record")
     search.fill("tubular")
     sentence = page.locator(".viewer .sentence.current")
+    expect(sentence).to_contain_text("tubular")
     sentence.click()
     expect(sentence).to_have_attribute("aria-checked", "true")
     saved(page, 1)
     assert marked(records) == [FIRST]
-    page.keyboard.press("p")
-    page.keyboard.press("Space")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press(" ")
     saved(page, 2)
-    page.keyboard.press("n")
+    page.keyboard.press("Tab")
     expect(sentence).to_have_attribute("aria-checked", "true")
     page.keyboard.press(" ")
     saved(page, 1)
@@ -140,7 +140,7 @@ def test_quick_marks_are_all_saved(on_records, records):
     keep_question(page, "Which readings came last?")
     page.locator(".viewer .scroll").focus()
     for _ in range(4):
-        page.keyboard.press("n")
+        page.keyboard.press("Tab")
         page.keyboard.press(" ")
     saved(page, 4)
     assert len(marked(records)) == 4
@@ -150,13 +150,13 @@ def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
     page = open_record(on_records, "hand")
     keep_question(page, "What was written first?")
     page.locator(".viewer .scroll").focus()
-    page.keyboard.press("n")
+    page.keyboard.press("Tab")
     page.keyboard.press(" ")
-    page.keyboard.press("n")
+    page.keyboard.press("Tab")
     page.keyboard.press(" ")
     page.get_by_role("link", name="Arms").click()
     page.get_by_role("heading", name="Arms", level=1).wait_for()
-    page.get_by_role("link", name="Patient").click()
+    page.get_by_role("link", name="Patient").first.click()
     page.locator(".viewer .row").first.wait_for()
     expect(page.locator(".viewer .status[data-saved=yes]")).to_be_attached()
     assert len(marked(records)) == 2
@@ -201,7 +201,7 @@ def test_a_record_of_20000_events_stays_fluid(on_records, records):
     search.fill("")
     keep_question(page, "Did the patient smoke?")
     page.locator(".viewer .scroll").focus()
-    page.keyboard.press("n")
+    page.keyboard.press("Tab")
     marks: list[float] = []
     for count in (1, 0) * 5:
         begin = time.perf_counter()

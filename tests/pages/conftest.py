@@ -57,7 +57,6 @@ def _in_one_run() -> Iterator[None]:
     """A page is drawn with all its arms, and no thread outlives a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background, "MOMENT_S", 1000.0)
-        patch.setattr(background, "AHEAD", ())
         yield
 
 

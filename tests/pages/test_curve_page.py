@@ -55,7 +55,7 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):
     charts = app.get("plotly_chart")
     assert len(charts) == 1 + 6
     assert all(c.proto.alt and "n " in c.proto.alt for c in charts)
-    assert shown.count("simulated answers") == 1 + 1 + 6, "beside the title of every chart"
+    assert shown.count("simulated answers") == 1 + 1 + 6, "next to every chart"
     bins = frame_with(app, "evidence at")
     assert len(bins) == 10 and bins["n"].sum() == api.curve(cohort)["summary"][0]["n"]
     assert bins["paper"][2] == "59.5 % [46.3, 71.0]"
@@ -64,7 +64,6 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):
     assert bins["95 %, answers as independent"][2] == plain != bins["95 %"][2]
     for number in ("Gap, best − worst", "expected by chance", "80.0 % if evenly"):
         assert number in shown
-    assert len(app.get("download_button")) == 3 * 6, "CSV, Parquet and LaTeX of each table"
 
 
 def test_every_frame_to_export_says_that_its_answers_are_simulated(cohort):
@@ -241,47 +240,46 @@ def test_home_links_to_the_curve(cohort):
     assert "See the curve" in links
 
 
+NEEDLES = {"curve": "needles"}
+
+
 def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(home, monkeypatch):
     started = []
     monkeypatch.setattr(api, "enqueue", started.append)
     monkeypatch.setattr(api, "preflight", lambda _, on: {"problems": [], "estimate": None})
-    app = open_page("curve", view="Needles")
+    app = open_page("curve", **NEEDLES)
     assert "No needle run yet" in page_text(app)
     assert "midchart run docs/needles.toml" in [code.value for code in app.code]
     app.button(key="start_needles").click().run()
     (spec,) = started
     assert spec == needles.spec("small")
     assert spec["kind"] == "needles" and spec["data"] == str(home / "data" / "cohorts" / "small")
+    app.segmented_control(key="needle_moved").set_value("note").run()
+    assert "midchart run docs/real_position.toml" in [code.value for code in app.code]
 
 
 def _run(monkeypatch, state: str = "done", tables=None) -> None:
     now = curve_report.status(state)
-    show_run(monkeypatch, now, lambda run: curve_report.report(run, tables))
+    show_run(monkeypatch, now, lambda run: curve_report.report(run, tables) | {"status": state})
     monkeypatch.setattr(api, "review_mark", lambda run: ())
 
 
-def test_needles_show_a_heatmap_for_each_number_of_look_alikes(home, monkeypatch):
+def test_needles_begin_with_the_contrast_of_every_arm_and_its_conclusion(home, monkeypatch):
     _run(monkeypatch)
-    app = open_page("curve", view="Needles")
-    charts = app.get("plotly_chart")
-    assert len(charts) == 2 + 2 + 1 and all(c.proto.alt for c in charts)
-    text = page_text(app)
-    assert "Full record: no difference was shown." in text and "Recency only: no" not in text
-    assert "n = 48, 8 a cell" in text and "n = 40, 0–8 a cell" in text
-    assert len(frame_with(app, "correct")) == 12
-    assert list(frame_with(app, "p (Holm)")["arm"]) == ["Full record", "Recency only"]
-    cuts = frame_with(app, "events_before")
-    assert "9001" not in cuts.to_string() and "2011" not in cuts.to_string()
-    monkeypatch.setattr(state, "cohort_of", lambda run: api.open_data("small"))
-    monkeypatch.setattr(api, "needle_items", lambda run, **cell: [])
-    clickable(monkeypatch)
-    click(app.run(), "-cuts", 0)
-    assert app.session_state["needle_cell"] == {"length": int(cuts["length"][0])}
-    app.segmented_control(key="needle_label").set_value("recency").run()
-    assert "Recency only: no difference was shown." in page_text(app)
+    app = open_page("curve", **NEEDLES)
+    assert "Full record: no difference was shown." in page_text(app)
+    (frame,) = (one.value for one in app.dataframe if "middle" in one.value)
+    assert sorted(frame["arm"]) == ["Full record", "Recency only"]
+    app = open_page("curve", view="grid", **NEEDLES)
+    (grid,) = (one.value for one in app.dataframe if "length" in one.value)
+    heatmap = curve_report.needles()["heatmap"]
+    assert set(map(str, grid.columns[1:])) == {str(row["depth"]) for row in heatmap}
+    app = open_page("curve", view="cuts", **NEEDLES)
+    cuts = app.dataframe[0].value
+    assert "events before" in cuts and len(cuts) == len(curve_report.needles()["cuts"])
 
 
-def test_a_cell_in_the_address_lists_its_items_and_is_closed_again(home, monkeypatch):
+def test_a_cell_of_the_grid_opens_its_items_and_is_closed_again(home, monkeypatch):
     _run(monkeypatch)
     cohort, asked = api.open_data("small"), {}
     monkeypatch.setattr(state, "cohort_of", lambda run: cohort)
@@ -295,7 +293,7 @@ def test_a_cell_in_the_address_lists_its_items_and_is_closed_again(home, monkeyp
     monkeypatch.setattr(api, "needle_items", items)
     length = int(curve_report.needles()["heatmap"][0]["length"])
     wanted = [f"length:{length}", "depth:0", "distractors:7777", "patient:9001"]
-    app = open_page("curve", view="Needles", needle_cell=wanted)
+    app = open_page("curve", needle_cell=wanted, **NEEDLES)
     assert {"length", "depth", "label", "reader", "judge"} == asked.keys()
     assert (asked["length"], asked["depth"]) == (length, 0)
     question = frame_with(app, "all evidence in the prompt")["question"][0]
@@ -304,51 +302,11 @@ def test_a_cell_in_the_address_lists_its_items_and_is_closed_again(home, monkeyp
     assert "needle_cell" not in app.query_params and "Items behind" not in page_text(app)
 
 
-def test_moved_notes_are_named_as_such_with_their_null_and_detectable_difference(home, monkeypatch):
-    tables = curve_report.needles()
-    tables["detectable"] = [
-        {name: row[name] for name in ("label", "reader", "judge")}
-        | {"null_low": -0.04, "null_high": 0.05, "alone": 0.06, "among_all": 0.07}
-        for row in tables["contrast"]
-    ]
-    _run(monkeypatch, "done", tables)
-    app = open_page("curve", view="Needles")
-    text = page_text(app)
-    assert "The same note by depth and length" in text and "paired by question" in text
-    assert "another note of the record" in text
-    frame = frame_with(app, "p (Holm)")
-    assert list(frame["detectable"]) == ["7.0 points"] * 2
-    assert "4.0" in frame["no effect, points"][0]
-    app.segmented_control(key="needle_moved").set_value("note").run()
-    assert "midchart run docs/real_position.toml" in [code.value for code in app.code]
-
-
-def test_needles_offer_the_depth_by_tokens_events_and_time_of_the_record(home, monkeypatch):
-    tables = curve_report.needles()
-    tables["heatmap_positions"] = [
-        r for r in tables["heatmap_positions"] if r["position"] != "time"
-    ]
-    tables["depths_positions"] = [r for r in tables["depths_positions"] if r["position"] != "time"]
-    _run(monkeypatch, "done", tables)
-    app = open_page("curve", view="Needles")
-    assert sorted(set(frame_with(app, "correct")["depth, %"])) == [0, 50, 100]
-    for kind, phrase in (("token", "share of the tokens"), ("order", "among the events")):
-        app.segmented_control(key="needle_depth").set_value(kind).run()
-        assert sorted(set(frame_with(app, "correct")["depth, %"])) == [0, 50, 90]
-        assert phrase in page_text(app)
-    app.segmented_control(key="needle_depth").set_value("time").run()
-    assert not app.exception and "No fact of this run has a position by elapsed time" in page_text(
-        app
-    )
-
-
 @pytest.mark.parametrize("state", ["running", "crashed"])
 def test_needles_that_are_not_done_are_partial(home, monkeypatch, state):
-    none = {name: [] for name in curve_report.needles()}
-    _run(monkeypatch, state, none)
-    app = open_page("curve", view="Needles")
-    assert "No needle of this run has been judged yet" in page_text(app)
-    assert "partial" in page_text(app)
+    _run(monkeypatch, state)
+    app = open_page("curve", **NEEDLES)
+    assert "partial" in page_text(app).lower() and "no difference was shown" not in page_text(app)
     keys = {button.key for button in app.button}
     run = curve_report.status()["run"]
     assert (f"cancel_{run}" if state == "running" else f"resume_curve_{run}") in keys

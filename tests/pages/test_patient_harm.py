@@ -43,7 +43,7 @@ def test_wrong_answers_with_the_evidence_in_the_prompt_come_first():
         "",
         True,
     )
-    html = screen.alarm(views[1:], PIECES, "36 points")
+    html, _ = screen.verdict(views[1:], PIECES, "36 points")
     assert ">wrong or no answer</span>" in html and "<b>The evidence was in the prompt" in html
 
 
@@ -58,7 +58,8 @@ def test_a_wrong_answer_without_the_evidence_names_who_dropped_it_and_what_was_r
         "“Metformin”.",
         True,
     )
-    assert ">dropped evidence</span>" in screen.alarm(views, PIECES, "Metformin")
+    headline, rest = screen.verdict(views, PIECES, "Metformin")
+    assert ">dropped evidence</span>" in headline and "BM25 answered correctly" in rest
 
 
 def test_what_controls_did_is_not_the_headline():
@@ -102,7 +103,7 @@ def test_right_answers_are_no_harm_also_after_the_evidence_was_dropped():
         "",
         False,
     )
-    assert 'class="mc-alarm mc-held"' in screen.alarm(views, PIECES, "x")
+    assert 'class="mc-alarm mc-held"' in screen.verdict(views, PIECES, "x")[0]
 
 
 def test_of_several_pieces_it_says_how_many_were_in_the_prompt():
@@ -151,7 +152,7 @@ def opened() -> AppTest:
 
 
 def test_it_opens_on_a_wrong_answer_from_the_middle_of_a_record(cohort):
-    assert opening.NO_RUN.split(":")[0] in page_text(opened()), "the first question"
+    assert opening.NO_RUN.split(":")[0] in page_text(opened())
     table = spec(
         cohort, name="first", arms=["bm25"], readers=["extractive"],
         judges=["exact", "token_overlap"], protocol="corrected",

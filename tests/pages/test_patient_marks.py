@@ -19,7 +19,7 @@ from midchart.core.runs.evidence import question_of
 from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Prompt
 from midchart.pages.ui.arms import contexts
-from midchart.pages.ui.patient import context, export, model, panel, screen, two_arms
+from midchart.pages.ui.patient import export, model, panel, prompts, screen
 from midchart.pages.ui.patient.model import ArmView, Choice
 from midchart.pages.ui.shared import marks, tables, verdicts
 from midchart.pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
@@ -83,15 +83,15 @@ def prompted(view: ArmView, *cut: str, tokens: int = 512) -> ArmView:
     [
         (view_of("bm25", "e2.1"), model.KEPT, "kept"),
         (view_of("bm25", "e0"), model.DROPPED, "dropped"),
-        (prompted(view_of("bm25", "e2.1")), model.SHOWN, "in the prompt"),
+        (prompted(view_of("bm25", "e2.1")), model.KEPT, "kept"),
         (prompted(view_of("bm25", "e0")), model.DROPPED, "dropped"),
-        (prompted(view_of("bm25", "e0", "e2.1"), "e2.1"), model.CUT, "kept, but cut at 512 tokens"),
+        (prompted(view_of("bm25", "e0", "e2.1"), "e2.1"), model.CUT, "cut at 512 tokens"),
     ],
 )
-def test_a_piece_is_in_the_prompt_cut_from_it_or_dropped(view, status, words):
+def test_a_piece_is_kept_cut_from_the_prompt_or_dropped(view, status, words):
     [piece] = PIECES
     assert (view.status(piece), view.status_words(piece)) == (status, words)
-    assert panel.status_line(PIECES, 2, view).endswith(f", under BM25: {words}.")
+    assert f", under BM25: {words}.</p>" in export.evidence_page(CHOICE, [view], PIECES)
     document = json.loads(export.as_json(CHOICE, [view], PIECES))
     assert document["evidence"][0]["status"] == {"bm25": words}
 
@@ -131,9 +131,8 @@ def test_the_page_and_a_run_s_tables_agree_on_all_pieces_and_any_piece(data: st.
     ):
         view = ArmView("bm25", "BM25", selection, prompt_of_view)
         statuses = [view.status(piece) for piece in pieces]
-        held, partly = model.HELD, (model.PARTLY, model.PARTLY_SHOWN)
-        assert all(status in held for status in statuses) == all_pieces
-        assert any(status in (*held, *partly) for status in statuses) == any_piece
+        assert all(status == model.KEPT for status in statuses) == all_pieces
+        assert any(status in (model.KEPT, model.PARTLY) for status in statuses) == any_piece
         assert (view.held(pieces) == len(pieces)) == all_pieces
 
 
@@ -143,18 +142,17 @@ def test_the_panel_tells_evidence_in_the_prompt_from_evidence_that_was_cut():
         prompted(view_of(name, "e2.0", "e2.1"), *cut, tokens=tokens)
         for name, cut, tokens in (("bm25", (), 900), ("full", ("e2.1", "e2.0"), 512))
     )
-    html = panel.panel(RECORD, 2, shown, [shown, lost], PIECES, units)
-    assert ">evidence in the prompt</span>" in html and ">in the prompt</span>" in html
-    html = panel.panel(RECORD, 2, lost, [shown, lost], PIECES, units)
+    units = [unit for unit in units if unit.span.event == 2]
+    html = panel.entry_html(RECORD, 2, shown, [shown, lost], PIECES, units)
+    assert ">kept evidence</span>" in html and ">kept</span>" in html
+    html = panel.entry_html(RECORD, 2, lost, [shown, lost], PIECES, units)
     [mark] = re.findall(r'<mark class="mc-lostgold">(.*?)</mark>', html)
-    assert "evidence cut from the prompt <small>at 512 tokens, in the prompt of BM25" in mark
+    assert "cut evidence <small>at 512 tokens, kept by BM25" in mark
     assert html.count('class="mc-lost"') == 1 and "mc-held" not in html
     assert "dropped evidence" not in html
-    assert "cut from the prompt" in marks.legend("sentence", True)
-    assert "the prompt" not in marks.legend("sentence")
     rows = export.frame(CHOICE, [lost], PIECES)
     assert dict(zip(rows["sentence"], rows["status"], strict=True)) == {
-        "e2.0": "cut from the prompt", "e2.1": "evidence cut from the prompt",
+        "e2.0": "cut", "e2.1": "cut evidence",
     }  # fmt: skip
     assert model.first_event(PIECES, lost) == 2
 
@@ -173,53 +171,45 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     assert (
         "0 of 1 sentence of the evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
     )
-    assert ">evidence cut from the prompt<" in full and "mc-line mc-lostgold" in full
-    assert (
-        "1 of 1 sentence of the evidence in the prompt<" in bm25
-        and ">evidence in the prompt<" in bm25
-    )
+    assert ">cut evidence<" in full and "mc-line mc-lostgold" in full
+    assert "1 of 1 sentence of the evidence in the prompt<" in bm25 and ">kept evidence<" in bm25
     assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
 
 
-def test_two_prompts_are_compared_and_what_was_cut_is_counted_apart():
+def test_two_prompts_side_by_side_mark_what_each_kept_cut_and_dropped_in_the_same_words():
     a = prompted(view_of("bm25", "e0", "e1"))
     b = prompted(view_of("full", "e0", "e1", "e2.1", "e3"), "e1", "e2.1")
-    table = two_arms.rows(a, b, PIECES[0].ids, api.sentences(RECORD, PROTOCOL))
-    assert [(r.sentence.id, r.who, r.cut) for r in table] == [
-        ("e0", "both", ""),
-        ("e1", "only A", "FULL: cut at 512 tokens"),
-        ("e2.1", "neither", "FULL: cut at 512 tokens"),
-        ("e3", "only B", ""),
-    ]
-    assert two_arms.count_words(table, a, b) == (
-        "1 in both prompts, 1 only in the prompt of BM25, 1 only in the prompt of FULL; 1 of the "
-        "evidence in "
-        "neither; 2 kept by FULL, but cut at 512 tokens."
+    units, gold = api.sentences(RECORD, PROTOCOL), PIECES[0].ids
+    assert [(line.id, line.label) for line in prompts.lines(a, gold, units)] == [
+        ("e0", "kept"), ("e1", "kept"), ("e2.1", "dropped evidence"),
+    ]  # fmt: skip
+    assert [(line.id, line.label) for line in prompts.lines(b, gold, units)] == [
+        ("e0", "kept"), ("e1", "cut"), ("e2.1", "cut evidence"), ("e3", "kept"),
+    ]  # fmt: skip
+    assert prompts.shared_words(a, b) == (
+        "1 sentences are kept under both, 1 only under BM25, 1 only under FULL."
     )
-    html = two_arms.html_of(table, a, b, ("#000", "#111"))
-    assert "evidence cut from the prompt <small>FULL: cut at 512 tokens</small>" in html
-    assert "dropped evidence" not in html
+    html = prompts.lines_html(b, gold, units, without=a.shown & b.shown)
+    assert "a: 1" not in html and 'class="mc-lostgold"' in html and "c: 3" in html
 
 
 def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it():
     dropped, held = view_of("bm25", "e0"), view_of("dense", "e2.1")
-    html = screen.alarm([dropped, held], PIECES)
+    html, _ = screen.verdict([dropped, held], PIECES)
     assert ">dropped evidence</span>" in html
     assert "BM25 dropped the evidence. DENSE kept it." in html
-    html = screen.alarm([held], PIECES)
+    html, _ = screen.verdict([held], PIECES)
     assert ">kept evidence</span>" in html and "DENSE kept the evidence." in html
     cut = prompted(view_of("full", "e2.1"), "e2.1")
-    html = screen.alarm([cut, held], PIECES)
-    assert (
-        ">evidence cut from the prompt<" in html and "FULL: kept, but cut. DENSE kept it." in html
-    )
-    assert screen.alarm([dropped], ()) == "", "nothing is said without located evidence"
+    html, _ = screen.verdict([cut, held], PIECES)
+    assert ">cut evidence<" in html and "FULL: cut. DENSE kept it." in html
+    assert screen.verdict([dropped], ()) == ("", ""), "nothing is said without located evidence"
 
 
 def test_of_several_pieces_the_mark_counts_those_that_an_arm_dropped():
     gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
     pieces = model.evidence_pieces(RECORD, gold, PROTOCOL)
-    html = screen.alarm([view_of("bm25", "e0"), view_of("dense", "e0", "e3")], pieces)
+    html, _ = screen.verdict([view_of("bm25", "e0"), view_of("dense", "e0", "e3")], pieces)
     assert "BM25: 1 of 2 dropped. DENSE kept all of it." in html
 
 
@@ -276,13 +266,13 @@ def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
     return screen.screen(choice, views, PIECES, (812, 31_000), OTHERS)
 
 
-def test_the_first_screen_has_question_reference_evidence_and_a_line_per_arm_in_this_order():
+def test_the_first_screen_has_evidence_reference_question_and_a_line_per_arm_in_this_order():
     rank = {1: model.Rank(57, 812, "37 places too low")}
     html = first_screen(replace(view_of("bm25", "e0", recent=("e4",)), ranks=rank))
     parts = [
-        ">dropped evidence</span>", "When was metformin stopped?", ">May</div>",
-        "2020-01-03 · Note · at 50 % of the record", "<u>Metformin was stopped in May.</u>",
-        ">BM25</b>", "kept 2 of 812 sentences", ">dropped</span>",
+        ">dropped evidence</span>", "2020-01-03 · Note · at 50 % of the record · dropped by BM25",
+        "<u>Metformin was stopped in May.</u>", ">May</div>", "When was metformin stopped?",
+        ">BM25</b>", "2 of 812 sentences kept (1 by score, 1 most recent)", ">dropped</mark>",
         "rank 57 of 812, 37 places too low",
     ]  # fmt: skip
     assert [part for part in parts if part not in html] == []
@@ -342,14 +332,14 @@ def test_a_table_shows_invisible_characters_and_its_download_keeps_them():
 
 def test_dropped_evidence_is_marked_in_place():
     view, other = view_of("bm25", "e2.0"), view_of("dense", "e2.1")
-    units = api.sentences(RECORD, PROTOCOL)
-    html = panel.panel(RECORD, 2, view, [view, other], PIECES, units)
+    units = [unit for unit in api.sentences(RECORD, PROTOCOL) if unit.span.event == 2]
+    html = panel.entry_html(RECORD, 2, view, [view, other], PIECES, units)
     assert '<mark class="mc-kept"><span class="mc-tag">kept</span>Seen today.</mark>' in html
     dropped = re.search(r'<mark class="mc-dropped">(.*?)</mark>', html)
     assert dropped is not None
     assert "dropped evidence" in dropped[1] and "kept by DENSE" in dropped[1]
     assert "<u>Metformin was stopped in May.</u>" in dropped[1]
-    html = panel.panel(RECORD, 2, other, [view, other], PIECES, units)
+    html = panel.entry_html(RECORD, 2, other, [view, other], PIECES, units)
     assert 'class="mc-held"' in html and "mc-dropped" not in html
 
 
@@ -358,7 +348,8 @@ def test_evidence_is_marked_the_same_way_when_a_whole_note_is_the_unit():
     pieces = model.evidence_pieces(RECORD, GOLD, protocol)
     assert pieces[0].ids == {"e2"}
     none = ArmView("bm25", "BM25", api.Selection("p1", "q1", "bm25", (), 0))
-    html = panel.panel(RECORD, 2, none, [none], pieces, api.sentences(RECORD, protocol))
+    units = [unit for unit in api.sentences(RECORD, protocol) if unit.span.event == 2]
+    html = panel.entry_html(RECORD, 2, none, [none], pieces, units)
     assert html.count('class="mc-dropped mc-block"') == 1, "one border round the note"
     assert html.count(">dropped evidence<") == 1, "and the word stands once"
 
@@ -410,14 +401,15 @@ def test_the_exported_evidence_page_has_no_script_and_requests_nothing():
     assert export.evidence_page(choice, views, ()) == ""
 
 
-def test_reader_view_strikes_what_was_cut_and_says_when_the_question_is_lost():
+def test_the_prompt_marks_what_was_cut_and_says_when_the_question_is_lost():
     view = view_of("bm25", "e0", "e2.1")
     line = api.Prompt("text", "q", (), 40, ("e0", "e2.1"), False)
     lost = ArmView("bm25", "BM25", view.selection, line, api.Answer("May", sources=("e2.1",)))
-    assert "2 were cut" in context.budget_words(lost)
-    assert "cut off" in context.budget_words(lost)
-    html = context.context_html(lost, PIECES[0].ids)
-    assert html.count("cut from the prompt") == 2
+    assert "2 were cut" in prompts.budget_words(lost)
+    assert "cut off" in prompts.budget_words(lost)
+    html = prompts.lines_html(lost, PIECES[0].ids, api.sentences(RECORD, PROTOCOL))
+    assert html.count('class="mc-lost"') == 1 and html.count('class="mc-lostgold"') == 1
+    assert prompts.SOURCE in html
 
 
 def answered(view: ArmView, text: str, *sources: str, **verdicts_by: str) -> ArmView:
@@ -430,10 +422,10 @@ def answered(view: ArmView, text: str, *sources: str, **verdicts_by: str) -> Arm
 def test_every_answer_names_its_reader_and_its_source_sentence():
     view = answered(view_of("bm25", "e0", "e2.1"), "May", "e2.1")
     html = first_screen(view)
-    assert "Reader: Small &lt;b&gt;reader" in html and "quotes only" not in html
+    assert "Answer of Small &lt;b&gt;reader" in html and "only quotes" not in html
     assert "Source: 2020-01-03 · Note · the evidence: “Metformin was stopped in May.”" in html
     html = first_screen(replace(view, only_quotes=True))
-    assert "quotes only" in html
+    assert "which only quotes" in html
     assert "Source: 2020-01-01 · Measurement · not the evidence" in first_screen(
         answered(view_of("bm25", "e0"), "a: 1", "e0")
     )
@@ -446,7 +438,7 @@ def test_of_a_reader_without_sources_the_nearest_line_is_shown_as_such_and_a_ref
     html = first_screen(answered(selected, "Metformin was stopped."))
     assert "Nearest line of the prompt: 2020-01-03 · Note · the evidence" in html
     html = first_screen(answered(selected, "That is not in this chart."))
-    assert "No source sentence." in html and "Reader: Small" in html
+    assert "No source sentence." in html and "Answer of Small" in html
     declined = answered(selected, "Metformin was stopped? Not documented.")
     declined = replace(declined, verdicts={"exact": api.Verdict("incorrect", refusal=True)})
     assert "No source sentence." in first_screen(declined)

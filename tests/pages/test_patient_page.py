@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from midchart.pages.ui.patient import cached, controls
-from tests.support.pages import page_at, page_html
+from midchart.pages.ui.patient import cached, controls, view
+from tests.support.pages import page_at, page_html, page_text
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +29,8 @@ def test_it_opens_on_a_patient_with_cards_in_words_and_the_dropped_evidence_mark
     assert "<b>The evidence was in the prompt: BM25 still answered “" in html
     assert "Recency only dropped the evidence and gave no answer." in html
     assert ">wrong or no answer</span>" in html, "no method dropped it"
-    assert '<span class="mc-badge mc-dropped">2 of 2 dropped</span>' in html
-    assert html.index("Recency only dropped the evidence") < html.index(
-        "What did the colonoscopy show?"
-    )
+    assert '<mark class="mc-dropped">2 of 2 dropped</mark>' in html
+    assert html.index("<b>The evidence was in the prompt") < html.index('class="mc-passage')
     assert "<script" not in html and "<img" not in html
 
 
@@ -73,7 +71,7 @@ def test_a_typed_question_works_and_never_reaches_the_address(patient_page):
     again = page_at("patient", typed="0123456789").run()
     assert any("names a typed question" in i.value for i in again.info) and not again.exception
     assert any("cannot be evaluated" in i.value for i in app.info)
-    assert re.search(r"<b>BM25</b><small>kept \d+ of \d+ sentences", page_html(app))
+    assert re.search(r"<b>BM25</b><small>\d+ of \d+ sentences kept", page_html(app))
 
 
 def test_the_address_names_patient_and_question_by_tokens_and_opens_them_again(patient_page):
@@ -97,15 +95,25 @@ def test_the_address_names_patient_and_question_by_tokens_and_opens_them_again(p
     assert plain.selectbox(key="patient_patient").value == "9003"
 
 
-def test_an_unknown_token_falls_back_to_the_first_patient(patient_page):
-    patient_page.query_params["patient"] = "0000000000"
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ({"cohort": "none"}, "There is no cohort with questions named none: there are hand."),
+        ({"patient": "0000000000"}, "There is no patient 0000000000: cohort hand has 3 patients"),
+        (
+            {"patient": "9001", "question": "0000000000"},
+            "There is no question 0000000000: this patient has 2 questions",
+        ),
+        ({"patient": "[x](y)"}, "There is no patient [x](y): cohort hand has 3 patients"),
+    ],
+)
+def test_an_unknown_patient_question_or_cohort_stops_with_one_line(patient_page, address, line):
+    for name, value in address.items():
+        patient_page.query_params[name] = value
     patient_page.run()
-    assert (
-        not patient_page.exception and patient_page.selectbox(key="patient_patient").value == "9001"
-    )
-    assert any("The item in this link was not found" in one.value for one in patient_page.info)
-    patient_page.run()
-    assert not any("The item in this link" in one.value for one in patient_page.info), "told once"
+    assert not patient_page.exception and len(patient_page.error) == 1
+    assert patient_page.error[0].value.replace("\\", "").startswith(line)
+    assert not page_html(patient_page).count("mc-by-arm"), "no other patient is shown"
 
 
 def test_settings_change_what_is_kept(patient_page):
@@ -133,12 +141,29 @@ def test_no_arm_and_a_single_arm_are_reported(patient_page):
     assert any("at least one arm" in i.value for i in app.info)
 
 
-@pytest.mark.parametrize("tab", ["Arm comparison", "Table and export"])
-def test_the_other_tabs(patient_page, tab):
-    patient_page.session_state["patient_more"] = tab
+def test_two_prompts_are_side_by_side_and_may_show_their_differences_alone(patient_page):
+    patient_page.session_state["patient_reasons"] = view.TABS[1]
     app = ask(patient_page, "9001", "q1")
-    if tab == "Arm comparison":
-        html = page_html(app)
-        assert "only Recency only" in html or "only BM25" in html
-    else:
-        assert app.get("download_button")
+    assert [box.label for box in app.selectbox if box.label.startswith("Prompt ")] == [
+        "Prompt A", "Prompt B",
+    ]  # fmt: skip
+    assert "sentences are kept under both" in page_text(app)
+    assert "The prompt is" in page_text(app) and "tokens long" in page_text(app)
+    both = page_html(app).count("<li>")
+    app.toggle(key="patient_different").set_value(True).run()
+    assert not app.exception and page_html(app).count("<li>") < both
+
+
+def test_everything_shown_is_offered_as_files(patient_page):
+    app = ask(patient_page, "9001", "q1")
+    labels = [one.label for one in app.get("download_button")]
+    assert not any("JSON" in label for label in labels), "made when the drawer is opened"
+    patient_page.session_state["patient_drawer"] = True
+    app = ask(patient_page, "9001", "q1")
+    offered = {one.label for one in app.get("download_button")}
+    assert offered >= {"Selections, CSV", "Full view, JSON", "Prompts, text"}
+
+
+def test_the_modes_of_a_chart_are_one_click_away_and_the_import_is_at_the_picker(patient_page):
+    links = [one.proto.label for one in ask(patient_page, "9001", "q1").get("page_link")]
+    assert links == ["Patient", "Questions", "Review", "Import a cohort"]

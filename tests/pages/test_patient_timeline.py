@@ -13,7 +13,7 @@ from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Sentence
 from midchart.pages.ui.patient import model, timeline
 from midchart.pages.ui.patient.model import ArmView
-from midchart.pages.ui.patient.timeline import ORDER, TIME
+from midchart.pages.ui.patient.score_arrays import ORDER, TIME
 from midchart.pages.ui.shared import chart
 
 DAY = datetime(2012, 3, 1)
@@ -59,7 +59,7 @@ def pieces_at(record: api.Record, *events: int) -> tuple[model.Piece, ...]:
 
 
 def draw(record, views, pieces, by=ORDER):
-    return timeline.figure(timeline.axis_of(record), views, pieces, by)
+    return timeline.figure(timeline.axis_of(record), views, pieces, by, {}, {})
 
 
 def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
@@ -86,13 +86,13 @@ def test_evidence_on_the_timeline_is_that_in_the_prompt_and_cut_evidence_has_a_m
     cut, pieces = replace(view, prompt=prompt), pieces_at(record, 10, 50, 70)
     figure = draw(record, [cut], pieces)
     [status] = [t for t in figure.data if t.name == "evidence, BM25"]
-    assert list(status.text) == ["in the prompt", "kept, but cut at 512 tokens", "dropped"]
+    assert list(status.text) == ["kept", "cut at 512 tokens", "dropped"]
     assert list(status.marker.symbol) == ["circle-open", "circle-x-open", "x-thin-open"]
     [kept_markers] = [t for t in figure.data if t.name == "BM25"]
     assert kept_markers.marker.opacity[0] > kept_markers.marker.opacity[1]
     assert list(kept_markers.text) == ["score 2", "score 2; cut at 512 tokens"]
     assert timeline.alt([cut], pieces, 101).endswith(
-        "BM25 kept 2, 1 of 3 evidence in the prompt, cut at 512 tokens"
+        "BM25 kept 2, 1 of 3 evidence, cut at 512 tokens"
     )
 
 
@@ -122,7 +122,7 @@ def test_twenty_thousand_events_stay_under_two_megabytes(by):
     views = [everything, *(view_of(record, list(range(i, 20_000, 800))) for i in (3, 5, 7))]
     pieces = pieces_at(record, 9_000, 12_000)
     axis = timeline.axis_of(record)
-    figure = timeline.figure(axis, views, pieces, by)
+    figure = timeline.figure(axis, views, pieces, by, {}, {})
     text = figure.to_json()
     assert len(text) < 2_000_000
     assert "secret" not in text, "hover holds an index, never text of the record"

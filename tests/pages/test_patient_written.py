@@ -8,8 +8,8 @@ from midchart.core.protocol import parse
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import ContextLine, Kept, Selection, Sentence, Span
-from midchart.pages.ui.patient.context import budget_words, context_html
 from midchart.pages.ui.patient.model import ArmView, kept_ids, size_words
+from midchart.pages.ui.patient.prompts import budget_words, lines_html
 from midchart.pages.ui.patient.screen import UNKNOWN
 
 TEXTS = ["Dose of metformin is 500 mg", "No fever <b>today</b>", "Well in herself"]
@@ -48,7 +48,7 @@ def test_of_a_compressed_sentence_half_must_be_left_to_count_as_kept():
 
 def test_the_size_says_what_was_written():
     words = size_words(ArmView("x", "LLMLingua-2", compressed()), 3, 20, "sentence")
-    assert words == "kept words of 2 of 3 sentences, 5 of 20 tokens"
+    assert words == "words of 2 of 3 sentences kept, 5 of 20 tokens"
     view = ArmView("x", "Map-reduce", summaries())
     assert (
         size_words(view, 3, 20, "sentence") == "1 summary in place of 3 sentences, 5 of 20 tokens"
@@ -57,19 +57,19 @@ def test_the_size_says_what_was_written():
 
 
 def test_the_context_is_what_the_reader_saw_and_nothing_in_it_is_markup():
-    shown = context_html(seen(compressed()), frozenset({"e0"}))
+    shown = lines_html(seen(compressed()), frozenset({"e0"}), ())
     assert "metformin is 500 mg" in shown and "Dose of metformin" not in shown
-    assert "of the evidence" in shown and "today" not in shown
-    html = context_html(seen(summaries()), frozenset({"e0"}))
+    assert ">kept evidence<" in shown and "today" not in shown
+    html = lines_html(seen(summaries()), frozenset({"e0"}), ())
     assert "&lt;i&gt;metformin&lt;/i&gt;" in html and "<i>metformin" not in html
-    assert "of the evidence" not in html
+    assert "evidence" not in html
     assert "holds 1 of 1 kept lines" in budget_words(seen(summaries()))
 
 
-def test_a_written_line_that_was_cut_is_struck():
+def test_a_written_line_that_was_cut_is_marked():
     many = tuple(ContextLine(f"e{i}", f"[undated] line {i} of many", ()) for i in range(60))
     view = seen(replace(summaries(), lines=many), 400)
     assert view.prompt.cut
-    html = context_html(view, frozenset())
-    assert html.count("cut from the prompt") == len(view.prompt.cut)
+    html = lines_html(view, frozenset(), ())
+    assert html.count('class="mc-lost"') == len(view.prompt.cut)
     assert f"holds {60 - len(view.prompt.cut)} of 60" in budget_words(view)

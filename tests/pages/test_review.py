@@ -15,6 +15,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.reviews import Distinct, overlap
+from midchart.pages.ui.review.view import CODE
 from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import (
@@ -338,18 +339,27 @@ def test_without_answers_it_says_where_to_begin(home):
     assert "No answers to review yet" in page_text(open_page("review"))
 
 
-def test_before_a_code_is_entered_an_included_run_shows_what_a_reviewer_sees(home):
+def test_it_opens_on_a_card_that_can_be_judged(home):
     api.prepare_demo()
     app = open_page("review")
     next(one for one in app.button if one.label == "Open run").click().run()
     assert not app.exception
-    shown = "".join(e.proto.body for e in app.get("html"))
-    assert "Answer to judge" in shown and "nothing is saved" in page_text(app)
-    examples = [one for one in app.button if one.key.startswith("review_")]
-    assert [one.label for one in examples] == ["Correct", "Incorrect", "Cannot judge"]
-    assert all(one.disabled for one in examples)
+    assert "Answer to judge" in page_html(app)
     (run,) = api.status(None)
     assert api.reviewers(run["run"]) == []
+    first = api.review_cards(run["run"], CODE)[0]
+    app.button(key="review_correct").click().run()
+    assert card_of(run["run"], CODE, first.key).outcome == "correct"
+    cards = len(api.review_cards(run["run"], CODE))
+    assert f"1 of {cards} distinct answers judged" in page_text(app), "the next one follows"
+
+
+def test_an_unknown_run_stops_with_one_line(run):
+    app = open_page("review", run="20200101-000000-000000")
+    (line,) = [error.value.replace("\\", "") for error in app.error]
+    assert line == (
+        "There is no run with answers to judge named 20200101-000000-000000: there are 1 of them."
+    )
 
 
 def card_of(run: str, name: str, key: str) -> api.Card:
@@ -359,6 +369,7 @@ def card_of(run: str, name: str, key: str) -> api.Card:
 
 def test_a_verdict_is_kept_and_the_next_answer_comes(run):
     app = open_page("review")
+    app.text_input(key="reviewer").input("").run()
     assert not [b for b in app.button if b.key == "review_correct"], "nobody judges without a code"
     app.text_input(key="reviewer").input("dora").run()
     first = api.review_cards(run, "dora")[0]

@@ -41,6 +41,7 @@ VIEWS = (
          choose=(*ASKED, "distractors", "band"), more=("in_prompt",)),
     View("measured", "At which measured depth?", "heatmap_positions", (CORRECT,), "grid",
          rows=("length",), across="depth", choose=(*ASKED, "position", "distractors")),
+    View("detectable", "Which difference could be shown?", "detectable"),
     View("cuts", "How were records cut?", "cuts"),
     View("missed", "Which items failed?", "failures"),
 )  # fmt: skip

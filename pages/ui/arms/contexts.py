@@ -90,7 +90,7 @@ def _card(
             for line in row["lines"][:MOST_FOLDED]
         )
     else:
-        context = _context(selected, units, evidence, cut, row["prompt_tokens"] is not None)
+        context = _context(selected, units, evidence, cut)
     tokens = "" if row["prompt_tokens"] is None else f", {row['prompt_tokens']:,} tokens"
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}"><h3><span>'
@@ -165,10 +165,9 @@ def _context(
     units: Mapping[str, api.Sentence],
     evidence: frozenset[str],
     cut: frozenset[str],
-    read: bool,
 ) -> str:
-    """The evidence (in the prompt, cut or dropped) and the kept lines nearest to it; the rest
-    behind a fold. ``read``: whether a reader was given a prompt."""
+    """The evidence (kept, cut or dropped) and the kept lines nearest to it; the rest behind a
+    fold."""
     order = {unit: place for place, unit in enumerate(units)}
     gold = [order[unit] for unit in evidence if unit in order]
     dropped = {unit for unit in units if unit in evidence and unit not in set(selected)}
@@ -178,7 +177,7 @@ def _context(
 
     def lines(ids: Sequence[str]) -> str:
         return "".join(
-            _line(units[unit], unit in evidence, unit in dropped, unit in cut, read)
+            _line(units[unit], unit in evidence, unit in dropped, unit in cut)
             for unit in sorted((unit for unit in ids if unit in order), key=order.__getitem__)
         )
 
@@ -197,13 +196,9 @@ def _context(
     )
 
 
-def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool, read: bool) -> str:
+def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
     date = f"<time>{unit.time:%Y-%m-%d}</time>" if unit.time else ""
-    if dropped:
-        label, style = marks.DROPPED_EVIDENCE, "mc-dropped"
-    elif cut:
-        label, style = marks.LOST[gold], "mc-lostgold"
-    else:
-        label, style = marks.THERE[read, gold], "mc-held"
+    label = marks.label(not cut and not dropped, cut, gold)
+    style = marks.STYLE[label]
     tag = marks.tag(label) if gold or cut else ""
     return f'<div class="mc-line {style if gold else ""}">{tag}{date}{safe(unit.text)}</div>'

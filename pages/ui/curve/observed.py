@@ -204,7 +204,8 @@ def _facts(rows: text.Facts) -> None:
 
 def _heading(title: str, simulated: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.header(title, anchor=False, width="content")
+        if title:
+            st.header(title, anchor=False, width="content")
         if simulated:
             st.badge(text.SIMULATED, color="orange", icon=":material/science:")
 
@@ -235,8 +236,8 @@ def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve:
         paper = paper.head(0)
     stem = f"{name}-{choice.stem}" + (f"-{choice.by}-one" if choice.value else "")
     heading = f"{title[:1].upper()}{title[1:]} by position of the evidence"
-    if choice.value:
-        _heading(f"{heading}: {plain(choice.value)}", curve.simulated)
+    if choice.value or curve.simulated:
+        _heading(f"{heading}: {plain(choice.value)}" if choice.value else "", curve.simulated)
     left, right = st.columns((3, 2), gap="medium")
     with left:
         selected = _open_bin(choice.bins)

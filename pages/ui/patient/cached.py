@@ -7,6 +7,7 @@ is never replaced: its view carries the reason.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from midchart.core.errors import MidchartError, UnknownName
 from midchart.pages.ui import state
 from midchart.pages.ui.patient import score_arrays, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
+from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.cache import cached
 
 EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
@@ -78,8 +80,7 @@ def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
     """Id → label of every patient; one that cannot be read stays in the list and says so."""
     questions = Counter(instruction.record_id for instruction in cohort.instructions)
     labels: dict[str, str] = {}
-    many = len(cohort.records)
-    for number, record_id in enumerate(cohort.records, 1):
+    for record_id, name in names(cohort).items():
         if len(cohort.records) > FACTS_AT_ONCE:
             n = questions[record_id]
             about = f"{n} question{'' if n == 1 else 's'}"
@@ -88,11 +89,18 @@ def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
                 about = facts(cohort.records[record_id])
             except MidchartError:
                 about = "cannot be read"
-        readable = len(record_id) <= LONGEST_NUMBER
-        labels[record_id] = (
-            f"{record_id if readable else f'patient {number:,} of {many:,}'} · {about}"
-        )
+        labels[record_id] = f"{name} · {about}"
     return labels
+
+
+def names(cohort: api.Cohort) -> dict[str, str]:
+    """Id → what a patient is called on a page: the id, or the place in the cohort where nobody
+    could read the id."""
+    many = len(cohort.records)
+    return {
+        id: id if len(id) <= LONGEST_NUMBER else f"patient {number:,} of {many:,}"
+        for number, id in enumerate(cohort.records, 1)
+    }
 
 
 @cached(lambda record: record.digest, entries=12, shared=True)
@@ -120,6 +128,12 @@ def size(choice: Choice) -> tuple[int, int]:
 
 
 @cached(lambda c: (c.record.digest, repr(c.protocol)), entries=24, shared=True)
+def places(choice: Choice) -> dict[str, int]:
+    """Sentence id → its place in the record."""
+    return {s.id: at for at, s in enumerate(api.sentences(choice.record, choice.protocol))}
+
+
+@cached(lambda c: (c.record.digest, repr(c.protocol)), entries=24, shared=True)
 def _by_event(choice: Choice) -> dict[int, list[api.Sentence]]:
     table: dict[int, list[api.Sentence]] = {}
     for sentence in api.sentences(choice.record, choice.protocol):
@@ -127,11 +141,9 @@ def _by_event(choice: Choice) -> dict[int, list[api.Sentence]]:
     return table
 
 
-def near(choice: Choice, event: int, around: int) -> list[api.Sentence]:
-    """The sentences of an event and of its neighbours."""
-    table = _by_event(choice)
-    numbers = range(max(event - around, 0), event + around + 1)
-    return [sentence for number in numbers for sentence in table.get(number, ())]
+def near(choice: Choice, event: int) -> list[api.Sentence]:
+    """The sentences of an event."""
+    return _by_event(choice).get(event, [])
 
 
 @cached(_pieces_key, entries=64, shared=True)
@@ -169,7 +181,7 @@ def _ranks(choice: Choice, arm: str) -> dict[int, Rank]:
     """Each piece's place in the arm's ranking: that of its lowest sentence, dropped ones first."""
     if arm not in api.scored_arms() or not pieces(choice):
         return {}
-    table = api.scores(choice.cohort, choice.record, choice.instruction, (arm,), choice.protocol)
+    table = scores(choice, arm)
     [scored] = table.arms
     if scored.problem or score_arrays.constant(scored.values):
         return {}
@@ -209,7 +221,17 @@ def _weak(choice: Choice, view: ArmView) -> ArmView:
     problems = {name: problem for name, _, problem in state.members("reader")}
     if problems.get("abstaining") or view.prompt is None or view.answer is None:
         return view
-    return replace(view, weak=api.weak_source(view.prompt, view.answer, choice.protocol))
+    return replace(view, weak=weak_source(view.prompt, view.answer, choice.protocol))
+
+
+def weak_source(prompt: api.Prompt, answer: api.Answer, protocol: api.Protocol) -> str:
+    """Why the source of an answer is weak (:func:`midchart.core.api.weak_source`); a heading in the
+    markup of notes states nothing either."""
+    lines = [line.text for line in prompt.context if line.sentence_id in answer.sources[:1]]
+    source = api.undated(lines[0]).strip() if lines else ""
+    if source and marks.heading_in(source, (0, len(source))):
+        return "it may not contain what was asked (a heading)"
+    return api.weak_source(prompt, answer, protocol)
 
 
 @cached(
@@ -221,12 +243,19 @@ def _run_rows(choice: Choice) -> list[dict[str, Any]]:
     return api.item(choice.run, choice.instruction.id)["arms"]
 
 
+def in_run(choice: Choice) -> bool:
+    """Whether the run whose answers are wanted asks this question."""
+    try:
+        return bool(_run_rows(choice))
+    except UnknownName:
+        return False
+
+
 def _of_run(choice: Choice, selected: ArmView) -> ArmView:
     """The run's answer where its arm kept the same sentences; else the reason why there is none."""
-    try:
-        rows = _run_rows(choice)
-    except UnknownName:
+    if not in_run(choice):
         return replace(selected, reading_problem="the run does not ask this question")
+    rows = _run_rows(choice)
     row = next(
         (r for r in rows if (r["label"], r["reader"]) == (selected.name, choice.reader)), None
     )
@@ -311,15 +340,21 @@ def _requested() -> set[tuple[str, ...]]:
     return st.session_state.setdefault("patient_asked", set())
 
 
-@cached(
-    lambda choice, arms: (*question_key(choice), arms),
-    entries=24,
-    spinner="Scoring every sentence (a gate trains once)",
-    shared=True,
-)
-def scores(choice: Choice, arms: tuple[str, ...]) -> api.ScoreTable:
-    """Every sentence's score by each of ``arms``."""
-    return api.scores(choice.cohort, choice.record, choice.instruction, arms, choice.protocol)
+@cached(lambda choice, arm: (*question_key(choice), arm), entries=48, shared=True)
+def scores(choice: Choice, arm: str) -> api.ScoreTable:
+    """Every sentence's score by an arm."""
+    return api.scores(choice.cohort, choice.record, choice.instruction, (arm,), choice.protocol)
+
+
+def strips(choice: Choice, views: Sequence[ArmView]) -> dict[str, api.ScoreTable]:
+    """Arm → its scores, of the arms that have run and rank sentences."""
+    names = [view.name for view in views if view.selection and view.name in api.scored_arms()]
+    tables = {name: scores(choice, name) for name in names}
+    return {
+        name: table
+        for name, table in tables.items()
+        if not table.arms[0].problem and not score_arrays.constant(table.arms[0].values)
+    }
 
 
 @cached(
@@ -333,21 +368,6 @@ def explain(choice: Choice, arm: str, sentence_id: str) -> api.Explanation | Non
     return api.explain(choice.record, choice.instruction, arm, sentence_id, choice.protocol)
 
 
-@cached(
-    lambda choice, *arguments: (*question_key(choice), *arguments),
-    entries=16,
-    spinner="Explaining the scores",
-    shared=True,
-)
-def explanations(choice: Choice, arm: str, sentence_ids: tuple[str, ...]) -> score_arrays.Matrix:
-    """The contributions to the scores of several sentences that the arm explains."""
-    why = (
-        api.explain(choice.record, choice.instruction, arm, id, choice.protocol)
-        for id in sentence_ids
-    )
-    return score_arrays.matrix_of([one for one in why if one is not None])
-
-
 EVENT, SENTENCE = "patient_open", "patient_sentence"
 """Session keys of the open entry (event number) and the open sentence (id)."""
 TIMES = "patient_times_opened"
@@ -356,6 +376,12 @@ TIMES = "patient_times_opened"
 def open_item(key: str, choice: Choice, item: int | str | None) -> None:
     """Open an event or sentence until another is opened in this session."""
     open_at(key, choice.record, choice.instruction, item)
+
+
+def open_sentence(choice: Choice, sentence: api.Sentence) -> None:
+    """Open a sentence and its entry."""
+    open_item(SENTENCE, choice, sentence.id)
+    open_item(EVENT, choice, sentence.span.event)
 
 
 def open_at(

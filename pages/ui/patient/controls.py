@@ -1,4 +1,5 @@
-"""The Patient page's controls: cohort, patient, question, filter, arms and settings.
+"""The Patient page's controls: the question above the answer, all others in the sidebar, and rarely
+used settings in the drawer at the page's end.
 
 The URL holds opaque tokens only: Streamlit would write a bound selectbox's label there, and these
 labels contain ages and questions. Of a typed question too the URL has a token.
@@ -6,20 +7,23 @@ labels contain ages and questions. Of a typed question too the URL has a token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import state
-from midchart.pages.ui.patient import cached, dropped, opening
-from midchart.pages.ui.patient.dropped import DroppedEvidence
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.patient import cached, opening
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared import chart, reader_rates
+from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import (
+    known_in_url,
     new_in_url,
     pick_linked,
     pick_several,
@@ -30,24 +34,24 @@ from midchart.pages.ui.shared.pickers import (
 
 TYPED = "typed"
 """The option "type a question" among the cohort's own questions."""
-ALL = "all"
 OPTIONS_JUDGE = "choice"
 """The judge of questions with options; it fails on all others."""
 MOST_TYPED = 1000
 """Typed questions that addresses can name at once."""
-LOOKED_AT_ONCE = 200
-"""Patients of the cohorts whose dropped evidence is counted before it is asked for: that reads
-every record."""
-LOOK_S = 0.3
-"""Time for dropped evidence of a patient's questions by an arm before the list is drawn."""
 
 
-def _pick(name: str, label: str, titles: Mapping[str, str], cohort: str) -> str:
+def _pick(name: str, label: str, titles: Mapping[str, str], cohort: str, **extra: Any) -> str:
     """One of the keys of ``titles``; in the URL as a token, but for :data:`TYPED`."""
     return pick_linked(
         name, label, list(titles), titles.__getitem__, key=f"patient_{name}", unlinked=TYPED,
-        token=lambda option: token(cohort, option),
+        token=lambda option: token(cohort, option), **extra,
     )  # fmt: skip
+
+
+def _known(name: str, options: Iterable[str], cohort: str, present: str) -> None:
+    """Stop the page where its address names another patient or question."""
+    ids = [option for option in options if option != TYPED]
+    known_in_url(name, {*ids, *(token(cohort, id) for id in ids)}, name, present)
 
 
 def _pick_cohort() -> api.Cohort:
@@ -59,7 +63,9 @@ def _pick_cohort() -> api.Cohort:
             else:
                 st.info(f"{plain(name)} has labels to forecast but no questions about records.")
         st.stop()
-    name = state.pick_cohort() if len(names) > 1 else names[0]
+    known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
+    with st.sidebar:
+        name = state.pick_cohort() if len(names) > 1 else names[0]
     try:
         return api.open_data(name)
     except MidchartError as error:
@@ -81,33 +87,40 @@ def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
     return readers
 
 
-def _pick_settings(cohort: api.Cohort) -> tuple[api.Protocol, tuple[str, str], str]:
-    """Protocol, reader (its run and name), and the reader's title."""
+def _pick_reader(cohort: api.Cohort) -> tuple[tuple[str, str], str]:
+    """The reader (its run and name), and its title."""
     readers = _readers(cohort)
-    with st.popover("Settings", icon=":material/tune:", width="stretch"):
+    if not readers:
+        return ("", ""), ""
+    if st.session_state.get("patient_reader") not in readers:
+        st.session_state.pop("patient_reader", None)
+    reader = st.selectbox(
+        "Reader", list(readers), key="patient_reader", persist_state="session",
+        format_func=lambda choice: visible(readers[choice]),
+        help="Answers of a finished run are shown where its arm kept the same sentences.",
+    )  # fmt: skip
+    return reader, readers[reader]
+
+
+def _pick_protocol(drawer: DeltaGenerator) -> api.Protocol:
+    """The protocol: k here, preset and unit in the drawer."""
+    with drawer, st.container(horizontal=True, gap="medium"):
         preset = segments(
-            "Protocol", list(api.PRESETS), "preset",
+            "Protocol", list(api.PRESETS), "preset", width="content",
             help="corrected: recommended settings. published: the settings of the paper's run.",
         )  # fmt: skip
         base = api.PRESETS[preset]
         units = ["preset default", "sentence", "event"]
         by = f"The {preset} protocol selects by {base.unit}."
-        unit = segments("Unit of selection", units, "unit", help=by)
-        k = st.number_input(
-            f"k, units kept by each arm in addition to the {base.recency} most recent events",
-            0, 10_000, base.k, key="k", bind="query-params",
-        )  # fmt: skip
-        if st.session_state.get("patient_reader") not in readers:
-            st.session_state.pop("patient_reader", None)
-        reader = st.selectbox(
-            "Reader", list(readers), key="patient_reader", persist_state="session",
-            format_func=lambda choice: visible(readers[choice]),
-            help="Answers of a finished run are shown where its arm kept the same sentences.",
-        ) if readers else ("", "")  # fmt: skip
+        unit = segments("Unit of selection", units, "unit", help=by, width="content")
+    k = st.number_input(
+        "k, units kept by score", 0, 10_000, base.k, key="k", bind="query-params",
+        help=f"Each arm keeps these in addition to the {base.recency} most recent events.",
+    )  # fmt: skip
     changes = {"preset": preset, "k": int(k)}
     if unit != units[0]:
         changes["unit"] = unit
-    return api.parse(changes), reader, readers.get(reader, "")
+    return api.parse(changes)
 
 
 def _pick_arms() -> tuple[str, ...]:
@@ -121,109 +134,16 @@ def _pick_arms() -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _pick_filter(
-    cohort: api.Cohort, key: str, arms: tuple[str, ...], protocol: api.Protocol
-) -> DroppedEvidence | None:
-    """The table of the arm whose dropped evidence is asked for; None for all questions."""
-    titles = {name: title for name, title, problem in state.members("arm") if not problem}
-    tables = {name: dropped.table(key, name, protocol) for name in titles}
-    small = len(cohort.records) <= LOOKED_AT_ONCE
-    for name in arms:
-        if small and name in tables and name not in cached.SLOW:
-            tables[name].look(cohort)
-
-    def words(name: str) -> str:
-        if name == ALL:
-            return "All questions"
-        n = ""
-        if small and tables[name].complete(cohort) and not tables[name].unknown(cohort):
-            total = len(dropped.with_evidence(cohort))
-            n = f" ({len(tables[name].questions(cohort))} of {total})"
-        return f"{titles[name]} dropped the evidence{n}"
-
-    first = [name for name in arms if name in titles]
-    options = [ALL, *first, *(name for name in titles if name not in first)]
-    chosen = pick_linked(
-        "dropped", "Show", options, words, key="patient_dropped", unlinked=ALL,
-        help="Kept or dropped by the arm's own selection, before any limit of a prompt. Slow arms "
-            "are run in the background when chosen.",
-    )  # fmt: skip
-    if chosen == ALL:
-        return None
-    tables[chosen].look(cohort, wait_s=0.3)
-    return tables[chosen]
-
-
-@st.fragment(run_every=1.0)
-def _progress(looking: DroppedEvidence, cohort: api.Cohort, arm: str) -> None:
-    """How far the thread is; draws the page again when it is through."""
-    if looking.complete(cohort):
-        st.rerun(scope="app")
-    total = len(dropped.with_evidence(cohort))
-    st.caption(f"{arm}: {looking.seen(cohort):,} of {total:,} questions looked at …")
-
-
-def _matching(looking: DroppedEvidence, cohort: api.Cohort) -> list[api.Instruction]:
-    """The questions of which the arm dropped evidence; all with evidence where there are none."""
-    return looking.questions(cohort) or dropped.with_evidence(cohort)
-
-
-def _steps(looking: DroppedEvidence, cohort: api.Cohort, question: str) -> None:
-    """Buttons to step over the questions of the filter, and what is not known."""
-    title = next(t for name, t, _ in state.members("arm") if name == looking.arm)
-    questions = looking.questions(cohort)
-    at = next((i for i, one in enumerate(questions) if one.id == question), -1)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for label, step, icon in (
-            ("Previous question", -1, ":material/arrow_back:"),
-            ("Next question", 1, ":material/arrow_forward:"),
-        ):
-            st.button(
-                label, icon=icon, key=f"patient_question_{step}", disabled=len(questions) < 2,
-                on_click=_open_question,
-                args=(questions[(at + step) % len(questions)],) if questions else (),
-            )  # fmt: skip
-        if at >= 0:
-            st.caption(f"{at + 1:,} of {len(questions):,} questions where {title} dropped evidence")
-        if not looking.complete(cohort):
-            _progress(looking, cohort, title)
-    if looking.problem:
-        st.error(plain(looking.problem), title=f"{plain(title)}: not every question was looked at")
-    elif unknown := looking.unknown(cohort):
-        st.info(
-            f"Not known of {unknown:,} questions: {plain(title)} cannot select sentences for them, "
-            "or wrote a summary. Open one to see why."
-        )
-    elif not questions and looking.complete(cohort):
-        st.info(f"{plain(title)} dropped no evidence in this cohort; all questions are shown.")
-
-
-def _open_question(instruction: api.Instruction) -> None:
-    st.session_state["patient_patient"] = instruction.record_id
-    st.session_state["patient_question"] = instruction.id
-
-
-def _pick_question(
-    cohort: api.Cohort,
-    name: str,
-    record_id: str,
-    questions: Sequence[api.Instruction],
-    tables: Mapping[str, DroppedEvidence],
-    typed: bool,
-) -> str:
-    """The id of one of the patient's questions, or TYPED; a label says who dropped evidence."""
-
-    def label(one: api.Instruction) -> str:
-        text = " ".join(one.question.split())
-        if one.id not in cohort.gold:
-            return text
-        by = [title for title, looking in tables.items() if looking.number(cohort, one)]
-        return f"Dropped by {listed(by)} · {text}" if by else text
-
-    titles = {one.id: label(one) for one in questions if one.record_id == record_id}
-    if typed:
-        titles[TYPED] = "Type a question…"
-    return _pick("question", "Question", titles, name)
+def _pick_question(cohort: api.Cohort, name: str, record_id: str) -> str:
+    """The id of one of the patient's questions, those with located evidence first, or TYPED."""
+    offered = [one for one in cohort.instructions if one.record_id == record_id]
+    there = f"this patient has {len(offered)} questions; choose one on page Patient."
+    _known("question", [one.id for one in offered], name, there)
+    located = {id for one in offered if (gold := cohort.gold.get(id := one.id)) and gold.spans}
+    offered.sort(key=lambda one: one.id not in located)
+    titles = {one.id: " ".join(one.question.split()) for one in offered}
+    titles[TYPED] = "Type a question…"
+    return _pick("question", "Question", titles, name, label_visibility="collapsed")
 
 
 @st.cache_resource
@@ -286,54 +206,41 @@ def _instruction(
     return instruction
 
 
-def choose() -> Choice:
-    """Draw the controls; stops the page with a message where something cannot be read."""
-    several = len(state.question_cohorts()) > 1
-    places = st.columns([2, 4, 6] if several else [2, 3])
-    lower = st.columns([3, 5, 2], vertical_alignment="bottom")
-    steps = st.container()
-    with places[0]:
-        cohort = _pick_cohort()
+def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
+    """Draw the controls: the question in ``body``, rarely used ones in ``drawer``, the others in
+    the sidebar; stops the page with a message where something cannot be read.
+
+    A question that the chosen run does not ask is answered by the run's reader now, if it is
+    installed.
+    """
+    cohort = _pick_cohort()
+    place = st.sidebar.container()
     key = api.cohort_key(cohort)
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     patients = cached.patients(key, cohort)
     if not patients:
         st.info("This cohort has no records.")
         st.stop()
+    many = f"cohort {name} has {len(patients):,} patients; choose one on page Patient."
+    _known("patient", patients, name, many)
     opening.choose(cohort, key)
-    with lower[1]:
+    with st.sidebar:
+        navigation.link("data", "Import a cohort", icon=":material/upload_file:")
         arms = _pick_arms()
-    with lower[2]:
-        protocol, (run, reader), reader_title = _pick_settings(cohort)
+        (run, reader), reader_title = _pick_reader(cohort)
+        protocol = _pick_protocol(drawer)
     cohort = api.gold_under(cohort, protocol)
-    with lower[0]:
-        looking = _pick_filter(cohort, key, arms, protocol)
-    questions: Sequence[api.Instruction] = cohort.instructions
-    if looking is not None:
-        questions = _matching(looking, cohort)
-        matching = {one.record_id for one in questions}
-        patients = {id: label for id, label in patients.items() if id in matching} or patients
-    with places[-2]:
+    with place:
         record_id = _pick("patient", "Patient (type to search)", patients, name)
-    titles = {name: title for name, title, _ in state.members("arm")}
-    tables = {
-        titles[arm]: dropped.table(key, arm, protocol) for arm in arms if not chart.is_control(arm)
-    }
-    for known in tables.values():
-        if known.arm not in cached.SLOW:
-            known.look_at(cohort, record_id, LOOK_S)
-    _restore_typed()
-    with places[-1]:
-        question = _pick_question(cohort, name, record_id, questions, tables, looking is None)
-    if looking is not None:
-        with steps:
-            _steps(looking, cohort, question)
-    try:
-        record = cached.record(key, cohort, record_id)
-    except MidchartError as error:
-        st.error(plain(str(error)), title="This record cannot be read")
-        st.stop()
-    instruction = _instruction(cohort, name, record, question)
+    with body:
+        try:
+            record = cached.record(key, cohort, record_id)
+        except MidchartError as error:
+            st.error(plain(str(error)), title="This record cannot be read")
+            st.stop()
+        _restore_typed()
+        question = _pick_question(cohort, name, record_id)
+        instruction = _instruction(cohort, name, record, question)
     known = [
         name
         for name, _, problem in state.members("judge")
@@ -344,6 +251,10 @@ def choose() -> Choice:
         st.info("Choose at least one arm.")
         st.stop()
     gold = cohort.gold.get(instruction.id)
-    return Choice(
+    choice = Choice(
         *(key, cohort, record, instruction, gold, arms, reader, judges, protocol, run, reader_title)
     )
+    installed, name = reader_rates.installed(), reader.partition(" ")[0]
+    if run and instruction.question and not cached.in_run(choice) and name in installed:
+        return replace(choice, run="", reader=name, reader_title=installed[name])
+    return choice

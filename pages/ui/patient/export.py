@@ -39,41 +39,11 @@ def frame(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> 
                 (
                     *(view.name, sentence.id, event, _time(events[event].time), events[event].kind),
                     round(model.position(choice.record, event), 6),
-                    panel.label_of(view, sentence.id, sentence.id in gold) or marks.KEPT,
+                    panel.label_of(view, sentence.id, sentence.id in gold),
                     *(kept_by, score, sentence.text),
                 )
             )
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def arms_frame(views: Sequence[ArmView], pieces: Sequence[Piece]) -> pd.DataFrame:
-    """Each arm's selection, evidence, answer and verdicts as a table."""
-    rows: list[dict[str, object]] = []
-    for view in views:
-        if view.selection is None:
-            rows.append({"Arm": view.title, "Not available": view.problem})
-            continue
-        statuses = [piece.selected(view.selection) for piece in pieces]
-        prompted = [view.status(piece) for piece in pieces] if view.prompt else []
-        dropped = [piece for piece in pieces if piece.selected(view.selection) == model.DROPPED]
-        row = {
-            "Arm": view.title,
-            "Kept": len(view.kept),
-            "Tokens": view.selection.tokens,
-            "Evidence in prompt": prompted.count(model.SHOWN) if prompted else None,
-            "Evidence kept, before any prompt limit": statuses.count(model.KEPT)
-            if statuses
-            else None,
-            "Evidence kept but cut": prompted.count(model.CUT) if prompted else None,
-            "Cut": view.cut,
-            "Evidence dropped": len(dropped) if statuses else None,
-            "Dropped at": ", ".join(model.percent(piece.at) for piece in dropped),
-            "Prompt tokens": view.prompt.tokens if view.prompt else None,
-            "Question survived": view.prompt.question_survived if view.prompt else None,
-            "Answer": view.answer.text if view.answer else view.reading_problem,
-        }
-        rows.append(row | {f"Verdict: {name}": v.outcome for name, v in view.verdicts.items()})
-    return pd.DataFrame(rows)
 
 
 def _fields(value: Any, *names: str) -> dict[str, Any] | None:
@@ -156,11 +126,16 @@ def evidence_page(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Pie
         return ""
     body: list[str] = []
     for view in model.with_selection(views):
-        legend = marks.legend(choice.protocol.unit, view.prompt is not None)
+        legend = marks.legend(choice.protocol.unit)
         body.append(f"<h2>{marks.safe(view.title)}</h2>{legend}")
         for event in sorted({piece.event for piece in pieces}):
-            status = panel.status_line(pieces, event, view)
-            units = cached.near(choice, event, 0)
-            entry = panel.panel(choice.record, event, view, views, pieces, units)
-            body.append(f"<p>{marks.safe(status)}</p>{entry}")
+            status = "; ".join(
+                f"Evidence {p.number} of {len(pieces)}, at {model.percent(p.at)}, under "
+                f"{view.title}: {view.status_words(p)}"
+                for p in pieces
+                if p.event == event
+            )
+            units = cached.near(choice, event)
+            entry = panel.entry_html(choice.record, event, view, views, pieces, units)
+            body.append(f"<p>{marks.safe(status)}.</p>{entry}")
     return marks.document(choice.instruction.question, "".join(body))

@@ -116,7 +116,7 @@ def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
 def _lost(view: ArmView, pieces: Sequence[Piece]) -> str:
     """Which evidence was not in the prompt: :data:`HELD` for none, "dropped" for all of it, else in
     words."""
-    absent = [view.status(piece) for piece in pieces if view.status(piece) not in model.HELD]
+    absent = [view.status(piece) for piece in pieces if view.status(piece) != model.KEPT]
     if not absent:
         return HELD
     if len(absent) == len(pieces) and len(set(absent)) == 1:

@@ -14,10 +14,9 @@ from functools import cached_property
 from midchart.core import api
 from midchart.core.types import Kept
 
-KEPT, PARTLY, DROPPED, HIDDEN = "kept", "partly kept", "dropped", "not selectable"
-SHOWN, PARTLY_SHOWN, CUT = "in the prompt", "partly in the prompt", "kept, but cut"
-HELD = (KEPT, SHOWN)
-"""Statuses of evidence that is present: in the prompt, or kept where no reader was run."""
+KEPT, PARTLY, CUT, DROPPED = "kept", "partly kept", "cut", "dropped"
+"""Statuses of evidence, with respect to the reader's prompt; without a reader, to the selection."""
+HIDDEN = "not selectable"
 
 
 @dataclass(frozen=True)
@@ -150,24 +149,22 @@ class ArmView:
         return f"cut at {self.prompt.tokens:,} tokens"
 
     def status(self, piece: Piece) -> str:
-        """Whether a piece of evidence is in the prompt, was cut from it, or was dropped; without a
-        prompt, whether it was kept."""
+        """Whether a piece of evidence is in the prompt (kept), was cut from it, or was dropped;
+        without a prompt, whether it was selected."""
         selected = piece.selected(self.selection)
         if self.prompt is None:
             return selected
         prompted = piece.shown(self.prompt.context)
-        if prompted == DROPPED != selected:
-            return CUT
-        return {KEPT: SHOWN, PARTLY: PARTLY_SHOWN}.get(prompted, prompted)
+        return CUT if prompted == DROPPED != selected else prompted
 
     def status_words(self, piece: Piece) -> str:
         """The status, with the length at which the prompt was cut."""
         status = self.status(piece)
-        return f"kept, but {self.cut}" if status == CUT else status
+        return self.cut or CUT if status == CUT else status
 
     def held(self, pieces: Iterable[Piece]) -> int:
         """Number of pieces that are present."""
-        return sum(self.status(piece) in HELD for piece in pieces)
+        return sum(self.status(piece) == KEPT for piece in pieces)
 
 
 def with_selection(views: Iterable[ArmView]) -> list[ArmView]:
@@ -258,15 +255,18 @@ def size_words(view: ArmView, sentences: int, tokens: int, unit: str) -> str:
         noun = "summary" if lines == 1 else "summaries"
         return f"{lines:,} {noun} in place of {sentences:,} {unit}s, {size}"
     part = "words of " if selection.lines is not None else ""
-    return f"kept {part}{len(selection.kept):,} of {sentences:,} {unit}s, {size}"
+    recent = sum(k.kept_by == "recency" for k in selection.kept)
+    scored = len(selection.kept) - recent
+    by = f" ({scored:,} by score, {recent:,} most recent)" if scored and recent else ""
+    return f"{part}{len(selection.kept):,} of {sentences:,} {unit}s kept{by}, {size}"
 
 
 def lost_words(view: ArmView, pieces: Sequence[Piece]) -> str:
-    """How many pieces of evidence are absent: "dropped", "2 of 4 kept, but cut"; "" for none."""
+    """How many pieces of evidence are absent: "dropped", "2 of 4 cut"; "" for none."""
     by_status: dict[str, int] = {}
     for piece in pieces:
         status = view.status(piece)
-        if status not in HELD:
+        if status != KEPT:
             by_status[status] = by_status.get(status, 0) + 1
     if len(pieces) == 1:
         return next(iter(by_status), "")
@@ -285,7 +285,7 @@ def arms_showing(views: Iterable[ArmView]) -> dict[str, list[str]]:
 def first_event(pieces: Sequence[Piece], view: ArmView | None) -> int | None:
     """The event to open first: absent evidence, else any evidence, else the best kept sentence."""
     if pieces:
-        absent = (p for p in pieces if view is None or view.status(p) not in HELD)
+        absent = (p for p in pieces if view is None or view.status(p) != KEPT)
         return next(absent, pieces[0]).event
     if view and view.kept:
         best = max(view.kept, key=lambda k: (k.score is not None, k.score or 0.0))

@@ -12,13 +12,13 @@ from midchart.pages.ui import state
 from midchart.pages.ui.patient import cached, harm
 from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.cache import cached as cached_result
-from midchart.pages.ui.shared.marks import plain
 
 OPENED = "patient_opened"
 """Session key: the cohort's key, the question that the page chose, and why."""
+_NONE = api.Gold("", "")
 NO_RUN = (
     "No finished run on this cohort has a wrong answer to a question from the middle of a record: "
-    "the first question is shown."
+    "the first question with located evidence is shown."
 )
 
 
@@ -29,11 +29,14 @@ def _wrong(run: dict[str, Any], reader: str, arms: tuple[str, ...]) -> list[dict
 
 def choose(cohort: api.Cohort, key: str) -> None:
     """Choose patient and question where neither the address nor this session names one."""
-    named = any(name in st.query_params for name in ("patient", "question", "typed", "dropped"))
+    named = any(name in st.query_params for name in ("patient", "question", "typed"))
     patient = st.session_state.get("patient_patient")
     if named or patient in cohort.records or st.session_state.get(OPENED, ("",))[0] == key:
         return
     question, why = _of_runs(cohort)
+    if not question:
+        located = (one.id for one in cohort.instructions if cohort.gold.get(one.id, _NONE).spans)
+        question = next(located, "")
     if question:
         record = next(one.record_id for one in cohort.instructions if one.id == question)
         st.session_state["patient_patient"] = record
@@ -68,10 +71,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     return "", NO_RUN
 
 
-def caption(instruction: api.Instruction, cohort: api.Cohort, key: str) -> None:
-    """Why this question is shown, while it is the one that the page chose."""
-    opened, question, why = st.session_state.get(OPENED, ("", "", ""))
-    first = next(iter(cohort.instructions), None)
-    shown = question or (first.id if first is not None else "")
-    if opened == key and instruction.id == shown:
-        st.caption(plain(why))
+def why(instruction: api.Instruction, key: str) -> str:
+    """Why this question is shown, while it is the one that the page chose; else ""."""
+    opened, question, words = st.session_state.get(OPENED, ("", "", ""))
+    return words if opened == key and instruction.id == question else ""

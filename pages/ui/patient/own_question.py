@@ -13,6 +13,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.sign_in import lacking, later
 
@@ -30,10 +31,19 @@ def is_typed(choice: Choice) -> bool:
     return choice.instruction.id.startswith("typed-")
 
 
-def keep(choice: Choice) -> None:
-    """The button that keeps a typed question with the cohort."""
-    if not is_typed(choice):
+def section(choice: Choice) -> None:
+    """Of a typed question the button that keeps it, of a kept one its answer and evidence; and how
+    often the reader is wrong."""
+    if is_own(choice):
+        _edit(choice)
+    elif is_typed(choice):
+        _keep_button(choice)
+    else:
         return
+    reader_rates.caption(choice.reader)
+
+
+def _keep_button(choice: Choice) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Keep this question", icon=":material/bookmark_add:", key="own_keep",
@@ -62,7 +72,7 @@ def annotator() -> str:
 
 
 @st.fragment
-def section(choice: Choice) -> None:
+def _edit(choice: Choice) -> None:
     """Answer and evidence of a kept question, editable."""
     if st.session_state.pop("own_results", False):
         st.rerun(scope="app")

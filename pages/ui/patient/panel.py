@@ -14,16 +14,12 @@ from midchart.pages.ui.patient.model import (
     position,
 )
 from midchart.pages.ui.shared import marks
-from midchart.pages.ui.shared.marks import DROPPED_EVIDENCE, Mark
+from midchart.pages.ui.shared.marks import Mark
 
 
 def label_of(view: ArmView, sentence_id: str, gold: bool) -> str:
     """How a sentence is marked for an arm (:mod:`pages.ui.shared.marks`); "" where it is not."""
-    if sentence_id in view.shown:
-        return marks.THERE[view.prompt is not None, gold]
-    if sentence_id in view.ids:
-        return marks.LOST[gold]
-    return DROPPED_EVIDENCE if gold else ""
+    return marks.label(sentence_id in view.shown, sentence_id in view.ids, gold)
 
 
 def marks_of(
@@ -41,15 +37,10 @@ def marks_of(
         if not label:
             continue
         others = ", ".join(t for t in arms.get(unit.id, ()) if t != view.title) if is_gold else ""
-        verb = "kept by" if view.prompt is None else "in the prompt of"
-        elsewhere = f"{verb} {others}" if others else ""
-        if label == DROPPED_EVIDENCE:
-            extra = elsewhere
-        elif label in marks.LOST.values():
-            extra = ", ".join(part for part in (view.cut.removeprefix("cut "), elsewhere) if part)
-        else:
-            extra = f"also {others}" if others else "recent" if unit.id in recent else ""
-        result.append(Mark(unit.span.start, unit.span.end, label, extra))
+        words = [view.cut.removeprefix("cut ")] if label in (marks.CUT, marks.CUT_EVIDENCE) else []
+        words += [f"kept by {others}"] if others else []
+        words += ["recent"] if unit.id in recent and not is_gold else []
+        result.append(Mark(unit.span.start, unit.span.end, label, ", ".join(filter(None, words))))
     return result
 
 
@@ -69,10 +60,19 @@ def title(event: api.Event) -> str:
 
 def kind_of(event: api.Event) -> str:
     """The kind of an entry in words."""
-    return event.kind.replace("_", " ") or "event"
+    return KIND_WORDS.get(event.kind, event.kind.replace("_", " ")) or "event"
 
 
-def panel(
+KIND_WORDS = {"drug_exposure": "drug or vaccine", "immunization": "vaccination"}
+"""Kinds whose name in the data is not the word that people use."""
+
+
+def head(event: api.Event) -> str:
+    """An event's date and type as text: "2009-07-28 · Note: Progress Note"."""
+    return f"{when(event)} · {title(event)}"
+
+
+def entry_html(
     record: api.Record,
     event: int,
     view: ArmView,
@@ -80,34 +80,15 @@ def panel(
     pieces: Sequence[Piece],
     units: Sequence[api.Sentence],
 ) -> str:
-    """An entry with its marks for one arm as HTML. ``units``: sentences of the record."""
+    """An entry with its marks for one arm as HTML. ``units``: its sentences."""
     entry, events = record.events[event], len(record.events)
     exact = [(p.span.start, p.span.end) for p in pieces if p.event == event]
-    text = api.event_text(entry)
-    units = [unit for unit in units if unit.span.event == event]
     marked = marks_of(units, view, gold_ids(pieces), arms_showing(views))
-    size = f" · {marks.words_in(text):,} words" if entry.kind == "note" else ""
-    head = (
+    text = (
         f'<div class="mc-head"><b>{marks.safe(title(entry))}</b> <span>· {when(entry)} · '
         f"event {event + 1:,} of {events:,}, at {percent(position(record, event))} of the "
-        f"record{size}</span></div>"
+        "record</span></div>"
     )
-    return f'<div class="mc-open">{head}{marks.note_html(text, marked, exact)}</div>'
-
-
-def status_line(pieces: Sequence[Piece], event: int, view: ArmView) -> str:
-    """Which pieces of evidence the open event holds, and their status under the arm."""
-    words = [
-        f"Evidence {p.number} of {len(pieces)}, at {percent(p.at)}, under {view.title}: "
-        f"{view.status_words(p)}"
-        for p in pieces
-        if p.event == event
-    ]
-    return "; ".join(words) + "." if words else ""
-
-
-def stops(pieces: Sequence[Piece], view: ArmView) -> list[int]:
-    """The events to step over: those with evidence; without evidence, those the arm kept."""
-    if pieces:
-        return sorted({piece.event for piece in pieces})
-    return sorted({k.sentence.span.event for k in view.kept})
+    return (
+        f'<div class="mc-open">{text}{marks.note_html(api.event_text(entry), marked, exact)}</div>'
+    )

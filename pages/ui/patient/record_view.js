@@ -6,7 +6,6 @@ const MOST_PARTS = 8;
 const VIEWERS = new WeakMap();
 const BLOCK = 1500; // characters of a note in one row, about
 const OVERSCAN = 500; // pixels drawn above and below the screen
-const HIT_COLOUR = "light-dark(#c2410c,#ff9d6b)";
 const RESEND_MS = 10000;
 
 // Marks in the order they were made, until the server has acknowledged their ids. They outlive a
@@ -95,7 +94,6 @@ class Viewer {
       "aria-pressed": "false",
     });
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Types of entry" });
-    this.noteKind = element("select", { "aria-label": "Kind of note", onchange: () => this.filter() });
     // A date field of the browser would be in the browser's own order of day and month.
     const day = (label) => element("input", {
       type: "text", class: "day", maxlength: 10, pattern: "\\d{4}(-\\d{2}){0,2}", "aria-label": label,
@@ -105,8 +103,6 @@ class Viewer {
     this.to = day("To this date");
     this.reset = button("Reset", "Show all entries", () => this.resetFilters());
     this.shown = element("span", { class: "count" });
-    this.ruler = element("canvas", { class: "ruler", role: "img", title: "Click to go there" });
-    this.screen = element("div", { class: "screen" });
     this.where = element("div", { class: "where" });
     this.sizer = element("div", { class: "sizer" });
     this.scroll = element("div", {
@@ -114,25 +110,17 @@ class Viewer {
       onscroll: () => this.drawSoon(), onkeydown: (event) => this.key(event), onclick: (event) => this.click(event),
     }, this.sizer);
     this.evidenceButtons = element("span", { class: "steps" },
-      button("↑ Previous evidence", "Previous evidence (Shift+E)", () => this.stepEvidence(-1)),
-      button("↓ Next evidence", "Next evidence (E)", () => this.stepEvidence(1)));
+      button("↑ Previous evidence", "Previous evidence", () => this.stepEvidence(-1)),
+      button("↓ Next evidence", "Next evidence", () => this.stepEvidence(1)));
     this.status = element("div", { class: "status", role: "status" });
     this.section = element("section", { class: "mc viewer", "aria-label": "Record" },
       element("div", { class: "bar", role: "search" }, this.query, this.previousHit, this.nextHit, this.count,
         this.onlyHits),
-      element("div", { class: "bar", role: "group", "aria-label": "Filters" }, this.chips, this.noteKind,
+      element("div", { class: "bar", role: "group", "aria-label": "Filters" }, this.chips,
         element("span", { class: "days" }, this.from, "–", this.to), this.reset, this.shown),
-      element("div", { class: "overview" }, this.ruler, this.screen),
-      element("div", { class: "key" }, "Lines from above: all entries, search hits, marks of the arm. ",
-        "◆ evidence, ✕ dropped evidence. Frame: what is on the screen; click to go elsewhere."),
       element("div", { class: "bar" }, this.where, this.evidenceButtons),
       this.scroll, this.status);
     root.append(this.section);
-    this.ruler.onpointerdown = (event) => {
-      this.ruler.setPointerCapture(event.pointerId);
-      this.goToPlace(event);
-    };
-    this.ruler.onpointermove = (event) => event.buttons && this.goToPlace(event);
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.scroll);
   }
@@ -164,8 +152,6 @@ class Viewer {
       return;
     }
     const first = !this.record;
-    if (this.axis !== data.axis) this.places = null;
-    this.axis = data.axis;
     if (this.marks !== marks) this.takeMarks(marks);
     this.takeMarking(data.marking, data.saved[QUEUE.page] ?? 0);
     if (first || !QUEUE.waiting.length) this.sendMarks();
@@ -174,13 +160,13 @@ class Viewer {
       this.jump = data.jump;
       this.open = data.open;
       this.goTo(data.open, -1);
-    }
-    this.redraw();
+      this.redraw();
+      if (data.at !== null) this.show(data.open, this.sentenceAt(data.open, data.at));
+    } else this.redraw();
     // The page stays where it is when another question is chosen.
     if (!first && this.timesOpened !== data.opened) {
       this.section.scrollIntoView({ block: "nearest", behavior: "smooth" });
-      const exact = this.exactOf.get(data.open)?.[0];
-      if (exact) this.moveTo(data.open, this.sentenceAt(data.open, exact[0]));
+      if (data.at !== null) this.moveTo(data.open, this.sentenceAt(data.open, data.at));
     }
     this.timesOpened = data.opened;
   }
@@ -189,26 +175,18 @@ class Viewer {
     this.record = record;
     this.low = null;
     this.blocks = new Map();
-    this.places = null;
     this.cursor = null;
     this.groups.clear();
     this.query.value = this.from.value = this.to.value = "";
     const sizes = new Map();
-    const kinds = new Map();
     for (let e = 0; e < record.text.length; e++) {
       sizes.set(record.group[e], (sizes.get(record.group[e]) ?? 0) + 1);
-      if (record.note[e]) kinds.set(record.title[e], (kinds.get(record.title[e]) ?? 0) + 1);
     }
     this.chips.replaceChildren(...[...sizes.keys()].sort((a, b) => a - b).map((group) =>
       element("button", {
         type: "button", "aria-pressed": "false", "data-group": group,
         onclick: (event) => this.toggleGroup(group, event.currentTarget),
       }, `${record.groups[group]} ${number(sizes.get(group))}`)));
-    const order = [...kinds].sort((a, b) => b[1] - a[1]);
-    this.noteKind.replaceChildren(
-      element("option", { value: "" }, `All kinds of note (${number(order.length)})`),
-      ...order.map(([title, n]) => element("option", { value: title }, `${record.titles[title]} (${number(n)})`)));
-    this.noteKind.hidden = order.length < 2;
     const dated = record.time.filter(Boolean);
     this.from.parentElement.hidden = !dated.length;
     if (dated.length) {
@@ -234,10 +212,10 @@ class Viewer {
       this.exactOf.get(event).push([start, end]);
     }
     this.evidenceButtons.hidden = !marks.stops.length;
-    const noun = marks.pieces.length ? "evidence" : "kept";
+    const noun = marks.exact.length ? "evidence" : "kept";
     [...this.evidenceButtons.children].forEach((button, i) => {
       button.textContent = `${i ? "↓ Next" : "↑ Previous"} ${noun}`;
-      button.title = `${i ? "Next" : "Previous"} ${noun} (${i ? "E" : "Shift+E"})`;
+      button.title = `${i ? "Next" : "Previous"} ${noun}`;
       button.setAttribute("aria-label", button.title);
     });
   }
@@ -254,12 +232,12 @@ class Viewer {
 
   report() {
     const marking = this.marking;
-    let words = "Keys: N and P next and previous sentence, E next evidence, / search.";
+    let words = "";
     if (marking) {
       const n = this.marked.size;
       words = `${plural(n, "sentence", "sentences")} marked as evidence`;
       words += QUEUE.waiting.length ? ", saving …" : n ? ", saved." : ".";
-      words += " Click a sentence to mark it. Keys: space marks, N and P next and previous sentence, / search.";
+      words += " Click a sentence to mark it, or reach it by Tab and press space.";
       if (marking.problem) words = marking.problem;
     }
     this.status.textContent = words;
@@ -302,7 +280,7 @@ class Viewer {
   resetFilters() {
     this.groups.clear();
     for (const chip of [...this.chips.children, this.onlyHits]) chip.setAttribute("aria-pressed", "false");
-    this.noteKind.value = this.from.value = this.to.value = "";
+    this.from.value = this.to.value = "";
     this.filter();
   }
 
@@ -310,7 +288,6 @@ class Viewer {
     const { record } = this;
     const time = record.time[event].slice(0, 10);
     if (this.groups.size && !this.groups.has(record.group[event])) return false;
-    if (this.noteKind.value && !(record.note[event] && record.title[event] === +this.noteKind.value)) return false;
     const [from, to] = [this.from, this.to].map((input) => (input.validity.valid ? input.value : ""));
     if (from && !(time && time >= from)) return false;
     return !(to && !(time && time.slice(0, to.length) <= to));
@@ -507,7 +484,6 @@ class Viewer {
     const focused = this.sizer.contains(this.section.getRootNode().activeElement);
     for (const drawn of this.drawn.values()) drawn.remove();
     this.drawn.clear();
-    this.drawRuler();
     this.draw();
     if (focused) ((this.cursor && this.elementOf(...this.cursor)) ?? this.scroll).focus({ preventScroll: true });
   }
@@ -689,7 +665,7 @@ class Viewer {
     if (level === 4) return element("span", { class: "hit" });
     const [start, , i] = item;
     const current = this.cursor && this.cursor[0] === event && this.cursor[1] === i;
-    const sentence = element("span", { class: "sentence", "data-sentence": i, tabindex: "-1" });
+    const sentence = element("span", { class: "sentence", "data-sentence": i, tabindex: this.marking ? "0" : "-1" });
     if (current) sentence.classList.add("current");
     if (this.marking) {
       const marked = this.isMarked(event, i);
@@ -706,111 +682,6 @@ class Viewer {
     const event = this.rows.event[row];
     this.where.textContent = n ? [this.record.time[event] || "undated", this.record.titles[this.record.title[event]],
       this.placeOf(event)].join(" · ") : "";
-    const last = this.rows.event[this.rowAt(this.scroll.scrollTop + this.scroll.clientHeight)];
-    const [start, end] = n ? [this.rulerX(event), this.rulerX(last)] : [0, 0];
-    this.screen.hidden = !n;
-    this.screen.style.transform = `translateX(${start - 3}px)`;
-    this.screen.style.width = `${Math.max(end - start, 1) + 6}px`;
-  }
-
-  // The ruler: all entries from left to right, with evidence, kept entries, hits and the screen.
-
-  placesOf() {
-    if (this.places) return this.places;
-    const { time, text } = this.record;
-    const n = text.length;
-    let moments = Float64Array.from({ length: n }, (_, e) => e);
-    if (this.axis === "time") {
-      const times = time.map((t) => (t ? Date.parse(`${t.slice(0, 10)}T${t.slice(11) || "00:00"}Z`) : NaN));
-      let last = times.find((t) => !Number.isNaN(t)) ?? 0;
-      moments = Float64Array.from(times, (t) => (last = Number.isNaN(t) ? last : t));
-    }
-    let [least, most] = [Infinity, -Infinity];
-    for (const moment of moments) [least, most] = [Math.min(least, moment), Math.max(most, moment)];
-    this.places = moments.map((moment) => (moment - least) / (most - least || 1));
-    return this.places;
-  }
-
-  rulerX(event) {
-    return 8 + this.placesOf()[event] * (this.rulerWidth - 16);
-  }
-
-  drawRuler() {
-    const scale = window.devicePixelRatio || 1;
-    const { clientWidth: width, clientHeight: height } = this.ruler;
-    if (!width) return;
-    this.rulerWidth = width;
-    this.ruler.width = width * scale;
-    this.ruler.height = height * scale;
-    const pen = this.ruler.getContext("2d");
-    pen.scale(scale, scale);
-    const x = (event) => this.rulerX(event);
-    const colour = (value) => {
-      this.ruler.style.color = value;
-      return getComputedStyle(this.ruler).color;
-    };
-    const [ink, gold, hit] = [colour("var(--mc-ink)"), colour("var(--mc-gold)"), colour(HIT_COLOUR)];
-    const text = colour("inherit");
-    const counts = new Float64Array(width + 1);
-    for (const event of this.events) counts[Math.round(x(event))]++;
-    const most = Math.log1p(Math.max(1, ...counts));
-    pen.fillStyle = text;
-    counts.forEach((n, at) => {
-      if (!n) return;
-      pen.globalAlpha = 0.15 + (0.5 * Math.log1p(n)) / most;
-      pen.fillRect(at, 3, 1, 10);
-    });
-    pen.globalAlpha = 1;
-    const tick = (events, style, top, bottom, wide) => {
-      pen.fillStyle = style;
-      for (const at of new Set(events.map((event) => Math.round(x(event))))) pen.fillRect(at - wide / 2, top, wide, bottom - top);
-    };
-    tick([...this.hitsOf.keys()], hit, 15, 23, 1.5);
-    tick([...this.marksOf.keys()], ink, 26, 33, 1.5);
-    pen.lineWidth = 2.5;
-    for (const piece of [...this.marks.pieces].sort((a, b) => a.dropped - b.dropped)) {
-      const [at, middle, r] = [x(piece.event), 33, 5];
-      pen.strokeStyle = pen.fillStyle = gold;
-      pen.beginPath();
-      if (piece.dropped) {
-        pen.moveTo(at - r, middle - r); pen.lineTo(at + r, middle + r);
-        pen.moveTo(at + r, middle - r); pen.lineTo(at - r, middle + r);
-        pen.stroke();
-      } else {
-        pen.moveTo(at, middle - r); pen.lineTo(at + r, middle); pen.lineTo(at, middle + r); pen.lineTo(at - r, middle);
-        pen.fill();
-      }
-    }
-    this.drawDates(pen, text, width, height);
-    const dropped = this.marks.pieces.filter((piece) => piece.dropped).length;
-    this.ruler.setAttribute("aria-label", [`Overview of ${plural(this.record.text.length, "entry", "entries")}`,
-      plural(this.marksOf.size, "entry with marks", "entries with marks"),
-      `${plural(this.marks.pieces.length, "piece", "pieces")} of evidence, ${number(dropped)} dropped`,
-      `${plural(this.hits.length, "hit", "hits")} of the search`].join(", "));
-    this.ruler.dataset.hits = this.hitsOf.size;
-  }
-
-  // Months below the ruler: at its ends, and between them as far as they fit.
-  drawDates(pen, colour, width, height) {
-    const { time } = this.record;
-    const places = this.placesOf();
-    const parts = width < 500 ? 2 : 5;
-    pen.fillStyle = colour;
-    pen.font = `11px ${getComputedStyle(this.ruler).fontFamily}`;
-    for (let part = 0; part <= parts; part++) {
-      let event = Math.min(bisect(time.length, (e) => places[e] >= part / parts), time.length - 1);
-      const dated = time[event] ? event : time.findIndex((t, e) => t && e > event);
-      if (dated >= 0) event = dated;
-      pen.textAlign = part === 0 ? "left" : part === parts ? "right" : "center";
-      pen.fillText(time[event].slice(0, 7), 8 + (part / parts) * (width - 16), height - 3);
-    }
-  }
-
-  goToPlace(event) {
-    const share = (event.offsetX - 8) / (this.ruler.clientWidth - 16);
-    const places = this.placesOf();
-    const at = bisect(this.events.length, (i) => places[this.events[i]] >= share);
-    if (this.events.length) this.goTo(this.events[Math.min(at, this.events.length - 1)], -1);
   }
 
   // Moving
@@ -825,8 +696,14 @@ class Viewer {
     }
   }
 
-  // Makes a sentence the current one and brings it on the screen.
+  // Makes a sentence the current one, brings it on the screen and gives it the focus.
   moveTo(event, sentence) {
+    const drawn = this.show(event, sentence);
+    if (drawn && !this.isTyping()) drawn.focus({ preventScroll: true });
+  }
+
+  // Makes a sentence the current one and brings it on the screen; gives its element.
+  show(event, sentence) {
     if (this.rowOf(event) < 0) this.resetFilters();
     this.cursor = [event, sentence];
     let drawn = this.elementOf(event, sentence);
@@ -835,7 +712,7 @@ class Viewer {
       drawn = this.elementOf(event, sentence);
     }
     for (const other of this.sizer.querySelectorAll(".sentence.current")) other.classList.remove("current");
-    if (!drawn) return;
+    if (!drawn) return null;
     drawn.classList.add("current");
     const [box, screen] = [drawn.getBoundingClientRect(), this.scroll.getBoundingClientRect()];
     if (box.top < screen.top + 8 || box.bottom > screen.bottom - 8) {
@@ -843,7 +720,7 @@ class Viewer {
       this.draw();
       drawn = this.elementOf(event, sentence);
     }
-    if (drawn && !this.isTyping()) drawn.focus({ preventScroll: true });
+    return drawn;
   }
 
   // Whether the focus is in a field, here or anywhere on the page: it is not taken from there.
@@ -856,31 +733,14 @@ class Viewer {
     return this.sizer.querySelector(`[data-event="${event}"] [data-sentence="${sentence}"]`);
   }
 
-  stepSentence(step) {
-    let [event, sentence] = this.cursor ?? [this.rows.event[this.rowAt(this.scroll.scrollTop)], step > 0 ? -1 : 0];
-    sentence += step;
-    while (sentence < 0 || sentence >= this.sentences(event)) {
-      const place = bisect(this.events.length, (i) => this.events[i] >= event + (step > 0 ? 1 : 0)) - (step < 0 ? 1 : 0);
-      if (place < 0 || place >= this.events.length) return;
-      event = this.events[place];
-      sentence = step > 0 ? 0 : this.sentences(event) - 1;
-    }
-    this.moveTo(event, sentence);
-  }
-
+  // Sentences that can be marked are check boxes: Tab reaches them, space marks.
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = {
-      n: () => this.stepSentence(1),
-      p: () => this.stepSentence(-1),
-      e: () => this.stepEvidence(event.shiftKey ? -1 : 1),
-      "/": () => this.query.focus(),
-      " ": this.marking && this.cursor ? () => this.change(...this.cursor) : null,
-    }[event.key.toLowerCase()];
-    if (!act) return;
+    const sentence = event.target.closest(".sentence[role=checkbox]");
+    if (event.key !== " " || !sentence) return;
     event.preventDefault();
-    event.stopPropagation();
-    act();
+    const place = [+sentence.closest(".row").dataset.event, +sentence.dataset.sentence];
+    this.moveTo(...place);
+    this.change(...place);
   }
 
   click(event) {

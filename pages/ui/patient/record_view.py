@@ -138,7 +138,7 @@ def marks_part(
         by_event.setdefault(sentence.span.event, {})[sentence.id] = sentence
     for event in {piece.event for piece in pieces}:
         by_event.setdefault(event, {}).update(
-            (unit.id, unit) for unit in cached.near(choice, event, 0) if unit.id in gold
+            (unit.id, unit) for unit in cached.near(choice, event) if unit.id in gold
         )
     labels = {label: number for number, label in enumerate(marks.STYLE)}
     extras: dict[str, int] = {}
@@ -163,29 +163,35 @@ def marks_part(
                     *shown.place(piece.event, piece.span.start, piece.span.end),
                 )
             ],
-            "pieces": [
-                {
-                    "event": piece.event,
-                    "dropped": int(view is not None and view.status(piece) not in model.HELD),
-                }
-                for piece in pieces
-            ],
-            "stops": panel.stops(pieces, view) if view else sorted({p.event for p in pieces}),
+            "stops": _stops(pieces, view),
         }
     )
 
 
-@st.fragment
+def _stops(pieces: Sequence[Piece], view: ArmView | None) -> list[int]:
+    """The events to step over: those with evidence; without evidence, those the arm kept."""
+    if pieces or view is None:
+        return sorted({piece.event for piece in pieces})
+    return sorted({k.sentence.span.event for k in view.kept})
+
+
 def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
     """The record, with the marks of one of the arms."""
     by_name = {view.name: view for view in model.with_selection(views)}
     view = None
-    st.header("The record", anchor=False)
-    if by_name:
-        titles = {name: view.title for name, view in by_name.items()}
-        name = segments("Show marks of", titles, "patient_marks", persist_state="page", wrap=True)
-        view = by_name.get(name) or next(iter(by_name.values()))
-        st.html(marks.block(marks.legend(choice.protocol.unit, view.prompt is not None)))
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.header("What does the record say?", anchor=False, width="content")
+        if by_name:
+            titles = {name: view.title for name, view in by_name.items()}
+            name = segments(
+                "Marks of", titles, "patient_marks", persist_state="page", wrap=True,
+                label_visibility="collapsed", width="content",
+            )  # fmt: skip
+            view = by_name.get(name) or next(iter(by_name.values()))
+    if view is not None:
+        st.html(marks.block(marks.legend(choice.protocol.unit)))
     event = cached.opened_item(cached.EVENT, choice)
     if event is None:
         event = model.first_event(pieces, view)
@@ -203,8 +209,8 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
         data={
             "record": part(shown_record(choice).part),
             "marks": part(marks_part(choice, view, views, pieces)),
-            "axis": "time" if st.session_state.get("axis") == timeline.TIME else "order",
             "open": event,
+            "at": _mark_at(choice, event, pieces, view),
             "jump": f"{choice.instruction.id} {choice.record.digest} {cached.times_opened()}",
             "opened": cached.times_opened(),
             "marking": _marking(choice),
@@ -213,6 +219,19 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
         on_missing_change=_send_again,
         on_changes_change=save,
     )
+
+
+def _mark_at(
+    choice: Choice, event: int, pieces: Sequence[Piece], view: ArmView | None
+) -> int | None:
+    """Where in an entry, in the browser, the list opens: at the open sentence, else the evidence,
+    else what the arm kept; None for its beginning."""
+    opened = cached.opened_item(cached.SENTENCE, choice)
+    units = cached.near(choice, event)
+    starts = [unit.span.start for unit in units if unit.id == opened]
+    starts += [piece.span.start for piece in pieces if piece.event == event]
+    starts += [unit.span.start for unit in units if view and unit.id in view.ids]
+    return shown_record(choice).place(event, starts[0])[0] if starts else None
 
 
 def _send_again() -> None:

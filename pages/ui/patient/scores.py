@@ -1,7 +1,7 @@
-"""The sentence scores of the Patient page: heat strips, distributions, the open sentence, a table.
+"""Why a sentence was kept: its score by term, what each arm did with it, and the ranks of all
+sentences as a table.
 
-A fragment: choosing a sentence redraws this part only. An arm whose scores are all equal has no
-strip, and the page says so.
+Opening a marker of the timeline, or a row of the table, explains that sentence.
 """
 
 from __future__ import annotations
@@ -10,188 +10,157 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import state
-from midchart.pages.ui.patient import cached, contributions, explanation, score_arrays, score_charts
-from midchart.pages.ui.patient.model import Choice, Piece, gold_ids
-from midchart.pages.ui.patient.score_arrays import BY_RANK, BY_SCORE, ORDER, SENTENCE, TIME
-from midchart.pages.ui.patient.score_charts import Strip
-from midchart.pages.ui.shared import chart, tables
+from midchart.core.errors import MidchartError
+from midchart.pages.ui.patient import cached, model, panel, score_arrays
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import segments
 
-MOST_STRIPS = 6
+SHOWN_TERMS = 10
 MOST_LISTED = 1000
+CSS = """
+.mc-lead b{font-size:1.02rem}
+.mc-sentence{white-space:pre-wrap;unicode-bidi:plaintext;margin:.2rem 0 .5rem;max-width:80ch;
+ border-inline-start:3px solid var(--mc-line);padding-inline-start:.8rem}
+.mc-arms{border-collapse:collapse;font-size:.86rem;width:100%;line-height:1.4}
+.mc-arms th,.mc-arms td{text-align:start;padding:.28rem .6rem .28rem 0;vertical-align:top;
+ border-bottom:1px solid var(--mc-line);font-weight:400;font-variant-numeric:tabular-nums}
+.mc-arms tbody th{font-weight:600}
+"""
 
 
-@st.fragment
 def section(
-    choice: Choice, pieces: Sequence[Piece], running: frozenset[str], matrix: bool = False
+    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], tabled: api.ScoreTable | None
 ) -> None:
-    """Every sentence's score as heat strips, or with ``matrix`` the terms of the strongest; then
-    the open sentence. Arms that are ``running`` follow when they are done."""
-    titles = {name: title for name, title, _ in state.members("arm")}
-    chosen, waiting = _pick_arms(choice, titles)
-    names = tuple(name for name in chosen if name not in running)
-    if chosen and not names:
-        st.info("The scores follow when the arms above are done.")
+    """The open sentence explained; ``tabled``: the scores of all arms that rank sentences."""
+    if tabled is None:
+        st.info("None of the selected arms ranks all sentences.")
         return
-    if not names:
-        st.info("None of the selected arms scores all sentences; select another above.")
-        return
-    table = cached.scores(choice, names)
-    strips: list[Strip] = []
-    notes: list[str] = []
-    for arm in table.arms:
-        title = titles.get(arm.arm, arm.arm)
-        if arm.problem:
-            notes.append(f"No strip for {title}: {arm.problem}.")
-        elif score_arrays.constant(arm.values):
-            unranked = bool(np.isnan(arm.values).all())
-            why = "ranks no sentence" if unranked else "gives all sentences the same score"
-            notes.append(f"No strip for {title}: {why}.")
-        else:
-            strips.append(Strip(arm, title))
-    if waiting:
-        arms = ", ".join(titles.get(name, name) for name in waiting)
-        notes.append(
-            f"No strip for {arms}: not run on this long record yet (select them among the arms)."
+    titles = {view.name: view.title for view in views}
+    ids = model.gold_ids(pieces)
+    gold = [i for i, sentence in enumerate(tabled.sentences) if sentence.id in ids]
+    at = _open_sentence(choice, tabled, gold)
+    by = {arm.arm: titles[arm.arm] for arm in tabled.arms}
+    name = segments("Score by", by, f"patient_explain_{'_'.join(by)}", persist_state="page")
+    arm = next(arm for arm in tabled.arms if arm.arm == name)
+    sentence = tabled.sentences[at]
+    why, problem = _explanation(choice, arm, by[name], sentence.id, at)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        held = bool(arm.kept[at])
+        label = marks.label(held, False, at in gold)
+        entry = panel.head(choice.record.events[sentence.span.event])
+        head = (
+            f'<div class="mc-lead"><b>{marks.safe(entry)}</b> · '
+            f"sentence {at + 1:,} of {len(tabled.sentences):,} "
+            f"{marks.mark(label, label) if label else ''}</div>"
         )
-    if notes:
-        st.caption(plain(" ".join(notes)))
-    if not strips:
-        return
-    ids = gold_ids(pieces)
-    gold = [i for i, sentence in enumerate(table.sentences) if sentence.id in ids]
-    at = _open_sentence(choice, table, strips[0].arm, gold)
-    if matrix:
-        contributions.section(choice, table, strips, gold)
-        explanation.panel(choice, table, strips, gold, at)
-        return
-    _draw_strips(choice, table, strips, gold, at)
-    with st.expander("Score distribution", on_change="rerun", key="patient_histograms") as box:
-        if box.open:
-            _histograms(strips, gold)
-    explanation.panel(choice, table, strips, gold, at)
-    with st.expander("Sentences as a table", on_change="rerun", key="patient_scores_table") as box:
-        if box.open:
-            _list(choice, table, strips, gold)
+        body = f'{head}<div class="mc-sentence">{marks.safe(sentence.text)}</div>'
+        st.html(f"<style>{CSS}</style>" + marks.block(body + _arms(tabled, by, at)))
+        st.text(sum_words(why, float(arm.values[at])) if why else problem)
+        if why:
+            st.caption(plain(why.note))
+    if why is not None and why.terms:
+        with right:
+            _terms(why)
+    box = st.expander("All sentences as a table", on_change="rerun", key="patient_scores_table")
+    if box.open:
+        with box:
+            _list(choice, tabled, by, gold)
 
 
-def _pick_arms(choice: Choice, titles: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
-    """The arms to show, and those that were not run because they are slow on this record."""
-    unavailable = {name for name, _, problem in state.members("arm") if problem}
-    scoring = [name for name in api.scored_arms() if name not in unavailable]
-    units, _ = cached.size(choice)
-    waiting = [name for name in scoring if cached.waits(choice.record, units, name)]
-    ready = [name for name in scoring if name not in waiting]
-    chosen = st.pills(
-        f"Scores of (up to {MOST_STRIPS})",
-        ready,
-        selection_mode="multi",
-        default=[name for name in choice.arms if name in ready] or ready[:1],
-        format_func=lambda name: titles.get(name, name),
-        key=f"patient_strips_{'_'.join(choice.arms)}",
-    )
-    # In the order of choice, so that the arm chosen last replaces none.
-    names = [name for name in chosen if name in ready]
-    if len(names) > MOST_STRIPS:
-        st.caption(f"The chart shows the first {MOST_STRIPS} of {len(names)}.")
-    return tuple(names[:MOST_STRIPS]), waiting
-
-
-def _open_sentence(
-    choice: Choice, table: api.ScoreTable, arm: api.ArmScores, gold: Sequence[int]
-) -> int:
+def _open_sentence(choice: Choice, table: api.ScoreTable, gold: Sequence[int]) -> int:
     """The open sentence: the chosen one, else dropped evidence, else evidence, else the best."""
     opened = cached.opened_item(cached.SENTENCE, choice)
     for i, sentence in enumerate(table.sentences):
         if sentence.id == opened:
             return i
     if gold:
-        return next((i for i in gold if not arm.kept[i]), gold[0])
-    return int(np.nanargmax(arm.values))
+        return next((i for i in gold if not table.arms[0].kept[i]), gold[0])
+    return int(np.nanargmax(table.arms[0].values))
 
 
-@cached.cached(
-    lambda choice, table, strips, gold, how: (
-        *cached.question_key(choice), *(strip.arm.arm for strip in strips), how, chart.dark(),
-    ),
-    entries=24, shared=True,
-)  # fmt: skip
-def _strips_figure(
-    choice: Choice,
-    table: api.ScoreTable,
-    strips: Sequence[Strip],
-    gold: Sequence[int],
-    how: tuple[str, str, int],
-) -> go.Figure:
-    """The heat strips along an axis, shaded in a way, with a sentence open (``how``)."""
-    return score_charts.strips_figure(table, strips, gold, *how)
+def _explanation(
+    choice: Choice, arm: api.ArmScores, title: str, sentence_id: str, at: int
+) -> tuple[api.Explanation | None, str]:
+    if np.isnan(arm.values[at]):
+        return None, f"{title} does not rank this sentence."
+    try:
+        why = cached.explain(choice, arm.arm, sentence_id)
+    except MidchartError as error:
+        return None, marks.visible(str(error))
+    return why, f"{title} compares whole sentences; its score cannot be decomposed."
 
 
-def _draw_strips(
-    choice: Choice, table: api.ScoreTable, strips: list[Strip], gold: list[int], at: int
-) -> None:
-    timed = cached.axis(choice.record).timed
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        axes = [SENTENCE, ORDER, TIME] if timed else [SENTENCE, ORDER]
-        by = segments("Along", axes, "strips", width="content")
-        how = segments(
-            "Shade by", [BY_RANK, BY_SCORE], "shade", width="content",
-            help="Rank: logarithmic scale, which separates the top ranks. Score: from an arm's "
-                "lowest to its highest score. Raw scores of different arms are not comparable.",
-        )  # fmt: skip
+def sum_words(why: api.Explanation, score: float) -> str:
+    """The sum in words: base, positive and negative contributions, and the score."""
+    more = sum(term.part for term in why.terms if term.part > 0)
+    less = sum(term.part for term in why.terms if term.part < 0)
+    parts = [f"{why.base:.4g} before any term"] if why.base else []
+    parts += [f"+{more:.4g} from positive terms"] if more else []
+    parts += [f"−{-less:.4g} from negative terms"] if less else []
+    if not parts:
+        return f"No term of the question occurs in it: score {score:.4g}."
+    terms = f"{len(why.terms):,} term{'' if len(why.terms) == 1 else 's'}"
+    line = f"{', '.join(parts)} ({terms}) = {why.total:.4g}"
+    if abs(why.total - score) > 1e-4 * max(1.0, abs(score)):
+        return f"{line}. The arm's own score is {score:.4g}; the parts do not make up all of it."
+    return f"{line}, the score."
 
-    def open_sentence(at: int, *_: object) -> None:
-        if at < len(table.sentences):
-            cached.open_item(cached.SENTENCE, choice, table.sentences[int(at)].id)
 
-    chart.show(
-        _strips_figure(choice, table, strips, gold, (by, how, at)),
-        score_charts.alt(table, strips, gold),
-        "patient_heat",
-        styled=True,
-        opens=open_sentence,
+def terms_frame(why: api.Explanation) -> pd.DataFrame:
+    """The terms, the largest contribution (of either sign) first; blanks at their ends visible."""
+    order = sorted(why.terms, key=lambda term: (-abs(term.part), term.text))
+    rows = [(_visible_term(term.text), term.part, len(term.spans)) for term in order]
+    return pd.DataFrame(rows, columns=["term", "part", "places"])
+
+
+def _visible_term(term: str) -> str:
+    bare = term.strip(" ")
+    left = len(term) - len(term.lstrip(" "))
+    right = len(term) - len(bare) - left if bare else 0
+    return marks.visible("␣" * left + bare + "␣" * right)
+
+
+def _terms(why: api.Explanation) -> None:
+    full, column = terms_frame(why), st.column_config
+    tables.table(
+        full.head(SHOWN_TERMS),
+        "patient_sentence_terms",
+        "Contributions to the sentence's score, largest first",
+        columns={
+            "part": column.NumberColumn("adds", format="%+.3g"),
+            "places": column.NumberColumn("times"),
+        },
+        download=full,
     )
-    columns = score_arrays.columns(table, by)
-    shade = "last to first rank (logarithmic)" if how == BY_RANK else "lowest to highest score"
-    words = [
-        f"n = {len(table.sentences):,} sentences. Dark blue to yellow, arm by arm: {shade}; "
-        f"{columns.each}.",
-        "Triangles: kept by score. Small rings: kept as most recent. Ticks: just below the "
-        "threshold.",
-    ]
-    if gold:
-        words.append("Large ring: evidence kept, before any prompt limit. Cross: evidence dropped.")
-    if columns.off:
-        words.append(f"{columns.off:,} undated sentences are not on this axis.")
-    st.caption(" ".join(words) + " Select a marker to open its sentence.")
+    if len(full) > SHOWN_TERMS:
+        st.caption(f"The largest {SHOWN_TERMS} of {len(full):,}; the downloads have all.")
 
 
-def _histograms(strips: Sequence[Strip], gold: Sequence[int]) -> None:
-    places = st.columns(2) if len(strips) > 1 else [st.container()]
-    for i, strip in enumerate(strips):
-        with places[i % len(places)]:
-            chart.show(
-                score_charts.histogram(strip, gold),
-                score_charts.histogram_alt(strip, gold),
-                f"patient_histogram_{strip.arm.arm}",
-            )
-            if strip.arm.threshold is None and strip.arm.picked.any():
-                st.caption(
-                    f"{strip.title} has no threshold: each selection depends on the earlier ones."
-                )
-    st.caption(
-        "Hatched: kept by score. Sentences are counted on a logarithmic scale."
-        + (" Below the line, the evidence: ring kept, cross dropped." if gold else "")
-    )
+def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> str:
+    """Score, threshold, rank and outcome of a sentence by arm, as an HTML table."""
+    body = ""
+    for arm in table.arms:
+        rank = score_arrays.ranks(arm.values)
+        cells = (
+            "–" if np.isnan(arm.values[at]) else f"{arm.values[at]:.4g}",
+            "–" if arm.threshold is None else f"{arm.threshold:.4g}",
+            f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
+            score_arrays.why_kept(arm, at),
+        )
+        row = "".join(f"<td>{marks.safe(cell)}</td>" for cell in cells)
+        body += f'<tr><th scope="row">{marks.safe(titles[arm.arm])}</th>{row}</tr>'
+    names = ("Arm", "Score", "Kept from", "Rank", "Kept")
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return f'<table class="mc-arms"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def frame(table: api.ScoreTable, strips: Sequence[Strip], gold: Sequence[int]) -> pd.DataFrame:
+def frame(table: api.ScoreTable, gold: Sequence[int]) -> pd.DataFrame:
     """Every sentence with its scores, ranks and what was kept; no text of the record."""
     n = len(table.sentences)
     columns: dict[str, object] = {
@@ -202,7 +171,7 @@ def frame(table: api.ScoreTable, strips: Sequence[Strip], gold: Sequence[int]) -
         "time": table.times,
         "evidence": np.isin(np.arange(n), gold),
     }
-    for arm in (strip.arm for strip in strips):
+    for arm in table.arms:
         columns[f"{arm.arm} score"] = arm.values
         columns[f"{arm.arm} rank"] = score_arrays.ranks(arm.values)
         columns[f"{arm.arm} kept"] = arm.kept
@@ -210,41 +179,41 @@ def frame(table: api.ScoreTable, strips: Sequence[Strip], gold: Sequence[int]) -
 
 
 def _list(
-    choice: Choice, table: api.ScoreTable, strips: Sequence[Strip], gold: Sequence[int]
+    choice: Choice, table: api.ScoreTable, titles: dict[str, str], gold: Sequence[int]
 ) -> None:
     """Evidence, what any arm kept and what just missed, to sort and open."""
     wanted = set(gold)
-    for arm in (strip.arm for strip in strips):
+    for arm in table.arms:
         wanted.update(np.flatnonzero(arm.kept & arm.picked).tolist())
-        wanted.update(score_arrays.missed(arm).tolist())
+        wanted.update(score_arrays.nearly_kept(arm).tolist())
     listed = sorted(wanted)[:MOST_LISTED]
     shown: dict[str, object] = {
         "sentence": [i + 1 for i in listed],
         "at": [f"{100 * table.order[i]:.0f} %" for i in listed],
-        "date": [explanation.date_of(table, i) for i in listed],
+        "date": ["undated" if np.isnat(t) else str(t.astype("datetime64[D]"))
+                 for t in table.times[listed]],
         "evidence": ["evidence" if i in gold else "" for i in listed],
-    }
-    for strip in strips:
-        rank = score_arrays.ranks(strip.arm.values)
-        shown[strip.title] = [
-            (f"{rank[i]:,}" if rank[i] else "–") + (" kept" if strip.arm.kept[i] else "")
-            for i in listed
+    }  # fmt: skip
+    for arm in table.arms:
+        rank = score_arrays.ranks(arm.values)
+        shown[titles[arm.arm]] = [
+            (f"{rank[i]:,}" if rank[i] else "–") + (" kept" if arm.kept[i] else "") for i in listed
         ]
     shown["text"] = [" ".join(table.sentences[i].text.split())[:160] for i in listed]
 
     def opens(row: int, _: str) -> None:
-        cached.open_item(cached.SENTENCE, choice, table.sentences[listed[row]].id)
+        cached.open_sentence(choice, table.sentences[listed[row]])
 
     tables.table(
         pd.DataFrame(shown),
         "patient_scores",
         "Evidence, kept and nearly kept sentences with each arm's rank",
         columns={"text": st.column_config.TextColumn(width="large")},
-        download=frame(table, strips, gold),
+        download=frame(table, gold),
         opens=opens,
     )
     st.caption(
         f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, kept sentences "
-        f"and those just below the threshold, with each arm's rank. Click a row to open it "
-        f"above. The downloads contain the scores of all sentences and no text."
+        "and those just below the threshold, with each arm's rank. Click a row to open it. "
+        "The downloads contain the scores of all sentences and no text."
     )

@@ -1,9 +1,9 @@
-"""The first screen of the Patient page: a question answered, arm by arm, as HTML.
+"""The first screen of the Patient page: the answer before anything else, as HTML.
 
-From top to bottom: which arms dropped evidence, the question, its reference answer, the evidence
-with date and type, and a line per arm: evidence kept or dropped, the answer with its source
-sentence and reader, the verdict. Statuses are words in borders, never red or green; all text is
-escaped.
+From top to bottom: what was answered wrongly or was dropped, the evidence with date and type, the
+reference answer, and a line per arm: evidence kept, cut or dropped, the answer with its source
+sentence, the verdict. Statuses are words in the borders of :mod:`pages.ui.shared.marks`, never red
+or green; all text is escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from midchart.core import api
 from midchart.pages.ui.patient import harm, model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
-from midchart.pages.ui.patient.panel import title, when
+from midchart.pages.ui.patient.panel import head
 from midchart.pages.ui.shared import chart, marks, verdicts
 from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.marks import safe
@@ -28,49 +28,47 @@ MOST_CHARACTERS = 420
 
 WRONG = "wrong or no answer"
 """The tag of a question that some arm answered wrongly, or not at all, with the evidence."""
+IN_PICKER = 100
+"""Characters of a question that the picker of questions shows on a wide screen."""
 UNKNOWN = "The share of the evidence in a summary is unknown."
 
 CSS = """
-.mc-alarm{border:2.5px dashed var(--mc-gold);border-radius:8px;padding:.5rem .8rem;margin:0 0 .8rem;
- background:color-mix(in srgb,var(--mc-gold) 12%,transparent);font-size:1rem}
+.mc-alarm{border:2.5px dashed var(--mc-gold);border-radius:8px;padding:.4rem .8rem;margin:0 0 .6rem;
+ background:color-mix(in srgb,var(--mc-gold) 12%,transparent);font-size:1rem;line-height:1.4}
 .mc-alarm.mc-held{border-style:solid;border-width:1.5px;background:none}
 .mc-alarm .mc-tag{font-size:.85rem;padding:.15em .5em}
-.mc .mc-asked{display:grid;grid-template-columns:9rem 1fr;gap:.35rem 1rem;margin:0 0 .9rem;
- padding:0}
+.mc .mc-asked{display:grid;grid-template-columns:8rem 1fr;gap:.3rem 1rem;margin:0 0 .8rem;padding:0}
 .mc .mc-asked dt,.mc .mc-asked dd{margin:0;padding:0}
-.mc-asked dt{opacity:.75;font-size:.85rem;padding-top:.2rem}
+.mc-asked dt{font-size:.85rem;padding-top:.15rem}
 .mc-asked dd{max-width:88ch}
-.mc-asked .mc-question{font-size:1.15rem;font-weight:650;line-height:1.35}
-.mc-asked .mc-reference{font-size:1.05rem;font-weight:600}
-.mc-passage{margin:0 0 .5rem;border-inline-start:4px solid var(--mc-gold);
+.mc-asked .mc-reference{font-weight:650}
+.mc .mc-asked .mc-repeat{display:none}
+.mc-passage{margin:0 0 .4rem;border-inline-start:4px solid var(--mc-gold);
  padding-inline-start:.7rem}
 .mc-passage.mc-absent{border-inline-start-style:dashed}
 .mc-passage p{margin:0;white-space:pre-wrap;unicode-bidi:plaintext}
-.mc-other{margin:0 0 .35rem;border-inline-start:4px solid var(--mc-line);
- padding-inline-start:.7rem}
-.mc-other p{margin:0;unicode-bidi:plaintext}.mc-asked summary{cursor:pointer;font-size:.8rem;
- opacity:.82}.mc-asked details{font-size:.85rem}.mc-other .mc-tag{margin-inline-end:.5em}
-.mc-other small,.mc-passage small,.mc-by-arm small{opacity:.82;font-size:.8rem;display:block;
- font-weight:400}
-.mc-by-arm{border-collapse:collapse;width:100%;font-size:.9rem;line-height:1.45}
-.mc-by-arm th,.mc-by-arm td{text-align:start;vertical-align:top;padding:.5rem .8rem .5rem 0;
+.mc-other{margin:0 0 .35rem;border-inline-start:4px solid var(--mc-line);padding-inline-start:.7rem}
+.mc-other p{margin:0;unicode-bidi:plaintext}.mc-asked summary{cursor:pointer;font-size:.8rem}
+.mc-asked details{font-size:.85rem}.mc-other .mc-tag{margin-inline-end:.5em}
+.mc-other small,.mc-passage small,.mc-by-arm small{font-size:.8rem;display:block;font-weight:400;
+ opacity:.88}
+.mc-by-arm{border-collapse:collapse;width:100%;font-size:.9rem;line-height:1.4}
+.mc-by-arm th,.mc-by-arm td{text-align:start;vertical-align:top;padding:.4rem .8rem .4rem 0;
  border-top:1px solid var(--mc-line);font-weight:400}
-.mc-by-arm thead th{font-size:.8rem;opacity:.75;border:0;padding-block:0 .2rem}
+.mc-by-arm thead th{font-size:.8rem;border:0;padding-block:0 .2rem}
 .mc-by-arm tbody th{border-inline-start:4px solid var(--mc-arm);padding-inline-start:.6rem;
  width:24%}
 .mc-by-arm tbody th b{font-weight:650}.mc-by-arm tbody th i{font-style:normal;color:var(--mc-arm)}
 .mc-by-arm td:nth-child(2){width:18%}.mc-by-arm td:nth-child(4){width:17%}
-.mc-badge{display:inline-block;border-radius:4px;padding:0 .45em;font-weight:650;font-size:.85rem;
- border:2px solid var(--mc-gold)}
-.mc-badge.mc-dropped{border-style:dashed;
- background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
-.mc-badge.mc-lostgold{border-style:dotted}
-.mc-badge.mc-plain{border:1.5px solid var(--mc-line);font-weight:450}
-.mc-by-arm q{quotes:none}.mc-by-arm .mc-tag{margin:0}
+.mc-by-arm mark{font-weight:650;font-size:.85rem}
+.mc-note-word{border:1.5px solid var(--mc-line);border-radius:4px;padding:0 .4em;font-size:.85rem}
 @media(max-width:900px){.mc .mc-asked{grid-template-columns:1fr;gap:0}
- .mc .mc-asked dd{margin-bottom:.5rem}
+ .mc-alarm{font-size:.95rem;line-height:1.35;padding:.3rem .7rem}
+ .mc .mc-asked dt:first-of-type{position:absolute;clip-path:inset(50%)}
+ .mc .mc-asked .mc-repeat{display:block}
+ .mc .mc-asked dd{margin-bottom:.4rem}
  .mc-by-arm thead{display:none}.mc-by-arm tr{display:block;border-top:1px solid var(--mc-line);
- border-inline-start:4px solid var(--mc-arm);padding:.5rem 0 .5rem .6rem;margin-bottom:.3rem}
+ border-inline-start:4px solid var(--mc-arm);padding:.4rem 0 .4rem .6rem;margin-bottom:.3rem}
  .mc-by-arm th,.mc-by-arm td,.mc-by-arm tbody th{display:block;width:auto!important;border:0;
  padding:.1rem 0}}
 """
@@ -86,17 +84,20 @@ def screen(
     """The first screen. ``size``: the record's units of selection and tokens; ``others``: passages
     with another value or date of the evidence's item."""
     reference = choice.gold.answer if choice.gold is not None else ""
-    body = alarm(views, pieces, reference) + _asked(choice, views, pieces, others)
-    body += _arms(choice, views, pieces, size)
+    alarm, rest = verdict(views, pieces, reference)
+    body = alarm + _asked(choice, views, pieces, others, rest) + _arms(choice, views, pieces, size)
     return f"<style>{verdicts.CSS}{CSS}</style>" + marks.block(body)
 
 
-def alarm(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = "") -> str:
-    """The mark above everything else: what was answered wrongly with the evidence in the prompt or
-    without it; before an answer is judged, which arms dropped evidence and which kept it."""
+def verdict(
+    views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = ""
+) -> tuple[str, str]:
+    """The headline above everything else, and the sentences that follow it, as HTML: what was
+    answered wrongly with the evidence in the prompt or without it; before an answer is judged,
+    which arms dropped evidence and which kept it."""
     selected = [view for view in model.with_selection(views) if not view.summarised]
     if not pieces or not selected:
-        return ""
+        return "", ""
     lost = {view.title: words for view in selected if (words := model.lost_words(view, pieces))}
     label = marks.CUT_EVIDENCE if lost else marks.KEPT_EVIDENCE
     if any(model.DROPPED in status for status in lost.values()):
@@ -105,7 +106,7 @@ def alarm(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = ""
     if harms is not None:
         methods = {view.title for view in selected if harm.is_method(view.name)}
         label = WRONG if harms.harmful and not lost.keys() & methods else label
-        return _framed(label, harms.headline, harms.rest, harms.harmful)
+        return _framed(label, harms.headline, harms.harmful), safe(harms.rest)
     held = [view.title for view in selected if view.title not in lost]
     it = "it" if len(pieces) == 1 else "all of it"
     if not lost:
@@ -115,16 +116,16 @@ def alarm(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str = ""
     else:
         words = "; ".join(f"{name}: {status}" for name, status in lost.items()) + "."
     words += f" {listed(held)} kept {it}." if lost and held else ""
-    return _framed(label, words, "", bool(lost))
+    return _framed(label, words, bool(lost)), ""
 
 
-def _framed(label: str, headline: str, rest: str, harmful: bool) -> str:
-    """Sentences under a tag; the frame is dashed and the headline bold where a person is harmed."""
+def _framed(label: str, headline: str, harmful: bool) -> str:
+    """A sentence under a tag; the frame is dashed and the sentence bold where a person is
+    harmed."""
     if not harmful:
         return f'<div class="mc-alarm mc-held">{marks.tag(label)}{safe(headline)}</div>'
     tag = f'<span class="mc-dropped">{marks.tag(label)}</span>'
-    after = f" <span>{safe(rest)}</span>" if rest else ""
-    return f'<div class="mc-alarm" role="status">{tag}<b>{safe(headline)}</b>{after}</div>'
+    return f'<div class="mc-alarm" role="status">{tag}<b>{safe(headline)}</b></div>'
 
 
 def _asked(
@@ -132,21 +133,32 @@ def _asked(
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
     others: Sequence[api.OtherValue],
+    rest: str,
 ) -> str:
-    """The question, its reference answer, and the evidence with date and type."""
+    """The evidence with date and type, the reference answer, and the question where the picker
+    above has no room for it."""
     answer = choice.gold.answer if choice.gold is not None else ""
-    rows = [("Question", f'<div class="mc-question">{safe(choice.instruction.question)}</div>')]
-    if choice.instruction.options:
-        rows.append(("Options", _options(choice.instruction.options, answer, views)))
-    if answer:
-        rows.append(("Reference answer", f'<div class="mc-reference">{safe(answer)}</div>'))
+    question = choice.instruction.question
+    rows: list[tuple[str, str]] = []
     if pieces:
         shown = [_evidence(choice.record, piece, views, len(pieces)) for piece in pieces]
         rows.append(("Evidence", _folded(shown, MOST_PIECES)))
+    if answer:
+        rows.append(("Reference answer", f'<div class="mc-reference">{safe(answer)}</div>'))
+    if rest:
+        rows.append(("Other arms", rest))
+    if choice.instruction.options:
+        rows.append(("Options", _options(choice.instruction.options, answer, views)))
+    rows.append(("Question", safe(question)))
     if others:
         rows.append(("Same item, other value or date", _others(choice.record, others)))
-    inside = "".join(f"<dt>{name}</dt><dd>{html}</dd>" for name, html in rows)
-    return f'<dl class="mc-asked">{inside}</dl>'
+
+    def row(name: str, html: str) -> str:
+        repeat = name == "Question" and len(question) <= IN_PICKER
+        style = ' class="mc-repeat"' if repeat else ""
+        return f"<dt{style}>{name}</dt><dd{style}>{html}</dd>"
+
+    return f'<dl class="mc-asked">{"".join(row(*pair) for pair in rows)}</dl>'
 
 
 def _options(options: Sequence[str], reference: str, views: Sequence[ArmView]) -> str:
@@ -175,24 +187,18 @@ def _folded(items: Sequence[str], most: int) -> str:
     return "".join(items[:most]) + (fold if rest else "")
 
 
-def head(event: api.Event) -> str:
-    """An event's date and type as text: "2009-07-28 · Note: Progress Note"."""
-    return f"{when(event)} · {title(event)}"
-
-
 def _evidence(record: api.Record, piece: Piece, views: Sequence[ArmView], n: int) -> str:
     event = record.events[piece.event]
     statuses: dict[str, list[str]] = {}
     for view in model.with_selection(views):
         if not view.summarised:
-            status = view.status(piece)
-            words = model.KEPT if status in model.HELD else view.status_words(piece)
-            statuses.setdefault(words, []).append(view.title)
-    absent = bool(statuses.keys() - {model.KEPT})
+            statuses.setdefault(view.status_words(piece), []).append(view.title)
+    absent = statuses.keys() - {model.KEPT}
     words = f"{head(event)} · at {model.percent(piece.at)} of the record"
-    by = "; ".join(f"{status}: {listed(names)}" for status, names in statuses.items())
-    if n > 1:
-        words = f"{piece.number}. {words} · {by}"
+    lost = "; ".join(
+        f"{word} by {listed(names)}" for word, names in statuses.items() if word in absent
+    )
+    words = " · ".join(filter(None, (f"{piece.number}. {words}" if n > 1 else words, lost)))
     start, end = piece.span.start, piece.span.end
     return (
         f'<div class="mc-passage {"mc-absent" if absent else ""}"><small>{safe(words)}</small>'
@@ -241,7 +247,9 @@ def _other(record: api.Record, other: api.OtherValue) -> str:
 def _arms(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], size: tuple[int, int]
 ) -> str:
-    heads = ("Arm", "Evidence", "Answer and its source sentence", "Verdict")
+    reader = next((words for view in views if (words := reader_words(view))), "")
+    by = f"Answer of {reader}" if reader else "Answer"
+    heads = ("Arm", "Evidence", safe(by), "Verdict")
     row = "".join(f'<th scope="col">{name}</th>' for name in heads)
     units = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
     titles = judge_titles()
@@ -268,7 +276,7 @@ def _arm(
     )
     if view.selection is None:
         label = "running" if view.running else "not run" if view.pending else "not available"
-        cells = [_badge("mc-plain", label), safe(view.problem), ""]
+        cells = [_note(label), safe(view.problem), ""]
     else:
         cells = [
             _status(view, pieces),
@@ -279,25 +287,25 @@ def _arm(
     return f'<tr style="--mc-arm:{look.colour}"><th scope="row">{name}</th>{inside}</tr>'
 
 
-def _badge(style: str, words: str) -> str:
-    return f'<span class="mc-badge {style}">{safe(words)}</span>'
+def _note(words: str) -> str:
+    return f'<span class="mc-note-word">{safe(words)}</span>'
 
 
 def _status(view: ArmView, pieces: Sequence[Piece]) -> str:
     """Whether the evidence was kept, and its place in the arm's ranking."""
     if not pieces:
-        return _badge("mc-plain", "no located evidence")
+        return _note("no located evidence")
     if view.summarised:
-        return _badge("mc-plain", "summarised") + f"<small>{UNKNOWN}</small>"
+        return _note("summarised") + f"<small>{UNKNOWN}</small>"
     lost = model.lost_words(view, pieces)
     if not lost:
-        badge = _badge("", model.KEPT)
+        html = marks.mark(marks.KEPT_EVIDENCE, model.KEPT)
     else:
-        badge = _badge("mc-dropped" if model.DROPPED in lost else "mc-lostgold", lost)
-        if model.CUT in lost:
-            badge += f"<small>{safe(view.cut)}</small>"
+        dropped = model.DROPPED in lost or model.PARTLY in lost
+        html = marks.mark(marks.DROPPED_EVIDENCE if dropped else marks.CUT_EVIDENCE, lost)
+        html += f"<small>{safe(view.cut)}</small>" if model.CUT in lost else ""
     places = [_place(piece, view, len(pieces)) for piece in pieces[:MOST_PIECES]]
-    return badge + "".join(f"<small>{place}</small>" for place in places if place)
+    return html + "".join(f"<small>{place}</small>" for place in places if place)
 
 
 def _place(piece: Piece, view: ArmView, n: int) -> str:
@@ -338,22 +346,22 @@ def source_of(view: ArmView, units: Mapping[str, api.Sentence]) -> Source | None
 def _answer(
     choice: Choice, view: ArmView, units: Mapping[str, api.Sentence], gold: frozenset[str]
 ) -> str:
-    """The answer, its source sentence and the reader's name."""
-    answer, by = view.answer, f"<small>{safe(reader_words(view))}</small>"
+    """The answer and its source sentence."""
+    answer = view.answer
     if view.reading_problem:
-        return f"<small>Not read: {safe(view.reading_problem)}</small>{by}"
+        return f"<small>Not read: {safe(view.reading_problem)}</small>"
     if answer is None:
-        return f"<small>Not answered yet.</small>{by}" if view.reader else ""
+        return "<small>Not answered yet.</small>" if view.reader else ""
     if answer.status != "ok" or not answer.text.strip():
-        return f"No answer: {safe(answer.reason or 'the reader wrote nothing')}{by}"
+        return f"No answer: {safe(answer.reason or 'the reader wrote nothing')}"
     text = f"<q>{safe(marks.shortened(answer.text, MOST_CHARACTERS))}</q>"
     if view.prompt is not None and not view.prompt.question_survived:
-        text += f" {_badge('mc-lostgold', 'question was cut off')}"
+        text += f" {marks.mark(marks.CUT_EVIDENCE, 'question was cut off')}"
     if view.weak:
-        text += f" {_badge('mc-lostgold', 'weak source')}<small>{safe(view.weak)}</small>"
+        text += f" {_note('weak source')}<small>{safe(view.weak)}</small>"
     source = source_of(view, units)
     if source is None:
-        return f"{text}<small>No source sentence.</small>{by}"
+        return f"{text}<small>No source sentence.</small>"
     sentence = source.sentence
     words = f"{'Source' if source.stated else 'Nearest line of the prompt'}: "
     words += head(choice.record.events[sentence.span.event])
@@ -361,12 +369,14 @@ def _answer(
         words += " · the evidence" if sentence.id in gold else " · not the evidence"
     if " ".join(sentence.text.split()) not in " ".join(answer.text.split()):
         words += f": “{marks.shortened(sentence.text)}”"
-    return f"{text}<small>{safe(words)}</small>{by}"
+    return f"{text}<small>{safe(words)}</small>"
 
 
 def reader_words(view: ArmView) -> str:
-    """The reader's name, and whether it only quotes."""
-    return f"Reader: {view.reader}{' · quotes only' if view.only_quotes else ''}"
+    """The reader's name, and whether it only quotes; "" without a reader."""
+    return (
+        f"{view.reader}{', which only quotes' if view.only_quotes else ''}" if view.reader else ""
+    )
 
 
 def judge_titles() -> dict[str, str]:
@@ -375,7 +385,7 @@ def judge_titles() -> dict[str, str]:
 
 
 def _verdict(choice: Choice, view: ArmView, titles: Mapping[str, str]) -> str:
-    """The deciding judge's verdict first, then the others'."""
+    """The deciding judge's verdict first, then of the others those that differ."""
     if not view.verdicts:
         judged = view.answer is not None and choice.gold is None
         return "<small>Not judged: no reference answer.</small>" if judged else ""
@@ -385,6 +395,7 @@ def _verdict(choice: Choice, view: ArmView, titles: Mapping[str, str]) -> str:
     return html + "".join(
         f"<small>{safe(titles.get(name, name))}: {safe(verdict.outcome)}</small>"
         for name, verdict in others
+        if verdict.outcome != first[1].outcome
     )
 
 

@@ -1,12 +1,14 @@
-"""The timeline of a record: clickable markers of evidence and kept sentences, over event counts.
+"""The timeline of a record: evidence, each arm's kept sentences over a heat strip of its scores,
+and the record's events by kind.
 
-The figure stays small for any record: the count strip is binned, rows of more than two thousand
-markers are thinned, and hover holds indices, never text of the record.
+The figure stays small for any record: strips are binned, rows of more than two thousand markers are
+thinned, and hover holds indices, never text of the record. Markers open their entry; the cells of a
+heatmap cannot be clicked in Plotly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +17,21 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from midchart.core import api
-from midchart.pages.ui.patient.model import CUT, HELD, ArmView, Piece, percent
+from midchart.pages.ui.patient import score_arrays
+from midchart.pages.ui.patient.model import CUT, KEPT, ArmView, Piece, percent
+from midchart.pages.ui.patient.score_arrays import TIME
 from midchart.pages.ui.shared import chart
 
-ORDER, TIME = "Event order", "Time"
 BINS = 240
 MOST_MARKERS = 2000
 ROW, STRIP, TOP, BOTTOM = 34, 17, 26, 46
+HEAT = (0.27, 0.48)
+"""Where, in an arm's row, its heat strip begins and ends; the markers are at 0."""
 MIDDLE = (0.3, 0.7)
-EVIDENCE_SYMBOLS = {**dict.fromkeys(HELD, "circle-open"), CUT: "circle-x-open"}
+EVIDENCE_SYMBOLS = {KEPT: "circle-open", CUT: "circle-x-open"}
 """Marker of evidence by status; dropped evidence is a cross."""
+Strips = Mapping[str, api.ScoreTable]
+"""Arm → its scores alone, of the arms that rank sentences."""
 
 KINDS = (
     ("Notes", ("note",)),
@@ -47,28 +54,6 @@ def marker(symbol: Any, size: Any, colour: str, width: float, **more: Any) -> di
     """Plotly's marker of one colour; symbols and sizes may be lists."""
     line = {"width": width, "color": colour}
     return {"symbol": symbol, "size": size, "color": colour, "line": line, **more}
-
-
-def finish(figure: go.Figure, height: int, top: int, bottom: int, by_time: bool) -> None:
-    """Style and layout of a figure of a record, whose markers open their events.
-
-    The x axis is time, or the position in the record in per cent.
-    """
-    chart.style(figure)
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 22, "t": top, "b": bottom - 8},
-        showlegend=False,
-        clickmode="event+select",
-        hovermode="closest",
-    )
-    figure.update_xaxes(zeroline=False, fixedrange=True)
-    figure.update_yaxes(zeroline=False, fixedrange=True)
-    if by_time:
-        figure.update_xaxes(type="date")
-    else:
-        title = {"text": "Position in the record (by event order)", "standoff": 6}
-        figure.update_xaxes(range=[-1.5, 101.5], dtick=20, ticksuffix=" %", title=title)
 
 
 @dataclass(frozen=True)
@@ -148,20 +133,26 @@ def thinned(events: NDArray[np.int64], most: int = MOST_MARKERS) -> NDArray[np.i
 
 
 def _trace(
-    x: NDArray[Any], events: NDArray[np.int64], numbers: Any, row: int, **options: Any
+    x: NDArray[Any],
+    events: NDArray[np.int64],
+    numbers: Any,
+    row: int,
+    sentences: Any,
+    **options: Any,
 ) -> go.Scatter:
-    """Markers of ``events`` on a row; their customdata: event from 0, a number, event from 1."""
+    """Markers of ``events`` on a row; their customdata: event from 0, a number, event from 1, and
+    the place of the sentence in the record (-1: none)."""
     opaque = {"marker": {"opacity": 1}}
     options = {"mode": "markers", "selected": opaque, "unselected": opaque} | options
     return go.Scatter(
         x=x[events],
         y=np.full(len(events), row),
-        customdata=np.column_stack([events, numbers, events + 1]),
+        customdata=np.column_stack([events, numbers, events + 1, sentences]),
         **options,
     )
 
 
-def _kept_trace(view: ArmView, x: NDArray[Any], row: int) -> go.Scatter:
+def _kept_trace(view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, int]) -> go.Scatter:
     look, n = chart.look_of(view.name), len(view.kept)
     all_events = np.fromiter((k.sentence.span.event for k in view.kept), np.int64, n)
     index = thinned(all_events)
@@ -176,6 +167,7 @@ def _kept_trace(view: ArmView, x: NDArray[Any], row: int) -> go.Scatter:
         all_events[index],
         recent,
         row,
+        [places.get(k.sentence.id, -1) for k in entries],
         name=view.title,
         marker=marker(
             np.where(recent, f"{look.symbol.removesuffix('-open')}-open", look.symbol),
@@ -197,11 +189,12 @@ def _kept_trace(view: ArmView, x: NDArray[Any], row: int) -> go.Scatter:
 
 
 def _evidence_traces(
-    pieces: Sequence[Piece], views: Sequence[ArmView], x: NDArray[Any]
+    pieces: Sequence[Piece], views: Sequence[ArmView], x: NDArray[Any], places: Mapping[str, int]
 ) -> list[go.Scatter]:
     """The row of evidence, and each piece's status as a marker on the row of each arm."""
     events = np.array([piece.event for piece in pieces])
     numbers = [piece.number for piece in pieces]
+    sentences = [min((places.get(id, -1) for id in piece.ids), default=-1) for piece in pieces]
     colour = evidence_colour()
     traces = [
         _trace(
@@ -209,6 +202,7 @@ def _evidence_traces(
             events,
             numbers,
             0,
+            sentences,
             mode="markers+text",
             name="Evidence",
             marker={"symbol": "star-diamond", "size": 15, "color": colour},
@@ -232,6 +226,7 @@ def _evidence_traces(
                 events,
                 numbers,
                 row,
+                sentences,
                 name=f"evidence, {view.title}",
                 marker=marker(symbols, sizes, colour, 3, opacity=1),
                 text=[view.status_words(piece) for piece in pieces],
@@ -241,7 +236,25 @@ def _evidence_traces(
     return traces
 
 
-def _strip(axis: Axis, by: str) -> go.Heatmap:
+def _heat(rows: Mapping[int, api.ScoreTable], by: str) -> go.Heatmap:
+    """The heat strips of all arms as one heatmap; ``rows``: row → an arm's scores. Between two of
+    them is an empty row."""
+    x, of = score_arrays.columns(next(iter(rows.values())), by)
+    shade, raw, edges = [], [], []
+    for row, table in sorted(rows.items()):
+        values = table.arms[0].values
+        gap = np.full(len(x), np.nan, dtype=np.float32)
+        shade += [gap, score_arrays.highest(score_arrays.shades(values), of, len(x))]
+        raw += [gap, score_arrays.highest(values, of, len(x))]
+        edges += [row + HEAT[0], row + HEAT[1]]
+    return go.Heatmap(
+        x=x, y=edges, z=np.array(shade[1:]), customdata=np.array(raw[1:]), zmin=0, zmax=1,
+        colorscale=chart.SCORES, showscale=False, hoverongaps=False,
+        hovertemplate="highest score here %{customdata:.4g}<extra></extra>",
+    )  # fmt: skip
+
+
+def _density_strip(axis: Axis, by: str) -> go.Heatmap:
     x, counts = density(axis, by)
     rgb = "190,200,210" if chart.dark() else "60,75,90"
     return go.Heatmap(
@@ -257,21 +270,45 @@ def _strip(axis: Axis, by: str) -> go.Heatmap:
     )
 
 
-def figure(axis: Axis, views: Sequence[ArmView], pieces: Sequence[Piece], by: str) -> go.Figure:
-    """The timeline; every marker's ``customdata[0]`` is its event, counted from 0."""
+def figure(
+    axis: Axis,
+    views: Sequence[ArmView],
+    pieces: Sequence[Piece],
+    by: str,
+    strips: Strips,
+    places: Mapping[str, int],
+) -> go.Figure:
+    """The timeline; every marker's ``customdata[0]`` is its event, counted from 0, and
+    ``customdata[3]`` its sentence by ``places`` (sentence id → place in the record)."""
     first = int(bool(pieces))
     rows = max(len(views) + first, 1)
-    upper, lower = ROW * rows, STRIP * len(axis.kinds)
+    upper, lower = (ROW + 12 * bool(strips)) * rows, STRIP * len(axis.kinds)
     split = lower / (upper + lower + 10)
     x = axis.x(by)
-    fig = go.Figure([_strip(axis, by)] if axis.kinds else [])
+    fig = go.Figure([_density_strip(axis, by)] if axis.kinds else [])
+    heat = {row: strips[v.name] for row, v in enumerate(views, first) if v.name in strips}
+    if heat:
+        fig.add_trace(_heat(heat, by))
     if pieces:
-        fig.add_traces(_evidence_traces(pieces, views, x))
+        fig.add_traces(_evidence_traces(pieces, views, x, places))
     fig.add_traces(
-        [_kept_trace(view, x, row) for row, view in enumerate(views, first) if view.kept]
+        [_kept_trace(view, x, row, places) for row, view in enumerate(views, first) if view.kept]
     )
-    height = int(upper + lower + 10 + TOP + BOTTOM)
-    finish(fig, height, TOP, BOTTOM, by == TIME)
+    chart.style(fig)
+    fig.update_layout(
+        height=int(upper + lower + 10 + TOP + BOTTOM), showlegend=False, hovermode="closest",
+        margin={"l": 8, "r": 22, "t": TOP, "b": BOTTOM - 8}, clickmode="event+select",
+    )  # fmt: skip
+    fig.update_xaxes(zeroline=False, fixedrange=True, anchor="y2", showgrid=True)
+    fig.update_yaxes(zeroline=False, fixedrange=True)
+    if by == TIME:
+        fig.update_xaxes(type="date")
+    else:
+        fig.update_xaxes(
+            range=[-1.5, 101.5], dtick=20, ticksuffix=" %", tickangle=0,
+            title={"text": "Position in the record (by event order)", "standoff": 6},
+            minor={"dtick": 10, "showgrid": True, "gridcolor": "rgba(128,140,155,.18)"},
+        )  # fmt: skip
     low, high = _middle(axis, by)
     fig.add_shape(
         type="rect", x0=low, x1=high, y0=0, y1=1, yref="paper", layer="below",
@@ -292,13 +329,9 @@ def figure(axis: Axis, views: Sequence[ArmView], pieces: Sequence[Piece], by: st
         + (" (not run)" if view.pending or view.running else " (n/a)" if view.problem else "")
         for view in views
     ]
-    fig.update_xaxes(anchor="y2", showgrid=True)
-    if by != TIME:
-        grid = {"dtick": 10, "showgrid": True, "gridcolor": "rgba(128,140,155,.18)"}
-        fig.update_xaxes(tickangle=0, minor=grid)
     fig.update_layout(
         yaxis={
-            "domain": [min(split + 0.03, 1), 1], "range": [rows - 0.5, -0.5], "showgrid": True,
+            "domain": [min(split + 0.03, 1), 1], "range": [rows - 0.5, -0.5], "showgrid": not heat,
             "tickvals": list(range(len(labels))), "ticktext": labels,
         },
         yaxis2={
@@ -321,6 +354,5 @@ def alt(views: Sequence[ArmView], pieces: Sequence[Piece], events: int) -> str:
         words = f"{view.title} kept {len(view.kept):,}"
         if pieces:
             words += f", {view.held(pieces)} of {len(pieces)} evidence"
-            words += " in the prompt" if view.prompt is not None else ""
         parts.append(words + (f", {view.cut}" if view.cut else ""))
     return "; ".join(parts)

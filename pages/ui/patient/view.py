@@ -1,4 +1,4 @@
-"""The sections of the Patient page: first screen, timeline, evidence panel and tabs."""
+"""The sections of the Patient page: first screen, record, timeline, reasons, numbers and files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from midchart.pages.ui import state
 from midchart.pages.ui.patient import (
     background,
     cached,
-    context,
     export,
     model,
     opening,
+    prompts,
     record_view,
+    score_arrays,
     scores,
     screen,
     timeline,
-    two_arms,
 )
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import chart, figures, marks, reader_rates, tables
@@ -32,7 +32,6 @@ from midchart.pages.ui.shared.pickers import segments
 from midchart.pages.ui.sign_in import later
 
 WAITING = "Not run on this long record yet: it reads the whole record once, which may take minutes."
-MOST_BUTTONS = 6
 
 
 def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
@@ -60,22 +59,30 @@ def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
         else:
             views[name] = cached.view(choice, name, able[name], stage == background.READ)
     st.html(screen.screen(choice, list(views.values()), pieces, size, others))
-    opening.caption(choice.instruction, choice.cohort, choice.cohort_key)
     if set(stages.values()) - {background.READ}:
         _at_work(reading, stages, able)
-    if waiting:
-        names = listed([views[name].title for name in waiting])
-        st.button(
-            f"Run {names} on this record ({units:,} {unit}s; may take minutes)",
-            key="patient_run_slow", on_click=cached.request,
-            args=(choice.record, *((name,) for name in waiting)), icon=":material/hourglass_top:",
-        )  # fmt: skip
-    if choice.reader and cached.reading_waits(choice):
-        st.button(
-            f"Answer with {choice.reader_title}", type="primary", key="patient_answer",
-            on_click=cached.request, icon=":material/quick_reference_all:",
-            args=(choice.record, (choice.instruction.id, choice.reader)),
-        )  # fmt: skip
+    with st.container(horizontal=True, gap="small"):
+        if pieces:
+            selected = model.with_selection(views.values())
+            event = model.first_event(pieces, selected[0] if selected else None)
+            st.button(
+                "Read around the evidence", key="patient_around", icon=":material/menu_book:",
+                on_click=cached.open_item, args=(cached.EVENT, choice, event),
+            )  # fmt: skip
+        if waiting:
+            names = listed([views[name].title for name in waiting])
+            st.button(
+                f"Run {names} on this record ({units:,} {unit}s; may take minutes)",
+                key="patient_run_slow", on_click=cached.request,
+                args=(choice.record, *((name,) for name in waiting)),
+                icon=":material/hourglass_top:",
+            )  # fmt: skip
+        if choice.reader and cached.reading_waits(choice):
+            st.button(
+                f"Answer with {choice.reader_title}", type="primary", key="patient_answer",
+                on_click=cached.request, icon=":material/quick_reference_all:",
+                args=(choice.record, (choice.instruction.id, choice.reader)),
+            )  # fmt: skip
     _limits(choice)
     return list(views.values())
 
@@ -93,25 +100,13 @@ def _at_work(
     words += [f"answers under {listed(answering)}"] if answering else []
     with st.container(key="patient_at_work"):
         st.caption(
-            f":material/hourglass_top: In progress: {plain('; '.join(words))}. The first time on a "
+            f":material/hourglass_top: Running: {plain('; '.join(words))}. The first time on a "
             "record takes some seconds; the page shows them by itself."
         )
 
 
-def _to_the_record(choice: Choice, pieces: Sequence[Piece]) -> None:
-    """A button for each piece of evidence that opens its entry."""
-    events = dict.fromkeys(piece.event for piece in pieces)
-    with st.container(horizontal=True, gap="small"):
-        for number, event in enumerate(list(events)[:MOST_BUTTONS], 1):
-            st.button(
-                f"Read around {f'evidence {number}' if len(events) > 1 else 'the evidence'}",
-                key=f"patient_around_{number}", icon=":material/menu_book:",
-                on_click=cached.open_item, args=(cached.EVENT, choice, event),
-            )  # fmt: skip
-
-
 def _limits(choice: Choice) -> None:
-    """The patient's facts, and the limits of the evidence annotation."""
+    """The patient's facts, why this question is shown, and the limits of the annotation."""
     instruction = choice.instruction
     task = " · ".join(w for w in (instruction.domain, instruction.specialty) if w)
     facts = cached.facts(choice.record)
@@ -122,41 +117,18 @@ def _limits(choice: Choice) -> None:
         words.append("Evidence located by matching its text.")
     if instruction.cutoff is not None:
         words.append("Arms may not use events after the question's cut-off time.")
-    st.caption(" · ".join(words))
+    words += [plain(opening.why(instruction, choice.cohort_key))]
+    st.caption(" · ".join(filter(None, words)))
     if note:
         st.info(plain(note))
 
 
 @st.fragment
-def record(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """The timeline and the record; its own clicks redraw nothing else."""
-    background.drawn()
-    _to_the_record(choice, pieces)
-    _timeline(choice, views, pieces)
+def details(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """The record, the timeline and the reasons; their clicks redraw nothing else."""
     record_view.section(choice, views, pieces)
-
-
-TABS = ("Sentence scores", "Score matrix", "Reader prompt", "Arm comparison", "Table and export")
-
-
-@st.fragment
-def more(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """The tabs under the record; only the open one is drawn."""
-    background.drawn()
-    st.header("More", anchor=False)
-    running = frozenset(view.name for view in views if view.running)
-    drawn = (
-        partial(scores.section, choice, pieces, running),
-        partial(scores.section, choice, pieces, running, matrix=True),
-        partial(reader, choice, views, pieces),
-        partial(compare, choice, views, pieces),
-        partial(table_and_export, choice, views, pieces),
-    )
-    tabs = st.tabs(TABS, on_change="rerun", key="patient_more")
-    for tab, draw in zip(tabs, drawn, strict=True):
-        if tab.open:
-            with tab:
-                draw()
+    _timeline(choice, views, pieces)
+    _reasons(choice, views, pieces)
 
 
 def _figure_key(
@@ -172,7 +144,8 @@ def _figure(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str
 ) -> go.Figure:
     """The timeline: building it costs more than all else that a click on the page draws."""
-    return timeline.figure(cached.axis(choice.record), views, pieces, by)
+    strips, places = cached.strips(choice, views), cached.places(choice)
+    return timeline.figure(cached.axis(choice.record), views, pieces, by, strips, places)
 
 
 def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
@@ -181,111 +154,103 @@ def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece])
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.header("Timeline", anchor=False, width="content")
+        st.header("Where in the record is it?", anchor=False, width="content")
         by = segments(
-            "Axis", [timeline.ORDER, timeline.TIME], "axis", label_visibility="collapsed",
-            width="content", disabled=not axis.timed,
+            "Axis", [score_arrays.ORDER, score_arrays.TIME], "axis",
+            label_visibility="collapsed", width="content", disabled=not axis.timed,
         )  # fmt: skip
     if not axis.timed:
-        by = timeline.ORDER
+        by = score_arrays.ORDER
+
+    def open_marker(event: int, _number: int, _event: int, sentence: int = -1, *_: object) -> None:
+        cached.open_item(cached.EVENT, choice, int(event))
+        if sentence >= 0:
+            units = api.sentences(choice.record, choice.protocol)
+            cached.open_item(cached.SENTENCE, choice, units[int(sentence)].id)
+
     chart.show(
         _figure(choice, views, pieces, by),
         timeline.alt(views, pieces, len(choice.record.events)),
         "patient_timeline",
         styled=True,
-        opens=lambda event, *_: cached.open_item(cached.EVENT, choice, int(event)),
+        opens=open_marker,
     )
-    words = ["Select a marker to open its entry.", "Hollow: kept only because recent."]
+    words = [
+        "Select a marker to open it in the record and see why it was kept.",
+        "Hollow: kept only because recent. Strip under an arm: ranks of its scores, dark blue "
+        "(last) to yellow (first).",
+    ]
     if pieces:
-        words.append(
-            "Ring: evidence in the prompt (kept, if there is no reader). Crossed ring: kept but "
-            "cut from the prompt. Cross: dropped. Dashed line: evidence."
-        )
-    if by == timeline.TIME and axis.undated:
+        words.append("Evidence: ring kept, crossed ring cut, cross dropped.")
+    if by == score_arrays.TIME and axis.undated:
         words.append(f"{axis.undated:,} undated events are not on this axis.")
     st.caption(" ".join(words))
 
 
-def _pick_arm(label: str, views: Sequence[ArmView], key: str, index: int = 0) -> ArmView:
-    by_name = {view.name: view for view in views}
-    name = st.selectbox(
-        label, list(by_name), index=index, key=key, format_func=lambda n: by_name[n].title
-    )
-    return by_name[name]
+TABS = ("Why was it kept?", "What did the reader get?")
 
 
-def reader(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """The reader's prompt and answer."""
-    selected = model.with_selection(views)
+def _reasons(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """Why a sentence was kept, and the prompts of two arms; only the open tab is drawn."""
+    why, prompt = st.tabs(TABS, on_change="rerun", key="patient_reasons")
+    if why.open:
+        with why:
+            strips = cached.strips(choice, views)
+            first = next(iter(strips.values()), None)
+            arms = tuple(table.arms[0] for table in strips.values())
+            scores.section(choice, views, pieces, first and replace(first, arms=arms))
+    if prompt.open:
+        with prompt:
+            _prompts(choice, views, pieces)
+
+
+def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """What the reader got from two arms, side by side."""
+    selected = {view.name: view for view in model.with_selection(views)}
     if not selected:
         st.info("No arm has a selection.")
         return
-    view = _pick_arm("Context from", selected, "patient_reader_arm")
-    if view.prompt is None:
-        st.info("No reader has answered this question yet.")
-        return
-    st.markdown(context.budget_words(view))
+    units, gold = api.sentences(choice.record, choice.protocol), model.gold_ids(pieces)
+    without = frozenset[str]()
+    places = st.columns(min(len(selected), 2), gap="medium")
+    names = [
+        place.selectbox(
+            f"Prompt {letter}", list(selected), index=at, key=f"patient_prompt_{letter}",
+            format_func=lambda name: selected[name].title,
+        )
+        for at, (place, letter) in enumerate(zip(places, "AB", strict=False))
+    ]  # fmt: skip
+    shown = [selected[name] for name in names]
+    if len(shown) == 2:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(prompts.shared_words(*shown), width="content")
+            if st.toggle("Different only", key="patient_different"):
+                without = shown[0].shown & shown[1].shown
+    for place, view in zip(st.columns(len(shown), gap="medium"), shown, strict=True):
+        with place:
+            st.caption(prompts.budget_words(view) or "No reader has answered this question yet.")
+            st.html(prompts.lines_html(view, gold, units, without))
+            if view.prompt is None:
+                continue
+            box = st.expander("Prompt, verbatim", on_change="rerun", key=f"patient_{view.name}_raw")
+            if box.open:
+                with box:
+                    st.html(marks.prompt_html(view.prompt.text))
     reader_rates.caption(choice.reader)
-    if choice.reader == "abstaining":
-        st.caption(
-            "This reader copies the sentence that is nearest to the question, by meaning and by "
-            "shared words, and answers “not documented” where none is clearly nearest."
-        )
-    if choice.reader == "extractive":
-        st.caption(
-            "The extractive reader is a baseline without a language model: it copies the "
-            "sentence of its context that is most similar to the question."
-        )
-    if choice.reader == "small":
-        st.caption(
-            "The small reader is extractive: it quotes one line of its context verbatim or "
-            "answers “not documented”; either can be incorrect. It was trained on synthetic "
-            "records only and is often incorrect on real text (figures: guide, The small reader)."
-        )
-    st.html(context.context_html(view, model.gold_ids(pieces)))
-    box = st.expander("Prompt", on_change="rerun", key="patient_prompt")
-    if box.open:
-        with box:
-            st.html(marks.prompt_html(view.prompt.text))
-            st.caption("The file of prompts, under Table and export, has the full text.")
 
 
-def compare(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """Two arms side by side."""
-    selected = model.with_selection(views)
-    if len(selected) < 2:
-        st.info("Select two or more arms to compare.")
-        return
-    left, right = st.columns(2)
-    with left:
-        a = _pick_arm("A", selected, "patient_a")
-    with right:
-        b = _pick_arm("B", selected, "patient_b", 1)
-    units = api.sentences(choice.record, choice.protocol)
-    table = two_arms.rows(a, b, model.gold_ids(pieces), units)
-    st.text(two_arms.count_words(table, a, b))
-    if st.toggle("Different only", key="patient_different"):
-        table = [row for row in table if row.who != two_arms.BOTH]
-    shown = table[: two_arms.MOST_ROWS]
-    if len(shown) < len(table):
-        st.caption(f"The first {len(shown)} of {len(table):,}; all are in the download below.")
-    colours = (chart.look_of(a.name).colour, chart.look_of(b.name).colour)
-    st.html(two_arms.html_of(shown, a, b, colours))
-
-
-def table_and_export(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """The numbers as a table, and everything shown as files."""
-    tables.table(
-        export.arms_frame(views, pieces),
-        "patient_arms",
-        "Each arm's selection, evidence and answer",
-    )
+def files(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """Everything shown, as files."""
     stem = f"midchart_{choice.instruction.id}"
     selections = tables.csv_bytes(export.frame(choice, views, pieces)).decode()
-    document = export.as_json(choice, views, pieces)
-    files = [
+    offered = [
         ("Selections, CSV", selections, f"{stem}.csv", "text/csv"),
-        ("Full view, JSON", document, f"{stem}.json", "application/json"),
+        (
+            "Full view, JSON",
+            export.as_json(choice, views, pieces),
+            f"{stem}.json",
+            "application/json",
+        ),
         ("Prompts, text", export.prompts(views), f"{stem}_prompts.txt", "text/plain"),
         (
             "Evidence in its notes, HTML",
@@ -298,7 +263,7 @@ def table_and_export(choice: Choice, views: Sequence[ArmView], pieces: Sequence[
         "These files contain text of the record: store them only where the record may be stored."
     )
     with st.container(horizontal=True, gap="small"):
-        for label, data, name, mime in files:
+        for label, data, name, mime in offered:
             st.download_button(
                 label, later(api.download, name, partial(str, data)), name, mime,
                 key=f"save_{name}", icon=":material/download:",

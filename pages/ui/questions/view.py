@@ -14,11 +14,13 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, sign_in, state
 from midchart.pages.ui.patient import cached as patient
 from midchart.pages.ui.patient import controls
+from midchart.pages.ui.questions import sources
+from midchart.pages.ui.questions.sources import WeakSources
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import formats, reader_rates, tables
 from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import plain, visible
-from midchart.pages.ui.shared.pickers import pick, pick_linked
+from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked
 from midchart.pages.ui.sign_in import lacking
 
 EXAMPLE = "Does the patient smoke?\nWhich allergies are documented?\nWhen was warfarin stopped?"
@@ -50,36 +52,46 @@ def choose(cohort: str) -> api.QuestionSet | None:
             known.add(_asked(run))
             unsaved = api.QuestionSet(run["run"], run["name"], _asked(run), "", run["created"])
             sets[run["run"]] = unsaved
+    names = ", ".join(one.name for one in sets.values()) or "none"
+    known_in_url("set", sets, "question set", f"those of cohort {cohort}: {names}.")
     if not sets:
         return None
-    id = pick_linked(
-        "set", "Question set", list(sets),
-        lambda id: f"{sets[id].name} · {len(sets[id].questions)} questions", key="question_set",
-        width=420,
-    )  # fmt: skip
+    with st.sidebar:
+        id = pick_linked(
+            "set", "Question set", list(sets),
+            lambda id: f"{sets[id].name} · {len(sets[id].questions)} questions",
+            key="question_set",
+        )  # fmt: skip
     return sets[id]
 
 
-def forms(cohort: str, chosen: api.QuestionSet | None) -> None:
-    """The form for a new question set, and the questions of the chosen one."""
-    problem = lacking("save_question_set")
-    with st.expander("New question set", icon=":material/playlist_add:", expanded=chosen is None):
-        if problem:
-            st.caption(problem)
-        else:
-            _new(cohort)
-    if chosen is not None:
-        with st.expander(f"{len(chosen.questions)} questions", icon=":material/list:"):
-            st.markdown("\n".join(f"{i}. {plain(q)}" for i, q in enumerate(chosen.questions, 1)))
-            if not chosen.by:
-                st.caption(plain(f"Not saved with the cohort; asked by run {chosen.id}."))
-                return
+def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
+    """The questions of the chosen set, the form that asks them again where they were ``asked``, and
+    the one for a new set."""
+    with st.expander("Ask these questions again, or others", icon=":material/playlist_add:"):
+        st.markdown("\n".join(f"{i}. {plain(q)}" for i, q in enumerate(chosen.questions, 1)))
+        if asked:
+            ask(cohort, chosen)
+        if chosen.by:
+            problem = lacking("save_question_set")
             st.caption(plain(f"Saved by {chosen.by} on {chosen.time[:10]}."))
             st.button(
                 "Remove this set from the list", key="set_remove", icon=":material/delete:",
                 on_click=_remove, args=(cohort, chosen.id), disabled=bool(problem),
                 help=problem or "Its runs and answers stay.",
             )  # fmt: skip
+        else:
+            st.caption(plain(f"Not saved with the cohort; asked by run {chosen.id}."))
+        st.divider()
+        new_set(cohort)
+
+
+def new_set(cohort: str) -> None:
+    """The form for a new question set, or why the viewer cannot save one."""
+    if problem := lacking("save_question_set"):
+        st.caption(problem)
+    else:
+        _new(cohort)
 
 
 def _new(cohort: str) -> None:
@@ -135,27 +147,26 @@ def ask(cohort: str, chosen: api.QuestionSet) -> None:
         if not problem and name not in SLOW_ARMS
     }
     readers = reader_rates.installed()
-    with st.container(border=True):
-        left, middle, right = st.columns([2, 2, 2], vertical_alignment="bottom")
-        with left:
-            names = st.multiselect(
-                "Arms (each selects what the reader sees)", list(arms), default=["bm25"],
-                format_func=arms.__getitem__, key="set_arms", persist_state="session",
-            )  # fmt: skip
-        with middle:
-            reader = st.selectbox(
-                "Reader", list(readers), format_func=readers.__getitem__, key="set_reader",
-                persist_state="session",
-            )  # fmt: skip
-        answers = patients * len(chosen.questions) * len(names)
-        with right:
-            panel.button(
-                f"Ask all {patients:,} patients ({answers:,} answers)", "set_ask", "enqueue",
-                _start, cohort, chosen, names, reader, disabled=not names, type="primary",
-                icon=":material/play_arrow:",
-            )  # fmt: skip
-        reader_rates.caption(reader)
-        st.caption("Nothing leaves this machine. Closing the page does not stop the run.")
+    left, middle, right = st.columns([2, 2, 2], vertical_alignment="bottom")
+    with left:
+        names = st.multiselect(
+            "Arms (each selects what the reader sees)", list(arms), default=["bm25"],
+            format_func=arms.__getitem__, key="set_arms", persist_state="session",
+        )  # fmt: skip
+    with middle:
+        reader = st.selectbox(
+            "Reader", list(readers), format_func=readers.__getitem__, key="set_reader",
+            persist_state="session",
+        )  # fmt: skip
+    answers = patients * len(chosen.questions) * len(names)
+    with right:
+        panel.button(
+            f"Ask all {patients:,} patients ({answers:,} answers)", "set_ask", "enqueue",
+            _start, cohort, chosen, names, reader, disabled=not names, type="primary",
+            icon=":material/play_arrow:",
+        )  # fmt: skip
+    reader_rates.caption(reader)
+    st.caption("Nothing leaves this machine. Closing the page does not stop the run.")
 
 
 def _start(cohort: str, chosen: api.QuestionSet, arms: list[str], reader: str) -> None:
@@ -173,6 +184,10 @@ SIGNS = {
     "not asked yet": "…",
 }
 """What a cell shows in place of an answer."""
+WEAK = "? weak source · "
+"""Before an answer whose source may not contain what was asked."""
+MOMENT_S = 0.2
+"""How long the page waits for sources before it is drawn without their marks."""
 EVIDENCE = {
     "in the prompt": "✓ all evidence kept",
     "cut": "✗ evidence cut",
@@ -206,22 +221,24 @@ def _cells(run: dict[str, Any], label: str, reader: str) -> list[dict[str, Any]]
     return api.answer_cells(run["run"], label, reader)
 
 
-def section(cohort: str, chosen: api.QuestionSet) -> None:
-    """The answers of one of the set's runs."""
+def section(cohort: str, chosen: api.QuestionSet) -> bool:
+    """The answers of one of the set's runs, chosen in the sidebar; the form that asks it where
+    there is none. Whether there is one."""
     runs = {run["run"]: run for run in _runs_of(cohort) if _asked(run) == chosen.questions}
-    if not runs:
-        st.info("This set has not been asked yet.")
-        return
     titles = picker.titles(runs.values())
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        run = runs[
-            pick_linked("run", "Answers of", list(runs), titles.__getitem__, key="run", width=420)
-        ]
+    there = f"this set's runs: {', '.join(titles.values()) or 'none'}."
+    known_in_url("run", runs, "run of this question set", there)
+    if not runs:
+        st.write("This set has not been asked yet.")
+        ask(cohort, chosen)
+        return False
+    with st.sidebar:
+        run = runs[pick_linked("run", "Answers of", list(runs), titles.__getitem__, key="run")]
         report = api.run_entries(run["run"])
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
-    if example := panel.example(run["run"]):
-        st.caption(formats.sentence(example))
+    cells = _cells(run, label, reader)
+    _table(cohort, run, pd.DataFrame(cells, dtype=object), chosen.questions, label, reader)
     if state.active(run):
         st.info(
             "This run is not finished: results are partial and are read again when it ends.",
@@ -229,9 +246,10 @@ def section(cohort: str, chosen: api.QuestionSet) -> None:
         )
     elif run["status"] != "done":
         panel.resume(run, "questions")
-    cells = _cells(run, label, reader)
-    _table(cohort, run, pd.DataFrame(cells, dtype=object), chosen.questions, label, reader)
     _summary(run, cells, chosen.questions)
+    if example := panel.example(run["run"]):
+        st.caption(formats.sentence(example))
+    return True
 
 
 def _summary(run: dict[str, Any], cells: list[dict[str, Any]], questions: Sequence[str]) -> None:
@@ -274,17 +292,14 @@ def _table(
     label: str,
     reader: str,
 ) -> None:
-    st.header("Patients × questions", anchor=False)
     numbers = list(range(len(questions)))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with st.sidebar:
         columns = st.multiselect(
             "Questions shown", numbers, format_func=lambda i: f"{i + 1}. {visible(questions[i])}",
-            key="set_columns", placeholder="all", persist_state="page", width=360,
+            key="set_columns", placeholder="all", persist_state="page",
         ) or numbers  # fmt: skip
-        rule = st.selectbox("Patients with", list(FILTERS), key="set_filter", width=240)
-        words = st.text_input(
-            "Find in patient ids and answers", key="set_find", max_chars=200, width=260
-        )
+        rule = st.selectbox("Patients with", list(FILTERS), key="set_filter")
+        words = st.text_input("Find in patient ids and answers", key="set_find", max_chars=200)
     shown = cells[cells["question"].isin(columns)]
     wanted = FILTERS[rule](shown)
     if words.strip():
@@ -297,20 +312,24 @@ def _table(
         st.info("No patient matches. Change the filters to see others.")
         return
     pages = -(-len(records) // PAGE)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        number = int(
-            st.number_input("Page", 1, pages, key="set_page", width=130) if pages > 1 else 1
-        )
-        st.caption(
-            f"{len(records):,} of {len(everyone):,} patients"
-            + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
-            + ". Select a cell to open the patient at the source sentence."
-        )
+    place = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    number = 1
+    if pages > 1:
+        number = int(place.number_input("Page", 1, pages, key="set_page", width=130))
     on_page = records[(number - 1) * PAGE : number * PAGE]
     part = shown[shown["record"].isin(on_page)]
-    wide = _wide(part, on_page, columns)
+    weak = sources.of(run, label, reader)
+    answered = part[part["state"] == "answered"].to_dict("records")
+    complete = weak.look(answered, questions, wait_s=MOMENT_S)
+    place.caption(
+        f"{len(records):,} of {len(everyone):,} patients"
+        + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
+        + ". Select a cell to open the patient at the source sentence."
+    )
+    wide = _wide(part, on_page, columns, weak)
+    names = patient.names(api.open_data(cohort))
     selected = st.dataframe(
-        tables.visible_frame(wide),
+        tables.visible_frame(wide.assign(patient=[names.get(id, id) for id in on_page])),
         hide_index=True,
         column_config={
             "patient": st.column_config.TextColumn(pinned=True, width=130),
@@ -327,6 +346,10 @@ def _table(
         height=min(38 + 35 * len(wide), 640),
         alt="Answers, a row a patient and a column a question",
     )
+    if not complete:
+        _looking(weak, answered, questions)
+    elif weak.problem:
+        st.caption(plain(f"Weak sources are not marked: {weak.problem}"))
     _downloads(
         run, cells[cells["record"].isin(matching) & cells["question"].isin(columns)], questions
     )
@@ -341,18 +364,29 @@ def _table(
         open_source(cohort, run, record, questions[question], cell["event"], label, reader)
 
 
-def _wide(cells: pd.DataFrame, records: Sequence[str], columns: Sequence[int]) -> pd.DataFrame:
+@st.fragment(run_every=1.0)
+def _looking(weak: WeakSources, cells: Sequence[dict[str, Any]], questions: Sequence[str]) -> None:
+    """A line while sources are looked at; draws the page again at the end."""
+    if weak.look(cells, questions):
+        st.rerun(scope="app")
+    st.caption(":material/hourglass_top: Looking for weak sources; they are marked soon.")
+
+
+def _wide(
+    cells: pd.DataFrame, records: Sequence[str], columns: Sequence[int], weak: WeakSources
+) -> pd.DataFrame:
     """A row a patient in the order of ``records``, a column a question, each cell its text."""
-    texts = cells.assign(text=[cell_text(row) for row in cells.to_dict("records")])
+    texts = cells.assign(text=[cell_text(row, weak.weak(row)) for row in cells.to_dict("records")])
     wide = texts.pivot(index="record", columns="question", values="text").reindex(records)
     wide = wide[list(columns)].rename(columns=lambda number: f"q{number + 1}")
     return wide.rename_axis("patient", axis=0).rename_axis(None, axis=1).reset_index()
 
 
-def cell_text(cell: Mapping[str, Any]) -> str:
-    """What a cell shows: the answer or why there is none, and where marked evidence is."""
+def cell_text(cell: Mapping[str, Any], weak: bool = False) -> str:
+    """What a cell shows: the answer or why there is none, whether its source is ``weak``, and where
+    marked evidence is."""
     answer = " ".join(str(cell["answer"] or "").split()) if cell["state"] == "answered" else ""
-    text = SIGNS.get(cell["state"], answer)
+    text = SIGNS.get(cell["state"], WEAK + answer if weak else answer)
     if len(text) > LONGEST_CELL:
         text = text[: LONGEST_CELL - 1] + "…"
     evidence = cell["evidence"]
@@ -385,7 +419,6 @@ def open_source(
     st.session_state["patient_patient"] = record
     st.session_state["patient_question"] = instruction.id if question in known else controls.TYPED
     st.session_state["patient_typed"] = question
-    st.session_state["patient_dropped"] = controls.ALL
     arm = label.split(" ")[0]
     others = [name for name in patient.DEFAULT_ARMS if name != arm]
     st.session_state["patient_arms"] = [arm, *others][: patient.MOST_ARMS]

@@ -18,22 +18,33 @@ from midchart.pages.ui.shared.chart import ForestRow
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import pick, pick_linked, token
 
-BUTTONS = (("correct", "Correct", "1"), ("incorrect", "Incorrect", "2"))
+BUTTONS = (
+    ("correct", "Correct", ":material/check:"), ("incorrect", "Incorrect", ":material/close:"),
+)  # fmt: skip
+CODE = "reviewer-1"
+"""Code of a reviewer who enters none."""
 OPENED = "review_shown"
 """Session key of the open card and when it was opened."""
-EXAMPLE = "example-card"
-"""Reviewer code whose order the example follows."""
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
 MOST_EVIDENCE = 12
+KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
+OTHERS = tuple(kind["name"] for kind in api.kinds() if not kind["answers"])
+WITHOUT = (
+    f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
+    "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."
+)
 CSS = """
-dl.mc-review{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.5rem 1rem;
- font-size:1rem;line-height:1.5;margin:.2rem 0 .6rem;padding:0}
-.mc-review dt{opacity:.72;font-size:.86rem;padding-top:.12rem}
+.mc-review{font-size:1rem;line-height:1.45}
+.mc .mc-review p{margin:0 0 .5rem;font-weight:650}
+.mc-review .mc-said{border:2px solid var(--mc-ink);border-radius:6px;padding:.35rem .7rem;
+ margin:0 0 .6rem;white-space:pre-wrap;unicode-bidi:plaintext;overflow-wrap:anywhere}
+.mc .mc-review dl{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.3rem 1rem;
+ margin:0;padding:0}
+.mc-review dt{font-size:.86rem;padding-top:.1rem}
 .mc-review dd{margin:0;overflow-wrap:anywhere;unicode-bidi:plaintext;white-space:pre-wrap}
-.mc-review dd.mc-said{border:2px solid var(--mc-line);border-radius:4px;padding:.35rem .6rem}
-.mc-review dd ul{margin:0;padding-inline-start:1.1rem}
-@media (max-width:480px){dl.mc-review{grid-template-columns:1fr;gap:.1rem}
- .mc-review dd{margin-bottom:.5rem}}
+.mc-review dd ul{margin:0;padding:0;list-style:none}
+@media (max-width:480px){.mc .mc-review dl{grid-template-columns:1fr;gap:.1rem}
+ .mc-review dd{margin-bottom:.4rem}}
 """
 
 
@@ -53,28 +64,14 @@ def card_html(
     if len(evidence) > MOST_EVIDENCE:
         shown.append(f"<li>and {len(evidence) - MOST_EVIDENCE:,} more</li>")
     lines = f"<ul>{''.join(shown)}</ul>" if shown else "not found in the record"
-    rows = (
-        f"<dt>Question</dt><dd>{'<br>'.join((marks.safe(question), *texts))}</dd>"
-        f"<dt>Clinician's answer</dt><dd>{marks.safe(reference or 'none')}</dd>"
-        f"<dt>Evidence</dt><dd>{lines}</dd>"
-        f'<dt>Answer to judge</dt><dd class="mc-said">{marks.safe(answer) or "(empty)"}</dd>'
+    body = (
+        f"<p>{'<br>'.join((marks.safe(question), *texts))}</p>"
+        f'<div class="mc-said" role="group" aria-label="Answer to judge">'
+        f"{marks.safe(answer) or '(empty)'}</div>"
+        f"<dl><dt>Evidence</dt><dd>{lines}</dd>"
+        f"<dt>Clinician's answer</dt><dd>{marks.safe(reference or 'none')}</dd></dl>"
     )
-    return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-review">{rows}</dl>')
-
-
-def example(runs: Sequence[dict[str, Any]]) -> None:
-    """One card of an included run as a reviewer sees it, with buttons that judge nothing."""
-    included = state.included()
-    run = next((run for run in runs if run["run"] in included and not run["group"]), None)
-    if run is None:
-        return
-    with st.container(border=True):
-        st.badge("Example: nothing is saved", color="gray")
-        st.caption(plain(f"One answer of the run “{run['name']}”, as a reviewer sees it."))
-        if _show_card(run, api.review_cards(run["run"], EXAMPLE)[0]):
-            with st.container(horizontal=True):
-                for word in (*(word for _, word, _ in BUTTONS), "Cannot judge"):
-                    st.button(word, key=f"review_example_{word}", disabled=True)
+    return f"<style>{CSS}</style>" + marks.block(f'<div class="mc-review">{body}</div>')
 
 
 def _back_key(run: str, reviewer: str) -> str:
@@ -87,23 +84,28 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
     cards = api.review_cards(run["run"], reviewer)
     done = [card for card in cards if card.outcome]
     shared = [card for card in cards if card.shared]
-    st.progress(
-        len(done) / max(len(cards), 1),
-        f"{len(done):,} of {len(cards):,} distinct answers judged; "
-        f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} shared by "
-        f"all reviewers",
-    )
     back = min(st.session_state.get(_back_key(run["run"], reviewer), 0), len(done))
     card = done[-back] if back else next((card for card in cards if not card.outcome), None)
     if card is None:
         st.info("All answers of this run are judged. See the agreement with its judges.")
     elif _show_card(run, card):
         _buttons(run["run"], reviewer, card, back < len(done))
-    if done:
-        st.caption("Your verdicts on this run, including replaced ones:")
-        tables.downloads(
-            pd.DataFrame(api.review_rows(run["run"], reviewer)), f"review-{run['run']}-{reviewer}"
+    st.caption(
+        f"{len(done):,} of {len(cards):,} distinct answers judged by {reviewer}; "
+        f"{sum(card.outcome is not None for card in shared):,} of the {len(shared):,} shared by "
+        "all reviewers."
+    )
+    with st.expander("What is saved, and your verdicts as files", icon=":material/info:"):
+        st.caption(
+            "Which arm, reader and judge an answer belongs to is not shown; identical answers are "
+            "one card. The cards shared by all reviewers come first, in an order of your own. Each "
+            "verdict is saved at once under your code; the last one on a card counts. " + WITHOUT
         )
+        if done:
+            tables.downloads(
+                pd.DataFrame(api.review_rows(run["run"], reviewer)),
+                f"review-{run['run']}-{reviewer}",
+            )
 
 
 def _show_card(run: dict[str, Any], card: api.Card) -> bool:
@@ -129,39 +131,25 @@ def _buttons(run: str, reviewer: str, card: api.Card, can_go_back: bool) -> None
         st.session_state[OPENED] = (card.key, time.monotonic())
     comment = f"review_comment_{reviewer}_{card.key}"
     st.session_state.setdefault(comment, card.comment)
-    st.text_area("Comment (optional)", key=comment, max_chars=2000, height=80,
-                 help="Stored with the verdict. Do not name a person.")  # fmt: skip
-    with st.container(horizontal=True):
-        for outcome, word, shortcut in BUTTONS:
+    with st.container(horizontal=True, gap="small"):
+        for outcome, word, icon in BUTTONS:
+            judged = card.outcome == outcome
             st.button(
-                word,
-                key=f"review_{outcome}",
-                shortcut=shortcut,
-                type="primary" if card.outcome == outcome else "secondary",
-                on_click=_judge,
-                args=(run, reviewer, card, outcome),
-            )
-        with st.popover(
-            "Cannot judge",
-            key=f"review_cannot_judge_{card.key}",
-            type="primary" if card.outcome == "cannot_judge" else "secondary",
-        ):
-            st.caption("Reason:")
+                f"{word} (your verdict)" if judged else word, key=f"review_{outcome}", icon=icon,
+                type="primary", on_click=_judge, args=(run, reviewer, card, outcome),
+            )  # fmt: skip
+        with st.popover("Cannot judge", key=f"review_cannot_judge_{card.key}"):
             for reason, words in api.REVIEW_REASONS.items():
                 st.button(
-                    words[:1].upper() + words[1:],
-                    key=f"review_reason_{reason}",
-                    type="primary" if card.reason == reason else "tertiary",
-                    on_click=_judge,
-                    args=(run, reviewer, card, "cannot_judge", reason),
-                )
-        st.button("Back", key="review_undo", type="tertiary", on_click=_go_back,
+                    words[:1].upper() + words[1:], key=f"review_reason_{reason}", width="stretch",
+                    type="primary" if card.reason == reason else "secondary",
+                    on_click=_judge, args=(run, reviewer, card, "cannot_judge", reason),
+                )  # fmt: skip
+        with st.popover("Comment", key=f"review_comment_box_{card.key}"):
+            st.text_area("Comment (optional)", key=comment, max_chars=2000, height=80,
+                         help="Stored with the verdict. Do not name a person.")  # fmt: skip
+        st.button("Back", key="review_undo", on_click=_go_back, icon=":material/undo:",
                   args=(run, reviewer, 1), disabled=not can_go_back)  # fmt: skip
-    st.caption(
-        "Keys 1 and 2 judge. Which arm, reader and judge an answer belongs to is not shown; "
-        "identical answers are one card. The cards shared by all reviewers come first, in an "
-        "order of your own. Each verdict is saved at once; the last one on a card counts."
-    )
     _show_refusal("This verdict was not saved")
 
 

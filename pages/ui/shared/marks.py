@@ -2,9 +2,9 @@
 
 Record text is hostile input. In HTML and figures it goes through :func:`safe`, in markdown
 (captions, messages, labels) through :func:`plain`; selectboxes, tables and ``st.text`` show text as
-it is. A mark says what it is by its border and by a word: solid "in the prompt", thick solid
-"evidence in the prompt", dotted what was kept and then cut, dashed "dropped evidence". Without a
-reader there is no prompt, and the word is "kept".
+it is. A mark says what it is by its border and by a word: solid "kept" (in the reader's prompt, or
+selected where there is no reader), dotted "cut" (selected, but cut from the prompt), dashed
+"dropped"; evidence has a thick border in another colour.
 """
 
 from __future__ import annotations
@@ -18,24 +18,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-KEPT, KEPT_EVIDENCE, DROPPED_EVIDENCE = "kept", "kept evidence", "dropped evidence"
-SHOWN, SHOWN_EVIDENCE = "in the prompt", "evidence in the prompt"
-CUT, CUT_EVIDENCE = "cut from the prompt", "evidence cut from the prompt"
-THERE = {
-    (True, True): SHOWN_EVIDENCE,
-    (True, False): SHOWN,
-    (False, True): KEPT_EVIDENCE,
-    (False, False): KEPT,
-}
-"""Label of what is there: (whether a reader was given a prompt, whether it is evidence)."""
-LOST = {True: CUT_EVIDENCE, False: CUT}
-"""Label of what was kept and then cut, by whether it is evidence."""
+KEPT, CUT = "kept", "cut"
+KEPT_EVIDENCE, CUT_EVIDENCE, DROPPED_EVIDENCE = "kept evidence", "cut evidence", "dropped evidence"
 STYLE = {
     CUT: "mc-lost",
     KEPT: "mc-kept",
-    SHOWN: "mc-kept",
     KEPT_EVIDENCE: "mc-held",
-    SHOWN_EVIDENCE: "mc-held",
     CUT_EVIDENCE: "mc-lostgold",
     DROPPED_EVIDENCE: "mc-dropped",
 }
@@ -47,7 +35,6 @@ _INVISIBLE = re.compile(
     r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
 )
 """Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
-_WORD = re.compile(r"\S+")
 _HEADING = re.compile(
     r"\s*(?:\*\*\s*(?P<stars>[^\s*][^*\n]{0,118}?)\s*\*\*:?|#{1,4}\s+(?P<hashes>\S[^\n]{0,118}?))\s*"
 )
@@ -232,11 +219,6 @@ def lines_of(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def words_in(text: str) -> int:
-    """Number of words."""
-    return sum(1 for _ in _WORD.finditer(text))
-
-
 def heading_in(text: str, line: tuple[int, int]) -> tuple[int, int] | None:
     """The words of a line that is a heading (``** Plan **`` or ``# Plan``), without its markup."""
     heading = _HEADING.fullmatch(text, *line)
@@ -279,20 +261,31 @@ def note_html(text: str, marks: Sequence[Mark], exact: Sequence[tuple[int, int]]
     return f'<div class="mc-note">{body.rstrip()}</div>'
 
 
-def legend(unit: str = "sentence", read: bool = False) -> str:
-    """What the borders mean; ``read``: whether a reader was given a prompt."""
-    items = [(KEPT, f"the arm kept this {unit}"), (KEPT_EVIDENCE, "gold evidence, kept")]
-    if read:
-        items = [
-            (SHOWN, f"this {unit} is in the prompt"),
-            (SHOWN_EVIDENCE, "gold evidence in the prompt"),
-            (CUT_EVIDENCE, "gold evidence kept by the arm and cut from the prompt"),
-        ]
-    items.append((DROPPED_EVIDENCE, "gold evidence dropped by the arm"))
-    cells = "".join(
-        f'<span><mark class="{STYLE[label]}">{tag(label)}{safe(words)}</mark></span>'
-        for label, words in items
+def label(shown: bool, cut: bool, evidence: bool) -> str:
+    """The label of a sentence that is ``shown`` to the reader (or selected, without one) or ``cut``
+    from the prompt; "" for one that is neither of them, nor evidence."""
+    if shown or cut:
+        return {
+            (True, False): KEPT, (True, True): KEPT_EVIDENCE,
+            (False, False): CUT, (False, True): CUT_EVIDENCE,
+        }[shown, evidence]  # fmt: skip
+    return DROPPED_EVIDENCE if evidence else ""
+
+
+def mark(label: str, words: str) -> str:
+    """Words in the border of a label, as in the marked text."""
+    return f'<mark class="{STYLE[label]}">{safe(words)}</mark>'
+
+
+def legend(unit: str = "sentence") -> str:
+    """What the borders mean."""
+    items = (
+        (KEPT, f"{unit} that the reader got"),
+        (KEPT_EVIDENCE, "evidence that the reader got"),
+        (CUT_EVIDENCE, "evidence that was selected, then cut from the prompt"),
+        (DROPPED_EVIDENCE, "evidence that the arm did not select"),
     )
+    cells = "".join(f"<span>{mark(label, label)} {safe(words)}</span>" for label, words in items)
     return f'<div class="mc-legend">{cells}<span><u>underlined</u> annotated evidence</span></div>'
 
 

@@ -1,0 +1,133 @@
+"""What an arm gave the reader, line by line: kept, cut and dropped evidence and the answer's source
+marked as in the record; two arms side by side. All text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from midchart.core import api
+from midchart.pages.ui.patient.model import ArmView
+from midchart.pages.ui.patient.panel import label_of
+from midchart.pages.ui.shared import marks
+
+CSS = """
+.mc ul.mc-lines{list-style:none;margin:0;padding:0;font-size:.88rem;line-height:1.55}
+.mc ul.mc-lines>li{margin:0;padding:.12rem 0}
+.mc-lines details ul{margin:.2rem 0;padding:0;list-style:none}
+.mc-lines summary{font-size:.84rem;cursor:pointer}
+"""
+MOST_LINES = 300
+FOLDED = 8
+"""Shortest run of lines kept only as recent that is folded."""
+SOURCE = "answer’s source"
+
+
+class Line(NamedTuple):
+    """A line of a prompt, or one that is missing from it: the sentence it is of, its text, and its
+    label (:mod:`pages.ui.shared.marks`); ``plain``: nothing but one of the most recent lines."""
+
+    id: str
+    text: str
+    label: str
+    plain: bool
+
+
+def lines(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence]) -> list[Line]:
+    """The lines of an arm in the order of the record: those of the prompt as the reader got them,
+    what was cut from it, and dropped evidence; without a prompt, what the arm kept."""
+    selection = view.selection
+    if selection is None:
+        return []
+    shown = {line.sentence_id: line.text for line in view.prompt.context} if view.prompt else {}
+    if selection.lines is not None:
+        there = shown if view.prompt else {line.sentence_id: "" for line in selection.lines}
+        return [
+            Line(
+                line.sentence_id,
+                shown.get(line.sentence_id, line.text),
+                marks.label(
+                    line.sentence_id in there,
+                    line.sentence_id not in there,
+                    line.sentence_id in gold and line.shown != (),
+                ),
+                False,
+            )
+            for line in selection.lines
+        ]
+    recent = {k.sentence.id for k in view.kept if k.kept_by == "recency"}
+    sentences = {k.sentence.id: k.sentence for k in view.kept}
+    sentences |= {unit.id: unit for unit in units if unit.id in gold}
+    result: list[Line] = []
+    for one in sorted(sentences.values(), key=lambda s: (s.span.event, s.span.start)):
+        label = label_of(view, one.id, one.id in gold)
+        plain = label == marks.KEPT and one.id in recent
+        result.append(Line(one.id, shown.get(one.id, one.text), label, plain))
+    return result
+
+
+def budget_words(view: ArmView) -> str:
+    """What the prompt contains and what was cut, in words (markdown)."""
+    prompt, selection = view.prompt, view.selection
+    if prompt is None or selection is None:
+        return ""
+    line_count = len(selection.kept if selection.lines is None else selection.lines)
+    cut = f"{len(prompt.cut):,} were cut." if prompt.cut else "nothing was cut."
+    question = (
+        ""
+        if prompt.question_survived
+        else " **The question was cut off**: the reader did not see it."
+    )
+    return (
+        f"The prompt is {prompt.tokens:,} tokens long and holds {len(prompt.context):,} of "
+        f"{line_count:,} kept lines; {cut}{question}"
+    )
+
+
+def shared_words(a: ArmView, b: ArmView) -> str:
+    """How much of the two prompts, or of what two arms kept, is the same."""
+    both = len(a.shown & b.shown)
+    return (
+        f"{both:,} sentences are kept under both, {len(a.shown) - both:,} only under {a.title}, "
+        f"{len(b.shown) - both:,} only under {b.title}."
+    )
+
+
+def lines_html(
+    view: ArmView,
+    gold: frozenset[str],
+    units: Sequence[api.Sentence],
+    without: frozenset[str] = frozenset(),
+) -> str:
+    """An arm's lines as HTML, but for the sentences in ``without``."""
+    sources = frozenset(view.answer.sources) if view.answer else frozenset()
+    wanted = [line for line in lines(view, gold, units) if line.id not in without]
+    rows = [
+        text
+        if n is None
+        else f"<li><details><summary>{n:,} lines kept only because they are the most recent"
+        f"</summary><ul>{text}</ul></details></li>"
+        for text, n in _folded(wanted[:MOST_LINES], sources)
+    ]
+    if (more := len(wanted) - MOST_LINES) > 0:
+        rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
+    body = "".join(rows) or "<li>No other lines.</li>"
+    return f"<style>{CSS}</style>" + marks.block(f'<ul class="mc-lines">{body}</ul>')
+
+
+def _folded(wanted: Iterable[Line], sources: frozenset[str]) -> Iterator[tuple[str, int | None]]:
+    """Lines as HTML in runs; a long one of recent lines with its length."""
+    for plain, run in groupby(wanted, key=lambda line: line.plain and line.id not in sources):
+        pieces = [_line(line, line.id in sources) for line in run]
+        yield "".join(pieces), len(pieces) if plain and len(pieces) >= FOLDED else None
+
+
+def _line(line: Line, source: bool) -> str:
+    tag = marks.tag(SOURCE) if source else ""
+    if line.label == marks.KEPT:
+        return f"<li>{tag}{marks.safe(line.text)}</li>"
+    return (
+        f'<li>{tag}<mark class="{marks.STYLE[line.label]}">{marks.tag(line.label)}'
+        f"{marks.safe(line.text)}</mark></li>"
+    )
